@@ -29,11 +29,10 @@ def test_a_message_announced_before_the_end_of_the_subscription_is_not_taken() -
 
 def take(lateness: Lateness, now: float, *ages: float | None, is_full: bool = False) -> list[bool]:
     """Let the node take joint states of these ages [s], all at ``now``; return which are late."""
-    span = ages[0] - ages[-1] if ages[0] is not None and ages[-1] is not None else 0.0
-    lateness.begin_turn(now, span, is_full=is_full)
+    lateness.begin_turn(now, is_full=is_full)
     late = [lateness.is_late(age, now) for age in ages]
-    if ages[-1] is not None and not is_full:
-        lateness.end_turn(now, ages[-1])
+    if not is_full:
+        lateness.end_turn(now, ages[-1] if ages else None)
     return late
 
 
@@ -49,7 +48,7 @@ def run_on(lateness: Lateness, now: float, duration: float) -> float:
     """Let the node run for a while without joint states; return the time after it [s]."""
     for _ in range(round(duration / 0.02)):
         now += 0.02
-        lateness.beat(now)
+        take(lateness, now)
     return now
 
 
@@ -112,46 +111,39 @@ def test_a_node_that_falls_behind_at_a_low_rate_is_noticed(rate: float) -> None:
     while now < 60.0:
         count = int((now - 10.0) * rate) - done
         ages = [now - 10.0 - (done + k + 1) / rate + 0.002 for k in range(count)]
-        lateness.begin_turn(now, ages[0] - ages[-1] if ages else 0.0, is_full=count >= 32)
+        lateness.begin_turn(now, is_full=count >= 32)
         for k, age in enumerate(ages[:32]):
             waited = age + k * work
             if not lateness.is_late(waited, now + k * work) and waited > PAUSE + 1.0 / rate:
                 unseen.append(waited)
-        if ages and count < 32:
-            lateness.end_turn(now, ages[-1])
+        if count < 32:
+            lateness.end_turn(now, ages[-1] if ages else None)
         done += min(count, 32)
-        now = run_on(lateness, now, max(min(count, 32) * work, 0.02))
+        now += max(min(count, 32) * work, 0.02)
     assert done > 32
     assert unseen == []
 
 
 def test_a_queue_that_is_empty_again_holds_no_late_joint_states() -> None:
-    """Its end is judged by the age as well, which the time behind others has not changed."""
+    """Those of the turn that empties it may have waited, later ones have not."""
     lateness, now = running(0.002), 10.0
-    assert take(lateness, now, 0.4, 0.05, is_full=True) == [True, False]
+    for _ in range(6):
+        now += 0.02
+        late = take(lateness, now, 0.4, 0.05, is_full=True)
+    assert late == [True, False]
     now += 0.02
     assert take(lateness, now, 0.3, 0.003) == [True, False]
     for _ in range(50):
         now += 0.02
-        assert take(lateness, now, 0.003) == [False]
+        assert take(lateness, now, 0.3, 0.003) == [False, False]
 
 
-def test_the_first_joint_state_of_many_does_not_count_as_usual() -> None:
-    """The queue is empty after it, and the next one is new again."""
-    lateness, now = running(0.002), 10.0
-    for _ in range(5):
-        now = run_on(lateness, now, 2.0)
-        take(lateness, now, 0.5)
-        assert take(lateness, now, 0.49, 0.002, is_full=True) == [True, False]
-        assert take(lateness, now, 0.002) == [False]
-
-
-def test_a_clock_that_drifts_makes_nothing_late_in_a_node_that_is_always_busy() -> None:
-    """A wireless network delivers joint states in batches; the sender's clock runs slower."""
+def test_a_slow_clock_makes_nothing_late_in_a_node_that_is_always_busy() -> None:
+    """A simulated arm on a busy machine falls behind, and joint states come in batches."""
     lateness, now = running(0.0), 10.0
-    for k in range(20_000):
+    for k in range(2000):
         now += 0.09
-        assert not any(take(lateness, now, 0.08 + 1e-5 * k, 1e-5 * k)), k
+        assert not any(take(lateness, now, 0.09 + 0.07 * k, 0.01 + 0.07 * k)), k
 
 
 def test_a_pause_between_two_joint_states_of_a_turn_is_noticed() -> None:

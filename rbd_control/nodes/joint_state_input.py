@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -172,7 +171,7 @@ class JointStateInput:
         if not self._newest_only:
             waiting = self._arrivals.take(first, MOST_IN_TURN)
             is_full = len(waiting) == MOST_IN_TURN
-            self._lateness.begin_turn(begin, _span(waiting), is_full=is_full)
+            self._lateness.begin_turn(begin, is_full=is_full)
             received = None
             for raw in waiting:
                 # One by one: an exception in one sample must not lose the others.
@@ -181,8 +180,7 @@ class JointStateInput:
                 self._end_turn(received, begin)
             return
         waiting = self._arrivals.take(first)
-        # Only the newest is processed, so that no sample waits for others.
-        self._lateness.begin_turn(begin, 0.0, is_full=False)
+        self._lateness.begin_turn(begin, is_full=False)
         usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw, begin))]
         self._end_turn(usable[-1] if usable else None, begin)
         if self.tap is not None:
@@ -198,9 +196,8 @@ class JointStateInput:
                 callback()
 
     def _end_turn(self, newest: _Received | None, begin: float) -> None:
-        """Note the age of the newest sample of a turn; None if its message is unusable."""
-        if newest is not None and newest.age is not None:
-            self._lateness.end_turn(begin, newest.age)
+        """Note the end of a turn with its newest sample; None if its message is unusable."""
+        self._lateness.end_turn(begin, None if newest is None else newest.age)
 
     def _take(self, raw: bytes, begin: float) -> _Received | None:
         """Read and process a message that was taken at ``begin`` on the steady clock [s]."""
@@ -287,7 +284,10 @@ class JointStateInput:
         self._lost = status.total_count
 
     def _watch(self) -> None:
-        self._lateness.beat(time.monotonic())
+        if self._newest_only:
+            self._lateness.beat(time.monotonic())
+        else:
+            self.poll()  # shows that the queue is empty, also at low rates
         self._simulated = self._clock.ros_time_is_active
         if not self.is_silent:
             self._patience = time.monotonic() + SILENT
@@ -361,20 +361,6 @@ class JointStateInput:
                     level, f"{topic} of {publisher.node_name} cannot be received: {reason}"
                 )
         status.add("publishers", len(publishers))
-
-
-def _span(waiting: Sequence[bytes]) -> float:
-    """Return the time from the stamp of the first message to that of the last [s].
-
-    The result is 0 for a message that is too short for a stamp.
-    """
-    if len(waiting) < 2:
-        return 0.0
-    try:
-        (first, of_first), (last, of_last) = stamp_of(waiting[0]), stamp_of(waiting[-1])
-    except (IndexError, struct.error):
-        return 0.0
-    return last - first + 1e-9 * (of_last - of_first)
 
 
 def _stamp(seconds: float) -> Stamp:

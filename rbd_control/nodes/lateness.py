@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from math import inf, isinf
+from math import inf, isnan, nan
 
 PAUSE = 0.1
 """Time without a callback that counts as a pause of the node [s].
 
-A joint state is late if its age exceeds the normal age by more than this time.
+A joint state is late if it has waited for more than this time.
 """
 
 RECOVERY = 0.5
-"""Time after a pause, or after a turn in which many joint states waited [s].
+"""Time after a pause in which the middleware may hold joint states of the pause [s].
 
-Joint states may be late in this time. After a pause the middleware paused as well: it takes
-messages from the sockets only then, so that an empty queue does not prove that the next message is
-new.
+It paused as well, and takes messages from the sockets only afterwards, so that an empty queue does
+not prove that the next message is new.
 """
-
-LONG_TURN = 0.05
-"""Time between the oldest and the newest joint state of a turn above which the node is busy [s]."""
-
-WINDOW = 1.0
-"""Period of the minimum that gives the normal age [s]."""
 
 
 class Lateness:
@@ -30,21 +23,24 @@ class Lateness:
 
     A process is paused by SIGSTOP, by a debugger, or without processor time. Afterwards it finds
     joint states of that time in its queue, which do not show the present state. A node that needs
-    more time for a joint state than passes between two of them falls behind: many joint states wait
-    when it takes them from its queue, in one *turn*. In both cases the age of a joint state follows
-    from its stamp. The clock of the sender may differ from the clock of the node, so that the age
-    is compared with the normal age: the smallest age of the newest joint state of a turn in the
-    last one to two seconds. Turns after a pause, and turns that may not have emptied the queue, do
-    not count.
+    more time for a joint state than passes between two of them falls behind, and its queue fills.
 
-    At any other time no joint state is late, because its age may change for other reasons: a clock
-    was set, or a recording is played slowly. Without a usable stamp, all joint states count as late
-    for :data:`RECOVERY` after a pause, and none because the node is busy.
+    The node takes joint states from its queue in *turns*. No joint state has waited in the queue
+    for longer than the time since the queue was last empty. If that is more than :data:`PAUSE`, and
+    for :data:`RECOVERY` after a pause, the time that a joint state has waited is its age less the
+    normal age. Its age follows from its stamp. The normal age is that of the newest joint state,
+    when it was taken, of the last turn that emptied the queue, without turns after a pause. The
+    clock of the sender may therefore differ from the clock of the node, and may run slower, as for
+    a recording that is played slowly. A delay on the way does not count.
+
+    Without a usable stamp, all joint states count as late for :data:`RECOVERY` after a pause, and
+    none because the node is busy.
     """
 
     def __init__(self) -> None:
-        self._ran = self._smallest = self._earlier = inf
-        self._paused_until = self._busy_until = self._window = -inf
+        self._ran = inf
+        self._paused_until = self._emptied = -inf
+        self._normal = nan
 
     def beat(self, now: float) -> None:
         """Note that the node runs; call it in every callback, and at least every 0.05 s.
@@ -56,40 +52,32 @@ class Lateness:
             self._paused_until = now + RECOVERY
         self._ran = now
 
-    def begin_turn(self, now: float, span: float, *, is_full: bool) -> None:
+    def begin_turn(self, now: float, *, is_full: bool) -> None:
         """Note that the node has taken joint states from its queue.
 
         Args:
             now: time on the steady clock [s].
-            span: time from the stamp of the oldest to that of the newest [s]; 0 if it is unknown.
             is_full: whether the queue may hold more of them.
         """
         self.beat(now)
         if is_full and now < self._paused_until:
             self._paused_until = now + RECOVERY
-        if is_full or span > LONG_TURN:
-            self._busy_until = now + RECOVERY
 
-    def end_turn(self, now: float, newest: float) -> None:
-        """Note the age of the newest joint state of a turn that has emptied the queue.
+    def end_turn(self, begin: float, newest: float | None) -> None:
+        """Note that a turn has emptied the queue.
 
         Args:
-            now: time at which the turn began, on the steady clock [s].
-            newest: age of the joint state at that time [s].
+            begin: time at which the turn began, on the steady clock [s].
+            newest: age of its newest joint state at that time [s]; None if it is unknown.
         """
-        if now < self._paused_until:
-            return
-        if now - self._window > WINDOW:
-            self._earlier, self._smallest, self._window = self._smallest, inf, now
-        self._smallest = min(self._smallest, newest)
+        self._emptied = begin
+        if newest is not None and begin >= self._paused_until:
+            self._normal = newest
 
     def is_late(self, age: float | None, now: float) -> bool:
-        """Return whether a joint state waited while the node was paused or busy.
+        """Return whether a joint state has waited for more than :data:`PAUSE`.
 
-        A joint state is late only within :data:`RECOVERY` after a pause, after a turn that was full
-        or longer than :data:`LONG_TURN`, or after a late joint state, and then if its age exceeds
-        the normal age by more than :data:`PAUSE`. After a pause it is also late if either age is
-        unknown.
+        After a pause it is also late if its age or the normal age is unknown.
 
         Args:
             age: time since its stamp, by the clock of the node [s]; None if it has no usable stamp.
@@ -97,10 +85,8 @@ class Lateness:
         """
         self.beat(now)  # the node may also be paused between two joint states of one turn
         is_paused = now < self._paused_until
-        normal = min(self._smallest, self._earlier)
-        if age is None or isinf(normal):
+        if age is None or isnan(self._normal):
             return is_paused
-        if not (is_paused or now < self._busy_until) or age - normal <= PAUSE:
+        if not is_paused and now - self._emptied <= PAUSE:
             return False
-        self._busy_until = now + RECOVERY
-        return True
+        return age - self._normal > PAUSE

@@ -11,7 +11,6 @@ import time
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.duration import Duration
 from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -168,19 +167,15 @@ def test_joint_states_behind_many_others_give_no_verdict(
 ) -> None:
     """[48] A detector that falls behind says so: it runs, but what it judges is old.
 
-    The joint states of half a second arrive at once. On a machine that takes them one by one as
-    they come, no queue forms, so that it is tried again.
+    Joint states arrive faster than it can process them, until its queue is full.
     """
     wait_for_verdict(probe, contact, False)
+    clock = probe.node.get_clock()
 
     def is_counted() -> bool:
         source.on = False
-        probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "a verdict remains")
-        time.sleep(0.6)
-        now = probe.node.get_clock().now()
-        stamps = [now - Duration(seconds=1e-3 * k) for k in range(500, 0, -1)]
-        for message in [source.message(stamp.to_msg()) for stamp in stamps]:
-            source.publishers[0].publish(message)
+        for _ in range(5000):
+            source.publishers[0].publish(source.message(clock.now().to_msg()))
         found = probe.report(NODE)
         source.on = True
         wait_for_verdict(probe, contact, False)
