@@ -39,7 +39,7 @@ class InputError(RbdControlError, ValueError):
 
 
 class ParameterError(RbdControlError, ValueError):
-    """A parameter is unknown, out of bounds, not finite, or of the wrong length."""
+    """A parameter, or a combination of parameters, is invalid or not supported."""
 
 
 class TrajectoryError(RbdControlError, ValueError):

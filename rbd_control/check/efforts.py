@@ -259,7 +259,10 @@ def _friction(evidence: Evidence, i: int) -> tuple[tuple[float, float, float], A
 
 
 def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
-    """Return the lines about efforts: one for all joints of a kind."""
+    """Return one line for all joints of the same kind and level of effort.
+
+    It is a single line if no effort is measured, or if the motion determines no kind.
+    """
     if efforts and all(one.kind == "not measured" for one in efforts):
         text = "effort not measured on any joint (exactly zero or constant): no verdict is possible"
         return (Line("effort", "bad", text + "; fix the driver, or record another topic"),)

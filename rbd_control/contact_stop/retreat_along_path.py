@@ -82,7 +82,10 @@ class Retreat:
         self._path.add(now, position)
 
     def begin(self, position: list[float]) -> list[RetreatPoint]:
-        """Return the retreat from ``position``; empty without a path, and at the second call."""
+        """Begin the retreat and return its points from ``position``.
+
+        The result is empty without a path, and at the second call after a :meth:`reset`.
+        """
         if self._is_over:
             return []
         self._is_over = True
@@ -153,7 +156,7 @@ class RetreatSupervision:
         self._rests_from = now + duration
 
     def has_ended(self, now: float, motion: ArmMotion) -> bool:
-        """Return True once, when the arm is at rest after the retreat.
+        """Enter the phase *none* and return True once the arm is at rest after the retreat.
 
         It must be at rest for ``standstill_time`` after the duration of the last trajectory. After
         a trajectory that stops the arm, unknown standstill counts as at rest.
@@ -166,7 +169,7 @@ class RetreatSupervision:
     # Reasons to stop -----------------------------------------------------------------------------
 
     def check(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> str:
-        """Return the reason why the retreat must be stopped; empty if it may go on.
+        """Take the present state, and return the reason to stop the retreat; empty if it may go on.
 
         Args:
             now: the time.

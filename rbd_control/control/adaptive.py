@@ -223,7 +223,7 @@ class AdaptiveSlotineLiController:
         return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
 
     def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
-        """Return the torque and learn; return None without learning if it is not finite."""
+        """Learn from the last period and return the torque; without learning None if not finite."""
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
         tau = np.empty(self._nominal.nv)

@@ -37,7 +37,7 @@ class EnergyAccount:
         self._has_own_weight = parts.parameters.gravity_compensated
 
     def balance(self, effort: Array | None) -> EnergyBalance | None:
-        """Return the energies of the period before the last sample.
+        """Advance the account by the period before the last sample, and return its energies.
 
         Args:
             effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm that

@@ -175,7 +175,7 @@ class EnergyTank:
         self._pushing = tau - self._weight
 
     def sent(self, limited: Array, tau: Array, bounds: tuple[Array, Array] | None = None) -> Array:
-        """Return the torque to send in place of ``limited``, and correct the account.
+        """Return the torque to send in place of ``limited``, and correct the account by it.
 
         Args:
             limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].

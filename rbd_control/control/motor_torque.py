@@ -106,7 +106,7 @@ class MotorTorque:
         return sent
 
     def repeat(self) -> Array:
-        """Return the last command again."""
+        """Store the last command as the present one, and return it."""
         self._before = self.acting, self.sent
         return self.sent.copy()
 
@@ -115,14 +115,14 @@ class MotorTorque:
         self.acting, self.sent = self._before
 
     def zero(self, q: Array) -> Array:
-        """Return a zero command; an arm that adds its gravity torque continues to do so."""
+        """Store and return zero; an arm that adds its gravity torque continues to do so."""
         self.halt()
         if self._compensated:
             self.acting = self.acted = gravity_torque(self._model, q)
         return self.sent.copy()
 
     def halt(self) -> Array:
-        """Return a zero command without any computation that could fail."""
+        """Store and return a zero command without any computation that could fail."""
         self._before = self.acting, self.sent
         self.sent = np.zeros(self._model.nv)
         self.acting = self.acted = self.sent

@@ -35,7 +35,9 @@ class Overspeed:
         self._time = 0.0
 
     def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:
-        """Return a message if a joint has been too fast for too long, otherwise an empty text.
+        """Take the velocities of a sample; return a message if a joint was too fast for too long.
+
+        Without a fault the result is an empty text.
 
         Args:
             dt: time since the last sample [s].

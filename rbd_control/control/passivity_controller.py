@@ -385,7 +385,13 @@ class PassivityController:
         self._modes.float_(reason)
 
     def retract(self, reason: str = "retracting by request") -> None:
-        """Stop and move along the contact force, see :meth:`Modes.retract`."""
+        """Stop, move the touched link along the contact force, and hold; see :meth:`Modes.retract`.
+
+        Without a recent force the arm stays where it has stopped.
+
+        Raises:
+            InputError: in the mode safe.
+        """
         self._modes.retract(reason)
 
     def slow(self, reason: str = "slowed by request") -> None:

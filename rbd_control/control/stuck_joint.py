@@ -64,7 +64,7 @@ class StuckJoint:
         step: Array,
         repeated_time: float,
     ) -> Array | None:
-        """Return how much joints that stand still are driven, (nv,) [rad/s or m/s], or None.
+        """Take a sample; return how much joints that stand still are driven, (nv,) [rad/s or m/s].
 
         It is the smaller one of ``-s`` and its change since they stand still, if both have the
         direction of the motion of their desired positions; otherwise zero. None if it is zero for
@@ -89,7 +89,7 @@ class StuckJoint:
         return None
 
     def fault(self, torque: Array, limits: ArmLimits, share: float, repeated_time: float) -> str:
-        """Return a message if a joint is stuck, otherwise an empty text.
+        """Take the torque of a sample; return a message if a joint is stuck, or an empty text.
 
         Args:
             torque: (nv,) feedback torque of what :meth:`driven` returned [N·m or N].

@@ -156,7 +156,7 @@ class TorquePath:
         return LimitedTorque(self._motors.send_command(sent, samples.q))
 
     def repeat(self) -> LimitedTorque:
-        """Return the last command again."""
+        """Store the last command as the present one, and return it; the law is not tracking."""
         self.is_tracking = False
         return LimitedTorque(self._motors.repeat())
 

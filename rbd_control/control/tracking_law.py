@@ -157,7 +157,10 @@ class TrackingLaw:
         self._learned = False
 
     def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> LawTorque:
-        """Return the torque that tracks ``desired``; the adaptive law learns from ``learn`` [s]."""
+        """Return the torque that tracks ``desired``; the adaptive law learns from ``learn`` [s].
+
+        The result is stored for :meth:`balance`.
+        """
         if self.adaptive is None:
             self._last = self._fixed.step(q, v, *desired)
         else:

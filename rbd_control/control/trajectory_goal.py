@@ -223,8 +223,9 @@ class Goals:
     def tick(self, motion: GoalMotion, now: float) -> None:
         """Answer the goals that have ended, and send feedback to the sender of the followed goal.
 
-        A canceled goal is answered after the arm has stopped. A goal that a contact has ended is
-        answered when the touched link is known, after at most ``NAMING_TIME``.
+        Feedback is sent every ``FEEDBACK_PERIOD``. A canceled goal is answered after the arm has
+        stopped. A goal that a contact has ended is answered when the touched link is known, at most
+        ``NAMING_TIME`` after the first call that finds it ended.
         """
         link = motion.touched_link
         for each in self._open:

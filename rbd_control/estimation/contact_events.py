@@ -57,7 +57,7 @@ class ContactEvents:
         return None if self.now is None else self._isolation.force(residual)
 
     def begin(self, stamp: float, q: np.ndarray) -> ContactEvent:
-        """Return the onset of the contact that begins at ``stamp`` [s] with positions q (nq,)."""
+        """Open a contact that begins at ``stamp`` [s] with positions q (nq,); return its onset."""
         joint = self._settings.joint
         onset = estimate_onset(
             *recent_residuals(self._memory), self._observer, 1.0 / joint["contact"]
@@ -108,7 +108,7 @@ class ContactEvents:
             self.open = replace(self.open, force=force, **found(self.now))
 
     def end(self, release: float) -> ContactEvent | None:
-        """Return the release of the open contact at ``release`` [s]; None without a contact."""
+        """Close the open contact at ``release`` [s], return its release; None without a contact."""
         if self.open is None:
             return None
         event = self._with_peak(self.open, int(self._memory.arm["height"][0]))

@@ -195,7 +195,16 @@ class Observer:
         return np.asarray(known[cell] + share * (known[cell + 1] - known[cell]))
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        """Return the residuals at the end of each interval that ends in one of the samples."""
+        """Advance the observer by k samples; return the residuals after each interval, (k, nv).
+
+        The first sample of all begins the first interval, so that the result has one row less.
+
+        Args:
+            dt: lengths of the intervals [s].
+            q: positions, (k, nq) [rad or m].
+            v: velocities, (k, nv) [rad/s or m/s].
+            tau: efforts, (k, nv) [N·m or N].
+        """
         balance, first = self.balance.run(q, v, tau), 0
         if not self._has_begun:
             self._begin(balance)

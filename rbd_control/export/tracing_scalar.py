@@ -110,7 +110,10 @@ def node_of(graph: Graph, x: Number) -> int:
 
 
 def inputs(graph: Graph, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the numbers of an argument as an array of scalars."""
+    """Return an array of scalars: a new input of the graph for each number of an argument.
+
+    With the shape () the argument is a plain number.
+    """
     array = np.empty(shape, dtype=object)
     positions = range(array.size) if shape else [WHOLE]
     array.flat[:] = [Scalar(graph, graph.input(name, i)) for i in positions]

@@ -149,7 +149,8 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
     """Return the event of a status's values.
 
     Raises:
-        KeyError: when a value is missing.
+        KeyError: if a value is missing, except the uncertainty of the onset, the candidates, the
+            confidence and the point, which are optional.
         ValueError: if a value cannot come from a detector.
     """
     onset, phase, level = _finite(values["stamp"]), values["phase"], values["level"]

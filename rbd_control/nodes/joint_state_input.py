@@ -266,7 +266,15 @@ class JointStateInput:
             self._on_jump()  # they may be those of another arm
 
     def _act(self, received: _Received, begin: float) -> None:
-        """Process a sample; ``begin`` is the time of its receipt on the steady clock [s]."""
+        """Store a sample, and pass it to ``on_sample`` if the node is active.
+
+        If the clock went back before it, ``on_jump`` comes first. A late sample does not end a
+        silence.
+
+        Args:
+            received: the sample.
+            begin: time of its receipt on the steady clock [s].
+        """
         self.latest = received.sample
         if not received.sample.is_late:
             self._heard = begin

@@ -69,7 +69,7 @@ class PlanningThread(Generic[Order, Plan]):
             self._changed.notify()
 
     def take(self) -> Plan | None:
-        """Return the newest finished plan once, or None if no plan was finished meanwhile."""
+        """Take the newest finished plan, or None if no plan was finished since the last call."""
         if self._planned is None:  # nearly always, and without the lock
             return None
         with self._changed:

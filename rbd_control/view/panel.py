@@ -60,7 +60,11 @@ class ArmPanel:
         self.events.content = events_html(state.events, state.current)
 
     def plot(self) -> None:
-        """Update the chart."""
+        """Draw the recent residuals, in thresholds, into the chart.
+
+        Rows that are not finite are left out. Other joints get a new chart; it is hidden with fewer
+        than two rows.
+        """
         joints, times, ratios = self._source.history()
         known = np.isfinite(ratios).all(axis=1)  # uPlot cannot draw NaN
         times, ratios = times[known], ratios[known]

@@ -292,7 +292,10 @@ def _inertias(model: Model) -> Array:
 
 
 def _carriers(model: Model) -> NDArray[np.int64]:
-    """Return the row that carries the inertia of each row's body, (n,)."""
+    """Return for each row the row that carries the inertia of its body, (n,).
+
+    It is the row itself, but for the six rows of a floating base, which have one body: row 5.
+    """
     carriers = np.arange(model.arrays.parent.size)
     if model.floating_base:
         carriers[:6] = 5
