@@ -166,8 +166,19 @@ def test_a_parameter_cannot_be_deleted(probe: Probe, source: Source) -> None:
 def test_a_large_trajectory_delays_no_torque(
     points: int, probe: Probe, many: dict[int, bytes], source: Source
 ) -> None:
-    """[70] 100,000 points are refused by their number, 2,000 are planned beside the torque."""
+    """[70] 100,000 points are refused by their number, 2,000 are planned beside the torque.
+
+    Reading 100,000 points in the way of the torque took 1.2 s every time. On a busy machine the
+    torque, or its joint states, may once be late by themselves.
+    """
     commands = torques(probe)
+    probe.wait(lambda: gap_of_torque(points, probe, many) < 0.4, "the torque is late each time")
+    assert probe.report(NODE).values["mode"] in ("hold", "follow")
+    wait_for_torque(probe, commands, WEIGHT)
+
+
+def gap_of_torque(points: int, probe: Probe, many: dict[int, bytes]) -> float:
+    """Send a trajectory until it is answered; return the longest time without torque [s]."""
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     refused = count(probe.report(NODE), "trajectories refused")
     publisher = probe.node.create_publisher(JointTrajectory, f"{NODE}/joint_trajectory", 10)
@@ -185,10 +196,7 @@ def test_a_large_trajectory_delays_no_torque(
     finally:
         probe.node.destroy_publisher(publisher)
     stamps = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in errors[first:]]
-    # Reading 100,000 points in the way of the torque took 1.2 s; a busy machine may take 0.3 s.
-    assert np.diff(stamps).max() < 0.4
-    assert probe.report(NODE).values["mode"] in ("hold", "follow")
-    wait_for_torque(probe, commands, WEIGHT)
+    return float(np.diff(stamps).max())
 
 
 def test_what_a_full_queue_drops_is_counted(probe: Probe, source: Source) -> None:
