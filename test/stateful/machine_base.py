@@ -21,8 +21,8 @@ from stateful.promises import BrokenPromise, check
 from stateful.rig import Rig
 from stateful.setup import Setup
 
-LONGEST_EXAMPLE = 20.0
-"""Computing time after which something in an example must be hanging [s]."""
+LONGEST_STEP = 20.0
+"""Computing time after which something in a step must be hanging [s]."""
 
 
 def _hangs(signum: int, frame: object) -> None:
@@ -43,7 +43,7 @@ class MachineBase(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         signal.signal(signal.SIGVTALRM, _hangs)
-        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_EXAMPLE)
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_STEP)
         self.rig: Rig = None  # type: ignore[assignment]  # made by begin
         self._checked = 0
         self._planned: PlannedTrajectory | None = None
@@ -90,6 +90,7 @@ class MachineBase(RuleBasedStateMachine):
         type(self).samples += rig.history.rows - self._checked
         check(Stretch(rig, self._checked), self.ignored, self.only)
         self._checked = rig.history.rows
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_STEP)
         rig.leaves_safe = rig.faulted = False
 
     def _run(self, seconds: float) -> None:

@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 VERDICT_LOST = 1.0
 """Silence of a detector after which its last verdict is out of date [s]."""
 
+BEGINNING = 10.0
+"""Steady time at the beginning of an example [s]."""
+
 _KINDS = {SAFE: 0, HOLD: 1, FOLLOW: 1, FLOAT: 2}
 _NUMBER_OF = {mode: i for i, mode in enumerate(MODES)}
 
@@ -37,7 +40,7 @@ class RigState:
         model = self.arm.model
         self.n = model.nv
         self.period = setup.period
-        self.now = 10.0
+        self.now = BEGINNING
         self.stamp = 1000.0
         self._usable_stamp = self.stamp
         self._heard = self.now
@@ -89,6 +92,11 @@ class RigState:
         """Mass of the announced payload [kg]."""
 
     # --- What is known of the arm ------------------------------------------------------------
+
+    @property
+    def time(self) -> float:
+        """Time since the beginning of the example [s]."""
+        return self.now - BEGINNING
 
     @property
     def parameters(self) -> ControllerParameters:
