@@ -28,8 +28,8 @@ class Lateness:
     The node takes joint states from its queue in *turns*. No joint state has waited in the queue
     for longer than the time since the queue was last empty. If that is more than :data:`PAUSE`, and
     for :data:`RECOVERY` after a pause, the time that a joint state has waited is its age less the
-    normal age. Its age follows from its stamp. The normal age is that of the newest joint state,
-    when it was taken, of the last turn that emptied the queue, without turns after a pause. The
+    normal age. The age is the time since its stamp. The normal age is the age at which the newest
+    joint state was taken in the last turn that emptied the queue, turns after a pause excepted. The
     clock of the sender may therefore differ from the clock of the node, and may run slower, as for
     a recording that is played slowly. A delay on the way does not count.
 

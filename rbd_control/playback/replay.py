@@ -83,8 +83,8 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model, has no usable
-            sample, is damaged, or has efforts that refute ``effort_kind`` while
-            ``check_effort_kind`` is true.
+            sample, is damaged, or has efforts that refute ``effort_kind`` and have never fitted it,
+            while ``check_effort_kind`` is true.
         ParameterError: if the parameters do not fit the model.
     """
     with about(recording.path):
