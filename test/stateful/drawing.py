@@ -145,6 +145,8 @@ def setups(draw: st.DrawFn) -> Setup:
     if chosen.get("adapt_friction"):  # needs a friction model with positive values to begin with
         chosen |= {"friction_model": "coulomb_viscous"}
         chosen |= {"friction_coulomb": (0.1,), "friction_viscous": (0.1,)}
+    if "default_velocity_limit" in chosen:  # Below the measured noise, no arm would start.
+        chosen["default_velocity_limit"] = max(0.01, chosen["default_velocity_limit"])
     start = arm.home.copy()
     limited = np.flatnonzero(~arm.continuous)
     if draw(st.sampled_from([False, False, True])):

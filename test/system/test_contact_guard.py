@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from dataclasses import replace
@@ -30,7 +31,7 @@ from rbd_control.nodes.contact_messages import event_message
 from rbd_control.nodes.messages import Stamp
 
 from . import detector_scenarios
-from .bringup import SINGLE_THREADED, BringUp
+from .bringup import SINGLE_THREADED, BringUp, Process
 from .probe import LATCHED, Heard, Probe, Source
 
 GUARD = "contact_guard"
@@ -379,7 +380,7 @@ TRAY = {
 def test_collisions_retreat_and_the_time_to_the_request(bring_up: BringUp, probe: Probe) -> None:
     """Two cells whose nodes start together."""
     # With the executor of an rclpy that has no events executor.
-    bring_up.start(GUARD, TRAY, ["-r", "__ns:=/tray"], SINGLE_THREADED)
+    guard = bring_up.start(GUARD, TRAY, ["-r", "__ns:=/tray"], SINGLE_THREADED)
     source = detector_scenarios.resting()
     # The driver's names have a prefix that the description lacks.
     source.names = [f"cell_{name}" for name in source.names]
@@ -387,23 +388,22 @@ def test_collisions_retreat_and_the_time_to_the_request(bring_up: BringUp, probe
     space = ["-r", "__ns:=/cell"]
     detector = bring_up.start("contact_detector", detector_scenarios.PARAMETERS, space)
     bring_up.start(GUARD, {"actions": ["follow"], "repeat_period": 1.0}, space)
-    collisions_alone_and_a_retreat(probe)
+    collisions_alone_and_a_retreat(probe, guard)
     from_the_push_to_the_cancel_request(probe, source)
     assert "cell_joint_1 on /cell/joint_states is taken for joint_1" in detector.output
 
 
-def collisions_alone_and_a_retreat(probe: Probe) -> None:
+def collisions_alone_and_a_retreat(probe: Probe, guard: Process) -> None:
     """A short contact does nothing, a collision stops, and the arm goes back a little."""
     driver = ArmDriver(probe, "/tray/follow")
     name = f"tray/{GUARD}"
     trajectories = probe.listen(JointTrajectory, "/tray/trajectory")
     active(probe, name)
     arm = Source(["elbow", "wrist"], [0.0, 1.0], [0.2, 0.0])
-    began = time.monotonic()
 
     def swing() -> None:
         if arm.velocity[0]:
-            arm.position = [0.2 * (time.monotonic() - began), 1.0]
+            arm.position = [arm.position[0] + 0.002, 1.0]
 
     probe.node.create_timer(0.01, swing)
     probe.stream(arm, "/tray/joint_states", rate=100.0)
@@ -418,17 +418,19 @@ def collisions_alone_and_a_retreat(probe: Probe) -> None:
     )
     assert probe.report(name).values["guard"] == "watching"
     assert not probe.node.count_publishers("/tray/trajectory_execution_event")
-    event = replace(detector_event(), level="collision")
-    sent = time.time()
-    event = replace(event, onset=sent - 0.01, detected=sent)
-    probe.send("/tray/contact_detector/events", event_message("detector", event, Stamp(0, 0)))
-    report = probe.wait_for_report(name, lambda r: r.values["guard"] != "watching", "no stop")
-    # The estimated onset was 10 ms before the event; both clocks are this machine's.
-    assert 0.01 <= float(report.values["onset to requests sent [s]"]) < 60.0
-    probe.wait(lambda: driver.cancels, "no goal is cancelled")
-    assert not trajectories
-    arm.velocity = [0.0, 0.0]
-    probe.wait(lambda: trajectories, "no retreat")
+    for attempt in range(1, 4):
+        collision_until_rest(probe, name, arm)
+        assert len(driver.cancels) >= attempt
+        if trajectories:
+            break
+        # A guard that did not run for a while, on a busy machine, rightly does not retreat.
+        refusals = re.findall(
+            "no retreat: (.*)|the retreat is dropped before it began", guard.output
+        )
+        assert len(refusals) == attempt, guard.output
+        assert probe.call(Trigger, f"/{name}/resume").success
+        arm.velocity = [0.2, 0.0]
+    assert trajectories, guard.output
     message = trajectories[0]
     assert message.joint_names == ["wrist", "elbow"]
     end = message.points[-1]
@@ -439,6 +441,21 @@ def collisions_alone_and_a_retreat(probe: Probe) -> None:
     # This arm does not follow, and its controller might do so after ``~/resume``.
     probe.wait(lambda: len(trajectories) > 1, "the arm that did not retreat is not held")
     assert list(trajectories[1].points[0].positions) == [1.0, arm.position[0]]
+
+
+def collision_until_rest(probe: Probe, guard: str, arm: Source) -> None:
+    """Announce a collision to a guard while the arm moves; end when the arm has stopped."""
+    start = arm.position[0]
+    probe.wait(lambda: arm.position[0] > start + 0.1, "the arm does not move")
+    sent = time.time()
+    event = replace(detector_event(), level="collision", onset=sent - 0.01, detected=sent)
+    probe.send("/tray/contact_detector/events", event_message("detector", event, Stamp(0, 0)))
+    report = probe.wait_for_report(guard, lambda r: r.values["guard"] != "watching", "no stop")
+    # The estimated onset was 10 ms before the event; both clocks are this machine's.
+    assert 0.01 <= float(report.values["onset to requests sent [s]"]) < 60.0
+    assert report.values["guard"] == "stopping"
+    arm.velocity = [0.0, 0.0]
+    probe.wait_for_report(guard, lambda r: r.values["guard"] == "stopped", "the arm never rests")
 
 
 def from_the_push_to_the_cancel_request(probe: Probe, source: Source) -> None:
