@@ -146,7 +146,7 @@ def setups(draw: st.DrawFn) -> Setup:
         chosen |= {"friction_model": "coulomb_viscous"}
         chosen |= {"friction_coulomb": (0.1,), "friction_viscous": (0.1,)}
     if "default_velocity_limit" in chosen:  # Below the measured noise, no arm would start.
-        chosen["default_velocity_limit"] = max(0.01, chosen["default_velocity_limit"])
+        chosen["default_velocity_limit"] = draw(numbers(0.01, 100.0))
     start = arm.home.copy()
     limited = np.flatnonzero(~arm.continuous)
     if draw(st.sampled_from([False, False, True])):
