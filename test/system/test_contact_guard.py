@@ -426,7 +426,7 @@ def collisions_alone_and_a_retreat(probe: Probe, guard: Process) -> None:
     for attempt in range(1, 4):
         collision_until_rest(probe, name, arm)
         assert len(driver.cancels) >= attempt
-        probe.wait(lambda: trajectories or refusals() == attempt, "no retreat")
+        probe.wait(lambda: trajectories or refusals() == attempt, "no retreat")  # noqa: B023
         if trajectories:
             break
         assert probe.call(Trigger, f"/{name}/resume").success
