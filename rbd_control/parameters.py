@@ -164,9 +164,13 @@ class Parameters:
 
     @classmethod
     def from_yaml(cls: type[P], path: str | Path, node: str, *, ignore: tuple[str, ...] = ()) -> P:
-        """Read the section of ``node`` (and ``/**``) of a ROS 2 parameter file.
+        """Read the section of ``node`` (and ``/**``, which it overrides) of a ROS 2 parameter file.
 
-        ``ignore`` contains names of the node's parameters that this object does not have.
+        ``ignore`` contains names of the node's parameters that this object does not have. Missing
+        parameters keep their defaults.
+
+        Raises:
+            ParameterError: for a file that cannot be read, an unknown name or a bad value.
         """
         values = read_parameter_file(path, node)
         return cls.from_mapping({name: v for name, v in values.items() if name not in ignore})

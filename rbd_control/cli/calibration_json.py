@@ -26,9 +26,10 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
     Keys: ``duration`` of the motion [s], ``false_alarms_per_hour``, ``effort_kind``,
     ``velocity_delay`` [s]; ``joints`` by name with ``rms_before``, ``rms_after``,
     ``prediction_error``, ``largest``, ``threshold``, ``collision_threshold`` [N·m or N],
-    ``threshold_speed``, ``observer_gain`` [1/s], ``effort_gain``, ``friction``, ``mass_correction``
-    [kg], ``centre_correction`` (distance, [m]) and ``rotor_inertia`` [kg·m² or kg];
-    ``drive_gains`` by name with ``gain``, ``standard_error`` (N·m or N per unit of effort) and
+    ``threshold_speed`` [N·m·s/rad or N·s/m], ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per
+    unit of effort), ``friction`` (by the names of its parameters), ``mass_correction`` [kg],
+    ``centre_correction`` (distance, [m]) and ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by
+    name with ``gain``, ``standard_error`` (N·m or N per unit of effort; None if infinite) and
     ``given``, empty if no gain was identified; and ``warnings``.
     """
     parameters, n = calibration.parameters, len(calibration.joints)

@@ -119,7 +119,7 @@ class RetreatSupervision:
         return self._phase
 
     def obstacle(self) -> str:
-        """Return the reason why the arm must not resume; empty if it may."""
+        """Return why the retreat prevents ``~/resume``; empty unless it moves or stops the arm."""
         is_over = self._phase in ("none", "waiting")
         return "" if is_over else "the retreat has not ended yet"
 

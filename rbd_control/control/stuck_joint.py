@@ -91,10 +91,15 @@ class StuckJoint:
     def fault(self, torque: Array, limits: ArmLimits, share: float, repeated_time: float) -> str:
         """Take the torque of a sample; return a message if a joint is stuck, or an empty text.
 
+        A joint is stuck if the torque that moves it exceeds its share of the effort limit in
+        :data:`LEAST_SAMPLES` samples in a row, for at least ``repeated_time``. Call it after
+        :meth:`driven` for the same sample.
+
         Args:
-            torque: (nv,) feedback torque of what :meth:`driven` returned [N·m or N].
+            torque: (nv,) feedback torque of what :meth:`driven` returned, less the torque that
+                limits withheld [N·m or N].
             limits: names and effort limits of the joints.
-            share: ``repeated_torque_share``.
+            share: ``repeated_torque_share``; from :data:`NEVER` on no joint counts as stuck.
             repeated_time: least time for which the torque exceeds its share [s].
         """
         j, most = largest_share(torque, self._still, limits.effort)

@@ -158,7 +158,10 @@ def _robot(root: Element) -> Robot:
 
 
 def is_urdf_text(source: object) -> bool:
-    """Return whether ``source`` is URDF text or an empty text, rather than a path."""
+    """Return whether ``source`` is URDF text or an empty text, rather than a path.
+
+    Text is empty, begins with ``<``, has several lines, or is longer than any path.
+    """
     if not isinstance(source, str):
         return False
     text = source.lstrip("\ufeff").lstrip()

@@ -135,9 +135,10 @@ def frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions)
 
 
 def momentum_observer(t: Tracing, friction: Friction, *given: Expressions) -> Results:
-    """Return momentum, rate and residual; ``given`` holds the inputs of the exported function.
+    """Return the momentum p, its rate tau - friction + Cᵀv - g, and the residual.
 
-    The velocity is taken without delay against the torque.
+    ``given`` holds q, v, tau, dt, gain, and p, rate and residual of the previous sample. The
+    velocity is taken without delay against the torque.
     """
     q, v, tau, dt, gain, last_p, last_rate, last_r = given
     p, CTv, g = momentum_terms(t, q, v)

@@ -59,7 +59,7 @@ class PrefixMatch:
         self.is_ambiguous = False
 
     def look(self, names: Sequence[str], now: float) -> bool:
-        """Process the names of a joint state; return whether ``found`` has changed.
+        """Process the names of a joint state; return whether the result has changed.
 
         Args:
             names: its names.

@@ -204,7 +204,10 @@ class FollowJointTrajectoryServer:
         handle.publish_feedback(feedback)
 
     def send_result(self, handle: Any, result: GoalResult) -> None:
-        """Send the result of a goal to its sender, and log it."""
+        """Send the result of a goal to its sender, and log it; an aborted goal as an error.
+
+        Failures of rclpy are counted or logged, not raised.
+        """
         assert self._server is not None
         message = FollowJointTrajectory.Result()
         message.error_code, message.error_string = int(result.code), result.text

@@ -42,7 +42,9 @@ def chunk_records(file: BinaryIO, offset: int) -> NDArray[np.uint8]:
     """Return the records in the chunk at an offset of a file, expanded and checked.
 
     Raises:
-        ValueError: if there is no whole chunk, or it is larger than :data:`MAX_CHUNK`.
+        ValueError: if there is no whole chunk, it is larger than :data:`MAX_CHUNK`, or its size or
+            checksum is wrong.
+        struct.error: if the file ends before the offset.
         Exception: of the decompression, for damaged data.
     """
     file.seek(offset)

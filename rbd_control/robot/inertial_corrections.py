@@ -167,8 +167,8 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
     derivatives of the parameters.
 
     Returns:
-        Triples of joint, column of the correction, and that robot. Massless bodies, and rotors of a
-        model with exact rotors, have no entry.
+        Triples of joint (its index in v), column of :data:`CORRECTIONS`, and that robot. Massless
+        bodies, and rotors of a model with exact rotors, have no entry.
     """
     arrays = model.arrays
     result = []
