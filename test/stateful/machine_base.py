@@ -114,6 +114,8 @@ class MachineBase(RuleBasedStateMachine):
         except RbdControlError:
             taken = False
         mode = self.rig.controller.mode
+        if mode != "hold":  # another order ends the stop before a retreat, even between samples
+            self.rig.orders.pauses.clear()
         self._keep("only_resume_leaves_safe", before != "safe" or mode == "safe", str(order))
         self._keep("a_refused_order_changes_nothing", taken or mode == before, str(order))
         return taken

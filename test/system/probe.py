@@ -30,6 +30,10 @@ T = TypeVar("T")
 LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
+UNANSWERED = 10.0
+"""Time after which a request without answer counts as lost [s]; servers answer within a second."""
+
+
 class Heard(list[Any]):
     """The messages of one topic in the order they came, and when the last did."""
 
@@ -90,6 +94,7 @@ class Probe:
     """A node with its own context that spins in its own thread."""
 
     def __init__(self, domain: int) -> None:
+        self.domain = domain
         self._context = context_in(domain)
         self.node = Node("probe", context=self._context)
         self.reports: dict[str, Report] = {}
@@ -130,14 +135,25 @@ class Probe:
         sender.publish(message)
 
     def call(self, kind: Any, service: str, request: Any = None) -> Any:
-        """Return the answer of a service."""
-        if service not in self._clients:
-            self._clients[service] = self.node.create_client(kind, service)
-        client = self._clients[service]
-        self.wait(client.service_is_ready, f"no service {service}")
-        future = client.call_async(request or kind.Request())
-        self.wait(future.done, f"{service} does not answer")
-        return future.result()
+        """Return the answer of a service.
+
+        The middleware loses the first request, or its answer, if the server has not discovered this
+        client completely, although the client has discovered the server. An unanswered request is
+        therefore sent again with a new client.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            if service not in self._clients:
+                self._clients[service] = self.node.create_client(kind, service)
+            client = self._clients[service]
+            self.wait(client.service_is_ready, f"no service {service}")
+            future = client.call_async(request or kind.Request())
+            again = time.monotonic() + UNANSWERED
+            self.wait(lambda: future.done() or time.monotonic() > again, "")  # noqa: B023
+            if future.done():
+                return future.result()
+            assert time.monotonic() < deadline, f"{service} does not answer; {self.reports}"
+            self.node.destroy_client(self._clients.pop(service))
 
     def stream(self, source: Source, topic: str = "joint_states", rate: float = 100.0) -> Source:
         """Publish the joint states of ``source`` at ``rate``, while it is on."""

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree.ElementTree import Element
 
 import pytest
@@ -30,6 +31,8 @@ NODES = (
     "passivity_controller",
     "joint_state_player",
 )
+
+T = TypeVar("T")
 
 Granted = dict[str, set[str]]
 """Resolved names of topics and services by permission."""
@@ -111,13 +114,30 @@ def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:
         for what, found_all in granted(enclave, profile).items()
     }
 
-    def difference() -> Granted:
-        now = used(probe, name)
+    def difference(observer: Probe) -> Granted:
+        now = used(observer, name)
         differing = {what: (now[what] - SOMETIMES) ^ expected[what] for what in USED}
         return {what: names for what, names in differing.items() if names}
 
-    probe.wait(lambda: not difference(), f"{name} and its enclave differ", 60.0)
-    assert not difference()
+    assert not observed(probe, difference), f"{name} and its enclave differ"
+
+
+def observed(probe: Probe, difference: Callable[[Probe], T]) -> T:
+    """Return the difference when it is empty; otherwise what is left of it after 30 s.
+
+    On a busy machine discovery can lose an endpoint for one observer for ever; a new observer then
+    discovers all of them anew.
+    """
+    with suppress(AssertionError):
+        probe.wait(lambda: not difference(probe), "", 30.0)
+        return difference(probe)
+    second = Probe(probe.domain)
+    try:
+        with suppress(AssertionError):
+            second.wait(lambda: not difference(second), "", 30.0)
+        return difference(second)
+    finally:
+        second.close()
 
 
 @pytest.fixture(scope="module")
@@ -179,11 +199,17 @@ def test_operator_may_order_but_not_send_torque_or_change_parameters(
 ) -> None:
     """All that the operator publishes, subscribes to and calls exists on the nodes."""
     operator = granted("operator")
-    there = {what: set.union(*(used(probe, name)[what] for name in NODES)) for what in USED}
-    own = granted("operator")["reply"]
-    assert operator["publish"] - {"/rosout", "/parameter_events"} <= there["subscribe"]
-    assert operator["subscribe"] - {ONLY_SIMULATED_TIME} <= there["publish"]
-    assert operator["request"] <= there["reply"] - own
+    own = operator["reply"]
+
+    def missing(observer: Probe) -> set[str]:
+        there = {what: set.union(*(used(observer, name)[what] for name in NODES)) for what in USED}
+        return (
+            (operator["publish"] - {"/rosout", "/parameter_events"} - there["subscribe"])
+            | (operator["subscribe"] - {ONLY_SIMULATED_TIME} - there["publish"])
+            | (operator["request"] - (there["reply"] - own))
+        )
+
+    assert not observed(probe, missing)
     assert "/effort_controller/commands" not in operator["publish"]
     assert not any("parameter" in name for name in operator["request"])
 
