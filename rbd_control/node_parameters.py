@@ -87,9 +87,25 @@ class CommandingParameters(ReceivingParameters):
     )
 
 
+@dataclass(frozen=True)
+class StartCheckParameters(Parameters):
+    """The check of a detector's first seconds."""
+
+    start_check_time: float = parameter(
+        10.0,
+        "length of the motion after the start that is checked for the status check of /diagnostics;"
+        " 0: no check",
+        unit="s",
+        lower=0.0,
+        upper=60.0,
+        live=False,
+    )
+
+
 NODE_PARAMETERS = (
     *(item.name for item in fields(CommandingParameters)),
     *FrameParameters.names(),
+    *StartCheckParameters.names(),
 )
 """Names that the parameter file of a node may contain in addition to the law's parameters."""
 

@@ -41,7 +41,7 @@ def test_links_lead_somewhere() -> None:
 @pytest.mark.parametrize(
     ("node", "parameters", "of_the_node"),
     [
-        ("contact_detector", (DetectorParameters, RobotParameters), ("start_check_time",)),
+        ("contact_detector", (DetectorParameters, RobotParameters), ()),
         ("passivity_controller", (ControllerParameters, RobotParameters), ()),
         (
             "simulated_arm",

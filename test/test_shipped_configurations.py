@@ -238,6 +238,16 @@ def test_a_franka_can_be_pushed_and_leaned_on(
     assert moved(arm, controller, 0.3) < 0.05
 
 
+def test_replay_takes_the_parameter_file_of_the_node() -> None:
+    # The parameters that only the node has are ignored; the rest is the default.
+    file = CONFIG / "contact_detector.yaml"
+    values = read_parameter_file(file, "contact_detector")
+    assert {"start_check_time", "queue_depth", "frame_prefix"} <= set(values)
+    assert law_parameters(DetectorParameters, values) == DetectorParameters()
+    _, parameters = configured(panda_arm_urdf(), file, {})
+    assert parameters == DetectorParameters()
+
+
 def test_real_panda() -> None:
     """24 s at 30 Hz without contact."""
     result = run(REAL_PANDA, CONFIG / "panda_franka.yaml")

@@ -112,8 +112,8 @@ def weakest_pushes_in(
     Args:
         model: the identified robot.
         parameters: of the detector, per-joint values in the order of the model.
-        motions: motions without contact, efforts as recorded. If the detector has no verdict
-            or reports contact all the time, noise is neglected.
+        motions: motions without contact, efforts as recorded. If no motion has verdicts without
+            contact for the length ``PUSH`` of a push, noise is neglected.
     """
     looks = Looks.of(model, parameters, motions)
     if looks is None:

@@ -177,11 +177,15 @@ class EnergyTank:
     def sent(self, limited: Array, tau: Array, bounds: tuple[Array, Array] | None = None) -> Array:
         """Return the torque to send in place of ``limited``, and correct the account by it.
 
+        If the driving part of ``tau`` less the weight would inject more than the level within one
+        period, it is reduced by one factor in all joints.
+
         Args:
             limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].
             tau: the same after other limits, (nv,) [N·m or N].
-            bounds: least and largest torque of the motors, (nv,) each [N·m or N]. If a motor is too
-                weak to hold the weight, the driving torque of its joint cannot be reduced.
+            bounds: least and largest torque of the motors, (nv,) each [N·m or N], which hold after
+                the reduction. A motor that is too weak to hold the weight may therefore inject more
+                than the level.
 
         Returns:
             (nv,) [N·m or N]; ``tau`` itself unless it would inject more than the level.

@@ -98,11 +98,13 @@ def hermite(h, q, v, a):
 
 @compiled
 def first_over(coefficients, lengths, lowest, highest, fastest, probes):
-    """Return where polynomials (m, 6, n) first leave their limits: segment, joint, what, how far.
+    """Return the first polynomial (m, 6, n) that leaves its limits: segment, joint, what, value.
 
-    ``what`` is 0 for no violation, 1 for speed, 2 for position and 3 for a number that is not
-    finite. Each polynomial is evaluated at ``probes`` times, unless the sum of the absolute values
-    of its terms already excludes a violation.
+    ``what`` is 0 for no violation (segment and joint are then 0), 1 for speed, 2 for position and 3
+    for a number that is not finite; ``value`` is the speed or position that is reached. Segments
+    are compared first, then joints. Each polynomial is evaluated at ``probes`` + 1 times, unless
+    the sum of the absolute values of its terms already excludes a violation. ``lengths`` is (m,)
+    [s]; ``lowest`` and ``highest`` (positions) and ``fastest`` (speed) are (n,).
     """
     for i in range(coefficients.shape[0]):
         h = lengths[i]

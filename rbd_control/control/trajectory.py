@@ -283,7 +283,10 @@ class Trajectory:
         return DesiredState(q, v, a)
 
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
-        """Check the splines against the limits; the arm may start outside of them.
+        """Check positions and speeds of the splines at sampled times against the limits.
+
+        A start outside of a limit moves this limit to the position or speed of the start, for the
+        whole trajectory. Accelerations are not checked.
 
         Args:
             limits: limits to keep; with None only finite numbers are required.

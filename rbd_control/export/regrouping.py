@@ -76,8 +76,9 @@ def seen_from_root(
         run: converts a kernel to a function on expressions.
 
     Returns:
-        Constants and positions. Both are unchanged if several bodies have the world as parent,
-        because each of them would need a gravity vector of its own.
+        Constants and positions. With a prismatic root only its position changes. Both are unchanged
+        if several bodies have the world as parent, because each of them would need a gravity vector
+        of its own, and if another joint mimics the joint of the root.
     """
     gamma, zero = constants.gravity, 0.0
     if constants.parent.size and constants.joint_type[0] == FLOATING:

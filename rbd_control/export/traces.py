@@ -117,7 +117,10 @@ def friction_torque(t: Tracing, friction: Friction, v: Expressions) -> Results:
 
 
 def frame_placement(t: Tracing, body: int, placement: np.ndarray, q: Expressions) -> Results:
-    """Return the transform of a frame placed in a body; body -1 is the world."""
+    """Return the homogeneous transform (4, 4) from a frame to the world, in a tuple of one.
+
+    ``placement`` is the frame in its body, (4, 4); body -1 is the world.
+    """
     T = t.zeros(1, 4, 4)
     T[0] = np.eye(4).astype(object)
     if body >= 0:

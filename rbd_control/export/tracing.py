@@ -56,7 +56,11 @@ class Tracing:
         return seen_from_root(constants, q, self.run)
 
     def with_parameters(self, q: np.ndarray, pi: np.ndarray) -> tuple[Constants, np.ndarray]:
-        """Return constants and positions with other inertial parameters.
+        """Return constants with other inertial parameters, and the positions that belong to them.
+
+        With a floating base, or if only one body has the world as parent, both are those of
+        :meth:`from_root`: the root is at zero and gravity is rotated instead. Otherwise the
+        positions are ``q``.
 
         Args:
             q: joint positions, (nq,) expressions.

@@ -18,7 +18,11 @@ from rbd_control.errors import InputError, RbdControlError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
-from rbd_control.node_parameters import FrameParameters, ReceivingParameters
+from rbd_control.node_parameters import (
+    FrameParameters,
+    ReceivingParameters,
+    StartCheckParameters,
+)
 from rbd_control.nodes.contact_messages import THRESHOLD
 from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
 from rbd_control.nodes.diagnostics import WARN, Status
@@ -43,7 +47,9 @@ REPORT = "report of a sample"
 
 
 @dataclass(frozen=True)
-class ContactDetectorParameters(FrameParameters, ReceivingParameters, DetectorParameters):
+class ContactDetectorParameters(
+    StartCheckParameters, FrameParameters, ReceivingParameters, DetectorParameters
+):
     """Parameters of the node: the arm, its input, and the detector's."""
 
     queue_depth: int = parameter(
@@ -51,15 +57,6 @@ class ContactDetectorParameters(FrameParameters, ReceivingParameters, DetectorPa
         "joint states kept while the node is busy; a second of them at 1 kHz",
         lower=1,
         upper=100_000,
-        live=False,
-    )
-    start_check_time: float = parameter(
-        10.0,
-        "length of the motion after the start that is checked for the status check of /diagnostics;"
-        " 0: no check",
-        unit="s",
-        lower=0.0,
-        upper=60.0,
         live=False,
     )
 

@@ -48,7 +48,18 @@ class ReportedJoints:
     def add(
         self, names: Sequence[str], positions: Sequence[float], efforts: Sequence[float]
     ) -> None:
-        """Add a joint state; ignore a message with fields of different lengths."""
+        """Add a joint state.
+
+        A message whose positions do not fit its names is ignored. Efforts that do not fit the
+        names, and those of more than ``MOST_JOINTS`` joints, are ignored without the positions.
+        Positions that are NaN or beyond ``FARTHEST``, and efforts that are not finite, are left
+        out. ``measured`` is replaced by a larger set only.
+
+        Args:
+            names: names of the joints.
+            positions: positions in the order of ``names`` [rad or m].
+            efforts: efforts in the same order, in any unit.
+        """
         if len(positions) != len(names):
             return
         for name, position in zip(names, positions, strict=True):

@@ -246,7 +246,7 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
         a floating base are equal. A rotor counts as part of the body that carries it.
 
     Raises:
-        InputError: for a ``q`` of the wrong shape or not finite.
+        InputError: for a ``q`` of the wrong shape or not finite, and a model with mimic joints.
 
     Source: J24, "CRBs gather recursive algorithm" (Walker & Orin); O(N).
     """
@@ -268,7 +268,7 @@ def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
         (...); kg·m² and kg are summed where revolute and prismatic joints mix.
 
     Raises:
-        InputError: for a ``q`` of the wrong shape or not finite.
+        InputError: for a ``q`` of the wrong shape or not finite, and a model with mimic joints.
 
     Source: J24, "Trace of the mass matrix"; O(N).
     """
@@ -302,7 +302,8 @@ def composite_inverse_dynamics(
         (..., nv) [N·m or N].
 
     Raises:
-        InputError: for an unknown link or arguments of the wrong shape or not finite.
+        InputError: for an unknown link, arguments of the wrong shape or not finite, and a model
+            with mimic joints.
 
     Source: J24, "CRB-based Inverse dynamics algorithm"; O(N).
     """
@@ -337,7 +338,8 @@ def interbody_forces(
         of that joint.
 
     Raises:
-        InputError: for an unknown link or arguments of the wrong shape or not finite.
+        InputError: for an unknown link, arguments of the wrong shape or not finite, and a model
+            with mimic joints.
 
     Source: J24, "Inter-body spatial force decompositions"; O(N).
     """

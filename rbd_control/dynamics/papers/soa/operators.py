@@ -172,7 +172,8 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
             consist of identities and zeros. The origin is that of the world or of a floating root.
 
     Raises:
-        InputError: for an unknown frame, or a ``q`` of the wrong shape or not finite.
+        InputError: for an unknown frame, a ``q`` of the wrong shape or not finite, and a model with
+            mimic joints.
 
     Source: J24; :mod:`~rbd_control.dynamics.papers.soa` lists its notation.
     """
@@ -204,8 +205,8 @@ def link_operator(model: Model, q: np.ndarray, link: str, frame: str = "body") -
     With the operators of the same ``frame`` the Jacobian of the link is ``J = Bᵀ phiᵀ Hᵀ``.
 
     Raises:
-        InputError: for a link that is unknown or fixed to the world, an unknown frame, or a ``q``
-            of the wrong shape or not finite.
+        InputError: for a link that is unknown or fixed to the world, an unknown frame, a ``q`` of
+            the wrong shape or not finite, and a model with mimic joints.
 
     Source: J24, "Including external forces on bodies".
     """
