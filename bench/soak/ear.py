@@ -30,6 +30,9 @@ from rbd_control.nodes.joint_state_wire import joint_state_reader
 DEPTH = 20_000
 """Queue depth of each subscription, for messages that arrive while this process is busy."""
 
+LEAST_EXTERNAL = 1.0
+"""Largest external torque of a joint that does not count as an impact [N·m]."""
+
 PLAYED_PERIOD = 1_000_000
 """Period of the messages in the played recording [ns]."""
 
@@ -64,6 +67,7 @@ class Ear:
         answered: counts of samples and missing answers, by node.
         torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
         contacts: the true contacts.
+        external: times with any external torque: contacts, and impacts on the arm's own stops.
         detected: description of each event, by the stamp of the sample that detected it [ns].
         played: counts of the messages of the player.
         violations: torques that were not finite or over their limit.
@@ -89,6 +93,7 @@ class Ear:
             (JointState, f"/{DETECTOR}/external_joint_torques", self._answer(DETECTOR)),
             (Float64MultiArray, "/soak/effort_controller/commands", self._on_torque),
             (WrenchStamped, f"/{ARM}/true_external_wrench", self._on_force),
+            (JointState, f"/{ARM}/true_external_joint_torques", self._on_external),
             (Bool, f"/{DETECTOR}/contact", self._on_verdict),
             (DiagnosticArray, f"/{DETECTOR}/events", self._on_event),
             (DiagnosticArray, "/diagnostics", self._on_report),
@@ -106,7 +111,7 @@ class Ear:
         self.torque_gaps = Gaps(self.torque_windows, self._timeout)
         self.state_gaps = Gaps(self.torque_windows, self._timeout)
         self.play_gaps = Gaps(Windows(), self._timeout)
-        self.contacts = Contacts()
+        self.contacts, self.external = Contacts(), Contacts()
         self.detected: dict[int, str] = {}
         self.played = Played(PLAYED_PERIOD)
         self.violations: list[str] = []
@@ -165,6 +170,13 @@ class Ear:
     def _on_force(self, raw: bytes, info: dict[str, Any]) -> None:
         seconds, nanoseconds = unpack_from("<iI", raw, 4)
         self.contacts.force(int(seconds) * 10**9 + int(nanoseconds))
+
+    def _on_external(self, raw: bytes, info: dict[str, Any]) -> None:
+        # The efforts are the last field of the message.
+        torque = np.frombuffer(raw[-8 * len(self._limits) :])
+        if np.abs(torque).max() > LEAST_EXTERNAL:
+            seconds, nanoseconds = unpack_from("<iI", raw, 4)
+            self.external.force(int(seconds) * 10**9 + int(nanoseconds))
 
     def _on_verdict(self, raw: bytes, info: dict[str, Any]) -> None:
         self.verdict, self.verdict_at = bool(raw[4]) if len(raw) > 4 else False, time.monotonic()

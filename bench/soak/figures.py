@@ -249,6 +249,11 @@ class Contacts:
             self._begin = None
 
 
+def overlaps(interval: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    """Return whether an interval shares a time with one of the others, ends included."""
+    return any(begin <= interval[1] and interval[0] <= end for begin, end in others)
+
+
 @dataclass(frozen=True)
 class Match:
     """Match of detected events with true contacts.
@@ -264,15 +269,22 @@ class Match:
     false: tuple[int, ...]
 
 
-def matched(contacts: Sequence[tuple[int, int]], detected: Sequence[int]) -> Match:
+def matched(
+    contacts: Sequence[tuple[int, int]],
+    detected: Sequence[int],
+    others: Sequence[tuple[int, int]] = (),
+) -> Match:
     """Match events with contacts.
 
     Args:
         contacts: begin and end of each true contact [ns].
         detected: times of detection of the events [ns].
+        others: begin and end of other external torques, such as those of the arm's own stops [ns].
+            An event in them is not false, and they need no event.
     """
     grace = round(GRACE * 1e9)
-    delays, missed, explained = [], [], set[int]()
+    delays, missed = [], []
+    explained = {at for begin, end in others for at in detected if begin <= at <= end + grace}
     for begin, end in contacts:
         own = [at for at in detected if begin <= at <= end + grace]
         explained.update(own)

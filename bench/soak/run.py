@@ -20,7 +20,7 @@ from bench.loop.usage import processor_seconds
 from bench.rig import NodeSpec, Rig, signature, traces_in
 from bench.soak.conductor import FOREIGN, Conductor
 from bench.soak.ear import ARM, CONTROLLER, DETECTOR, LOST, PLAYER, Ear
-from bench.soak.figures import growth, matched
+from bench.soak.figures import growth, matched, overlaps
 from bench.soak.schedule import PUSH, make_schedule
 from bench.soak.verdict import (
     SETTLING,
@@ -323,6 +323,7 @@ def _finish(conductor: Conductor, ear: Ear) -> None:
         conductor.step()
         time.sleep(PAUSE)
     ear.contacts.finish()
+    ear.external.finish()
 
 
 def _false_text(at: int, wall: int, told: str, begun: list[tuple[float, str]]) -> str:
@@ -341,7 +342,9 @@ def _sum_up(
     by_machine: int,
     wall: int,
 ) -> None:
-    match = matched(ear.contacts.intervals, tuple(ear.detected))
+    pushes = ear.contacts.intervals
+    impacts = [each for each in ear.external.intervals if not overlaps(each, pushes)]
+    match = matched(pushes, tuple(ear.detected), impacts)
     gaps = ear.torque_gaps
     over = [gap for gap in gaps.over if not gap[2]]
     result.items, result.skipped = dict(conductor.done), dict(conductor.skipped)
@@ -380,5 +383,6 @@ def _sum_up(
         "least torque of a push over the threshold": min(conductor.staged, default=float("nan")),
         "median delay of detection [ms]": 1e3 * float(np.median(match.delays or [np.nan])),
         "longest delay of detection [ms]": 1e3 * max(match.delays, default=float("nan")),
+        "impacts on the arm's stops, after faults with zero torque": float(len(impacts)),
         "load of the machine": os.getloadavg()[0],
     }

@@ -9,9 +9,11 @@ from rbd_control.joint_states.intake import JointStateIntake
 from rbd_control.wording import listed, quoted
 
 WITHOUT_SHARED_MEMORY = "FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
-"""Environment variable that makes Fast DDS send over the loopback interface only.
+"""Environment variable that makes Fast DDS send without shared memory.
 
-A participant that does not answer a check of its shared memory within a second loses it for ever.
+A participant that does not answer a check of its shared memory within a second loses it for ever,
+and one that is stopped may block the nodes that send to it. With the discovery range ``LOCALHOST``
+rmw_fastrtps selects the transports itself, and the variable has no effect.
 """
 
 
@@ -29,7 +31,7 @@ def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
         return (
             f"no message arrives on {topic}, although it has {_count(publishers)}: the driver "
             f"sends none, or Fast DDS has lost its shared memory on a busy computer (start the "
-            f"nodes with {WITHOUT_SHARED_MEMORY} then)"
+            f"nodes with {WITHOUT_SHARED_MEMORY} then, and not with discovery range LOCALHOST)"
         )
     if intake.last_reason == "missing joint":
         return f"joint states on {topic} {_lack(intake.joint_names, intake.refused_names)}"

@@ -120,7 +120,10 @@ def torque_keeps_its_rate(s: Stretch) -> None:
 
 @promise
 def torque_limits_are_known(s: Stretch) -> None:
-    """After the start no joint is without a limit of its torque."""
+    """While the controller is started no joint is without a limit of its torque."""
+    if s.rig.history.reasons[-1].startswith("not started"):
+        assert not s.torque[-1].any(), "a controller that is not started sends torque"
+        return
     assert np.isfinite(s.rig.largest).all(), f"{s.rig.largest}"
 
 

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.joint_states.advice import WITHOUT_SHARED_MEMORY
 from rbd_control.nodes.processes import reserved_domain
 
 from .bringup import BringUp, Process
@@ -23,8 +22,6 @@ def _alone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, first_at_the_processor():
         patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         patch.setenv("ROS_PYTHON_CHECK_FIELDS", "1")
-        # On a busy machine Fast DDS gives up shared memory after a second, for ever.
-        patch.setenv(*WITHOUT_SHARED_MEMORY.split("="))
         yield
 
 
