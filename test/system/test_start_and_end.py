@@ -214,6 +214,9 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
 def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -> None:
     """[72] A controller that waits for its activation is cleaned up: it stays unconfigured."""
     name = "passivity_controller"
+    # Discovery lists a killed controller of an earlier test for about 20 s, and its services as
+    # ready; a request to them is never answered.
+    probe.wait(lambda: name not in probe.node.get_node_names(), "another controller is listed")
     source = probe.stream(controller_scenarios.resting())
     commands = probe.listen(Float64MultiArray, "effort_controller/commands")
     process = bring_up.start(name, {"urdf": "arm7", "timeout": STANDSTILL, "discovery_time": 3.0})
