@@ -383,6 +383,6 @@ def _sum_up(
         "least torque of a push over the threshold": min(conductor.staged, default=float("nan")),
         "median delay of detection [ms]": 1e3 * float(np.median(match.delays or [np.nan])),
         "longest delay of detection [ms]": 1e3 * max(match.delays, default=float("nan")),
-        "impacts on the arm's stops, after faults with zero torque": float(len(impacts)),
+        "impacts on the arm's stops": float(len(impacts)),
         "load of the machine": os.getloadavg()[0],
     }
