@@ -26,6 +26,7 @@ from bench.fuzz.recordings import playable
 from bench.fuzz.result import Failure, NodeCount, WireResult, save_bursts
 from bench.fuzz.wire import Wire
 from bench.rig import Rig, signature, traces_in
+from rbd_control.nodes.transports import without_shared_memory
 
 LONGEST_LINE = 500
 """Longest line of output that a node may write, however long its input was [characters]."""
@@ -78,13 +79,14 @@ class Session:
         config = Path(__file__).with_name("nodes.yaml")
         self._rig = Rig(specs(recording), config, folder, {"ROS_PYTHON_CHECK_FIELDS": "1"})
         stack.callback(self._rig.stop)
-        rclpy.init(
-            args=[],
-            domain_id=self._rig.domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
-        stack.callback(rclpy.try_shutdown)
-        self._wire = Wire()
+        with without_shared_memory():
+            rclpy.init(
+                args=[],
+                domain_id=self._rig.domain,
+                signal_handler_options=SignalHandlerOptions.NO,
+            )
+            stack.callback(rclpy.try_shutdown)
+            self._wire = Wire()
         stack.callback(self._wire.destroy)
         arm = the_arm()
         self._monitors = {

@@ -25,6 +25,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from rbd_control.dynamics import Model
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array
 from rbd_control.nodes.priority import take_priority
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 from rbd_control.startup.rehearsal import rehearse_arm
 
@@ -107,8 +108,9 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    arm = LoopArm(given.rate)
+    with without_shared_memory():
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+        arm = LoopArm(given.rate)
     if given.priority:
         take_priority(given.priority)
     period = 1.0 / given.rate

@@ -34,6 +34,7 @@ from rbd_control.nodes.joint_state_wire import JointStateTemplate
 from rbd_control.nodes.messages import to_array
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.processes import reserved_domain
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 CONFIG = Path(__file__).with_name("nodes.yaml")
@@ -117,13 +118,14 @@ class ComposedCycle:
 def composed_cycle(domain: int) -> Iterator[ComposedCycle]:
     """Yield the cycle in a ROS domain; ROS is started and shut down."""
     given = ["--params-file", str(CONFIG), "-p", "autostart:=false", *_AT_ONCE, *_NO_CHECK]
-    rclpy.init(
-        args=["--ros-args", *given],
-        domain_id=domain,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
     try:
-        cycle = ComposedCycle()
+        with without_shared_memory():
+            rclpy.init(
+                args=["--ros-args", *given],
+                domain_id=domain,
+                signal_handler_options=SignalHandlerOptions.NO,
+            )
+            cycle = ComposedCycle()
         try:
             yield cycle
         finally:

@@ -23,6 +23,7 @@ from bench.loop.watching import VIEW, watched
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.priority import take_priority
 from rbd_control.nodes.processes import NodeProcesses, reserved_domain
+from rbd_control.nodes.transports import without_shared_memory
 
 ARM = "bench.loop.arm"
 NODES = ("passivity_controller", "contact_detector")
@@ -141,9 +142,10 @@ def measure(
         _start(processes, arrangement, priority, stages)
         driver = ["--rate", str(rate), "--priority", str(priority), "--out", str(stamps)]
         processes.start(ARM, driver)
-        rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
-        stack.callback(rclpy.try_shutdown)
-        ear = Ear()
+        with without_shared_memory():
+            rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+            stack.callback(rclpy.try_shutdown)
+            ear = Ear()
         stack.callback(ear.destroy)
         show("starting; the first time takes a minute")
         _wait_until_closed(ear, processes, arrangement)

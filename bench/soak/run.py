@@ -34,6 +34,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import law_parameters
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.parameters import read_parameter_file
 from rbd_control.simulation import arm7_urdf
 
@@ -214,9 +215,12 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="soak_")))
         rig = Rig(_specs(folder, priority, trace), CONFIG, folder)
         stack.callback(rig.stop)
-        rclpy.init(args=[], domain_id=rig.domain, signal_handler_options=SignalHandlerOptions.NO)
-        stack.callback(rclpy.try_shutdown)
-        listening, giving = Node("soak_ear"), Node("soak_conductor")
+        with without_shared_memory():
+            rclpy.init(
+                args=[], domain_id=rig.domain, signal_handler_options=SignalHandlerOptions.NO
+            )
+            stack.callback(rclpy.try_shutdown)
+            listening, giving = Node("soak_ear"), Node("soak_conductor")
         stack.callback(listening.destroy_node)
         stack.callback(giving.destroy_node)
         model = Model.from_urdf(arm7_urdf())

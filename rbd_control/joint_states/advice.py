@@ -11,9 +11,9 @@ from rbd_control.wording import listed, quoted
 WITHOUT_SHARED_MEMORY = "FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
 """Environment variable that makes Fast DDS send without shared memory.
 
-A participant that does not answer a check of its shared memory within a second loses it for ever,
-and one that is stopped may block the nodes that send to it. With the discovery range ``LOCALHOST``
-rmw_fastrtps selects the transports itself, and the variable has no effect.
+A participant that does not answer a check of its shared memory within a second loses it for ever.
+The nodes of this package use none unless the user selects it, see
+:mod:`rbd_control.nodes.transports`.
 """
 
 
@@ -30,8 +30,8 @@ def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
     if not intake.last_reason:
         return (
             f"no message arrives on {topic}, although it has {_count(publishers)}: the driver "
-            f"sends none, or Fast DDS has lost its shared memory on a busy computer (start the "
-            f"nodes with {WITHOUT_SHARED_MEMORY} then, and not with discovery range LOCALHOST)"
+            f"sends none, is blocked by a stopped subscriber, or cannot reach this node (start "
+            f"the driver with {WITHOUT_SHARED_MEMORY} to exclude its shared memory)"
         )
     if intake.last_reason == "missing joint":
         return f"joint states on {topic} {_lack(intake.joint_names, intake.refused_names)}"

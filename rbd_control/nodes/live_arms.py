@@ -13,6 +13,7 @@ from rclpy.signals import SignalHandlerOptions
 from rich.console import Console
 
 from rbd_control.nodes.live_arm import LiveArm
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.startup.stop_requests import stop_requests
 from rbd_control.view.page import Page, Place, announce
 from rbd_control.view.scene import Scene
@@ -55,8 +56,9 @@ def run_live_view(
         InputError: if the port is in use.
     """
     with stop_requests() as stopped:
-        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-        node = view_node()
+        with without_shared_memory():
+            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+            node = view_node()
         arms = [LiveArm(node, name, scene) for name in namespaces or [""]]
         page = None
         try:

@@ -22,6 +22,7 @@ from std_msgs.msg import Bool
 from rbd_control.nodes.detector_listener import DetectorListener, detector_topics
 from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.run import make_executor
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.playback.live_view import LiveState, event_line, render
 from rbd_control.startup.stop_requests import stop_requests
 
@@ -94,10 +95,12 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
     lines = console.is_terminal is False and not once
-    with _running() as stopped:
-        monitor = Monitor(
-            detector, lambda text: console.print(text, markup=False) if lines else None
-        )
+
+    def on_event(text: str) -> None:
+        if lines:
+            console.print(text, markup=False)
+
+    with stop_requests() as stopped, _running(detector, on_event) as monitor:
         begin = time.monotonic()
 
         def passed() -> float:
@@ -108,25 +111,22 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
                 return _nothing(monitor.state.detector)
             return render(monitor.state, time.monotonic())
 
-        try:
-            if once:
-                longest = PATIENCE if duration is None else duration
-                while not (stopped() or monitor.knows_all or passed() > longest):
-                    monitor.spin(REFRESH)
+        if once:
+            longest = PATIENCE if duration is None else duration
+            while not (stopped() or monitor.knows_all or passed() > longest):
                 monitor.spin(REFRESH)
-            else:
-                with Live(console=console, auto_refresh=False, transient=True) as live:
-                    while not (stopped() or (duration is not None and passed() > duration)):
-                        monitor.spin(REFRESH)
-                        if console.is_terminal:
-                            live.update(picture(), refresh=True)  # type: ignore[arg-type]
-            if not monitor.has_heard:
-                console.print(_nothing(monitor.state.detector), markup=False)
-                return 1
-            console.print(picture())
-            return 0
-        finally:
-            monitor.destroy()
+            monitor.spin(REFRESH)
+        else:
+            with Live(console=console, auto_refresh=False, transient=True) as live:
+                while not (stopped() or (duration is not None and passed() > duration)):
+                    monitor.spin(REFRESH)
+                    if console.is_terminal:
+                        live.update(picture(), refresh=True)  # type: ignore[arg-type]
+        if not monitor.has_heard:
+            console.print(_nothing(monitor.state.detector), markup=False)
+            return 1
+        console.print(picture())
+        return 0
 
 
 def _nothing(detector: str) -> str:
@@ -138,11 +138,15 @@ def _nothing(detector: str) -> str:
 
 
 @contextmanager
-def _running() -> Iterator[Callable[[], bool]]:
-    """Start ROS; yield a function that returns whether SIGINT or SIGTERM has arrived."""
-    with stop_requests() as stopped:
-        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+def _running(detector: str, on_event: Callable[[str], None]) -> Iterator[Monitor]:
+    """Yield a monitor; ROS runs until the context is left."""
+    try:
+        with without_shared_memory():
+            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+            monitor = Monitor(detector, on_event)
         try:
-            yield stopped
+            yield monitor
         finally:
-            rclpy.try_shutdown(uninstall_handlers=False)
+            monitor.destroy()
+    finally:
+        rclpy.try_shutdown(uninstall_handlers=False)

@@ -17,6 +17,7 @@ from rbd_control.nodes.command_node import CommandNode
 from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.payload_input import PAYLOAD
 from rbd_control.nodes.publications import GuardedPublisher, try_request
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.robot.payload import PayloadParameters
 
 PATIENCE = 10.0
@@ -143,9 +144,10 @@ def _has_taken(node: CommandNode, name: str, payload: PayloadParameters) -> bool
 @contextmanager
 def _node(namespace: str) -> Iterator[CommandNode]:
     """Yield a node; ROS runs until the context is left."""
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node = CommandNode(f"payload_{os.getpid()}", print, namespace=namespace or None)
+        with without_shared_memory():
+            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+            node = CommandNode(f"payload_{os.getpid()}", print, namespace=namespace or None)
         yield node
         node.destroy_node()
     finally:

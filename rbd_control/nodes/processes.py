@@ -29,6 +29,21 @@ _until_exit = ExitStack()
 
 
 @contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables of this process until the context is left."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
 def reserved_domain() -> Iterator[int]:
     """Yield a ROS domain that is unused on this machine, reserved until the context is left.
 

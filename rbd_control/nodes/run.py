@@ -21,6 +21,7 @@ from rbd_control.errors import RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.startup.compilation import CompilationWatch
 from rbd_control.startup.prompt_end import PromptEnd, end_now, signals_held
 from rbd_control.startup.standard_streams import (
@@ -71,8 +72,9 @@ def run_together(
     watch = CompilationWatch()
     with Signals(watch) as signals:
         try:
-            _start_ros(args)
-            nodes = signals.nodes = _made(make_nodes)
+            with without_shared_memory():
+                _start_ros(args)
+                nodes = signals.nodes = _made(make_nodes)
             for node in nodes:
                 node.before_activation = signals.started
             watch.begins, watch.warn = nodes[0].on_compiling, nodes[0].get_logger().warning

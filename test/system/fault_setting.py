@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import rclpy
 from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from rbd_control.nodes.processes import reserved_domain
+from rbd_control.nodes.transports import without_shared_memory
 
 from .controller_scenarios import COMMANDS, MODEL, NODE, WEIGHT, wait_for_torque
 from .probe import Heard, Probe, Report
@@ -97,12 +99,16 @@ def ros_here(*parameters: str) -> Iterator[None]:
     """Run ROS in this process, in a domain of its own, with parameters as ``name:=value``."""
     given = [word for parameter in parameters for word in ("-p", parameter)]
     with reserved_domain() as domain:
-        rclpy.init(
-            args=["--ros-args", *given] if given else [],
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
         try:
+            with without_shared_memory():
+                rclpy.init(
+                    args=["--ros-args", *given] if given else [],
+                    domain_id=domain,
+                    signal_handler_options=SignalHandlerOptions.NO,
+                )
+                # The first node of a context creates what all its nodes send through.
+                first = Node("first", start_parameter_services=False, enable_rosout=False)
             yield
+            first.destroy_node()
         finally:
             rclpy.try_shutdown()

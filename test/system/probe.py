@@ -22,6 +22,7 @@ from rclpy.task import Future
 from sensor_msgs.msg import JointState
 
 from rbd_control.nodes.run import SPIN_TIME, make_executor
+from rbd_control.nodes.transports import without_shared_memory
 
 from .bringup import PATIENCE
 
@@ -95,8 +96,9 @@ class Probe:
 
     def __init__(self, domain: int) -> None:
         self.domain = domain
-        self._context = context_in(domain)
-        self.node = Node("probe", context=self._context)
+        with without_shared_memory():
+            self._context = context_in(domain)
+            self.node = Node("probe", context=self._context)
         self.reports: dict[str, Report] = {}
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
         self._heard: dict[str, Heard] = {}

@@ -20,6 +20,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp, Process, command
@@ -110,8 +111,9 @@ def test_the_simulated_arm_applies_a_change_or_refuses_it(bring_up: BringUp, pro
 @pytest.fixture
 def crowd(bring_up: BringUp) -> Iterator[list[Node]]:
     """Other nodes in the domain, with topics of their own and an interest in joint states."""
-    context = context_in(bring_up.domain)
-    nodes = [Node(f"other_{k}", context=context) for k in range(CROWD)]
+    with without_shared_memory():
+        context = context_in(bring_up.domain)
+        nodes = [Node(f"other_{k}", context=context) for k in range(CROWD)]
     for node in nodes:
         node.create_subscription(JointState, "joint_states", lambda message: None, 1)
         node.create_publisher(Float64MultiArray, f"{node.get_name()}/commands", 1)

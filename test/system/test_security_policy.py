@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 from defusedxml.ElementTree import parse
+from rclpy._rclpy_pybind11 import NodeNameNonExistentError
 from rclpy.node import Node
 
 from rbd_control.share import share_directory
@@ -90,10 +91,14 @@ def granted(enclave: str, node: str = "") -> Granted:
 
 
 def used(probe: Probe, name: str) -> Granted:
-    return {
-        what: {found.replace(PLAYED, "/joint_states") for found, _ in ask(probe.node, name)}
-        for what, ask in USED.items()
-    }
+    """Return what the node uses; nothing as long as the observer has not discovered it."""
+    try:
+        return {
+            what: {found.replace(PLAYED, "/joint_states") for found, _ in ask(probe.node, name)}
+            for what, ask in USED.items()
+        }
+    except NodeNameNonExistentError:
+        return {what: set() for what in USED}
 
 
 OF_THE_ACTION = {

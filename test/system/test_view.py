@@ -17,6 +17,7 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.context import Context
+from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
@@ -26,6 +27,7 @@ from rbd_control.nodes.contact_messages import THRESHOLD, event_message
 from rbd_control.nodes.live_arm import LiveArm, places
 from rbd_control.nodes.live_arms import view_node
 from rbd_control.nodes.messages import LATCHED, Stamp
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.state import ArmState
 
@@ -100,8 +102,12 @@ class Arm:
 
 @pytest.fixture(scope="module")
 def context(bring_up: BringUp) -> Iterator[Context]:
-    context = context_in(bring_up.domain)
+    with without_shared_memory():
+        context = context_in(bring_up.domain)
+        # The first node of a context creates what all its nodes send through.
+        first = Node("first", context=context)
     yield context
+    first.destroy_node()
     rclpy.shutdown(context=context)
 
 

@@ -28,7 +28,8 @@ from rbd_control.nodes.demo.report import draw_demo, print_demo
 from rbd_control.nodes.demo.result import DemoLog, DemoResult, judge
 from rbd_control.nodes.demo.scenario import SHORTEST, Scenario
 from rbd_control.nodes.demo.watching import demo_view, ros_variables
-from rbd_control.nodes.processes import NodeProcesses, reserved_domain
+from rbd_control.nodes.processes import NodeProcesses, environment, reserved_domain
+from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.parameters import read_parameter_file
 from rbd_control.share import share_directory
 from rbd_control.startup.stop_requests import stop_requests
@@ -119,15 +120,17 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
         stopped = stack.enter_context(stop_requests())  # the nodes take their time to end
         show = stack.enter_context(_progress(scenario.duration))
         # rclpy logs into the home directory, which may not exist.
-        stack.enter_context(_environment(**ros_variables(domain), ROS_LOG_DIR=str(folder)))
+        variables = {**ros_variables(domain), "ROS_LOG_DIR": str(folder)}
+        stack.enter_context(environment(variables))
         config = share_directory() / "config" / "demo.yaml"
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
         show(STARTING_NODES, 0.0)
         for node in NODES:
             processes.start(node, ["--ros-args", "--params-file", str(config)])
-        rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
-        stack.callback(rclpy.try_shutdown)
-        observer = DemoObserver(scenario, _thresholds(config))
+        with without_shared_memory():
+            rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+            stack.callback(rclpy.try_shutdown)
+            observer = DemoObserver(scenario, _thresholds(config))
         stack.callback(observer.destroy)
 
         def wait(done: Callable[[], bool], patience: float, what: str) -> None:
@@ -157,20 +160,6 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
 def _thresholds(config: Path) -> tuple[float, ...]:
     parameters = law_parameters(DetectorParameters, read_parameter_file(config, "contact_detector"))
     return parameters.contact_threshold
-
-
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -1,0 +1,160 @@
+"""Start of ROS with a middleware that uses no shared memory.
+
+Fast DDS sends through shared memory between processes of one computer. The lock of a receiver's
+queue lies in that memory. A receiver that is stopped while it holds the lock (Ctrl-Z on ``ros2
+topic echo``, a debugger) blocks all that send to it, in the call of ``publish``: a controller then
+cannot send zero torque either. And a receiver that is too busy to answer a check of the lock within
+a second loses the memory for ever. Neither happens over the loopback interface, because the kernel
+drops what a socket cannot hold. The nodes and commands of this package therefore use UDP only. They
+still exchange messages with processes that use both.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from rclpy.utilities import get_rmw_implementation_identifier
+
+from rbd_control.errors import RbdControlError
+from rbd_control.nodes.processes import environment
+
+TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
+"""Environment variable of Fast DDS with the transports; rmw_fastrtps ignores it in some ranges."""
+
+UDP = "UDPv4"
+"""Value of :data:`TRANSPORTS` without shared memory."""
+
+_RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+_PEERS = "ROS_STATIC_PEERS"
+_ONLY_HERE = "ROS_LOCALHOST_ONLY"
+"""The variable of older distributions, which rcl still follows before :data:`_RANGE`."""
+
+_PROFILES, _OLD_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"
+"""Variables with the file of profiles, in Fast DDS 3 and Fast DDS 2."""
+
+_WITH_FAST_DDS_2 = ("humble", "iron", "jazzy")
+
+_PROFILES_HERE = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
+"""Files of profiles that Fast DDS 3 and 2 read from the working folder."""
+
+_BEYOND_THIS_MACHINE = ("", "NOT_SET", "OFF", "SUBNET", "SYSTEM_DEFAULT")
+"""Discovery ranges in which :data:`TRANSPORTS` has an effect; rcl takes others as ``LOCALHOST``."""
+
+_RECEIVE_BUFFER = 4_194_304
+"""Wanted size of a socket's buffer [bytes]; the kernel gives at most ``net.core.rmem_max``.
+
+Messages for discovery that do not fit are lost, and sent again seconds later.
+"""
+
+_PARTICIPANTS = 32
+"""Processes of one machine that are looked for, the number of rmw_fastrtps for ``LOCALHOST``."""
+
+_REMEDY = f"{TRANSPORTS}=DEFAULT starts it with shared memory"
+
+
+@contextmanager
+def without_shared_memory() -> Iterator[None]:
+    """Make the ROS context that is started in here, with its first node, use no shared memory.
+
+    Fast DDS gets a file of profiles with one transport, UDP. Only rmw_fastrtps is affected, and
+    only if the user has selected neither transports (:data:`TRANSPORTS`) nor a file of profiles.
+    With the discovery range ``LOCALHOST`` rmw_fastrtps adds shared memory to every profile; the
+    profile then contains the discovery of that range, and the range is ``SYSTEM_DEFAULT``. The
+    environment is restored on exit.
+
+    Raises:
+        RbdControlError: if the file cannot be written or is not used, or a static peer is unknown.
+    """
+    if (
+        not get_rmw_implementation_identifier().startswith("rmw_fastrtps")
+        or os.environ.get(TRANSPORTS, UDP) != UDP
+        or _has_profiles()
+    ):
+        yield
+        return
+    stays_here = _stays_on_this_machine()
+    peers = os.environ.get(_PEERS, "").split(";") if stays_here else ()
+    content = udp_profile(("127.0.0.1", *peers) if stays_here else ())
+    try:
+        with tempfile.TemporaryDirectory(prefix="rbd_control_") as folder:
+            file = Path(folder) / "profiles.xml"
+            file.write_bytes(content)
+            is_old = os.environ.get("ROS_DISTRO") in _WITH_FAST_DDS_2
+            changes = {_OLD_PROFILES if is_old else _PROFILES: str(file)}
+            if stays_here:
+                changes |= {_RANGE: "SYSTEM_DEFAULT", _ONLY_HERE: "0"}
+            with environment(changes):
+                yield
+    except OSError as error:
+        reason = f"cannot write a file of profiles for Fast DDS: {error.strerror}"
+        raise RbdControlError(f"{reason}; {_REMEDY}") from error
+    if uses_shared_memory():
+        raise RbdControlError(f"Fast DDS does not use the profile of the node; {_REMEDY}")
+
+
+def uses_shared_memory() -> bool:
+    """Return whether Fast DDS has a thread for shared memory in this process (only on Linux)."""
+    threads = Path("/proc/self/task").glob("*/comm") if sys.platform == "linux" else ()
+    return any(thread.read_text().startswith("dds.shm") for thread in threads)
+
+
+def udp_profile(searched: Sequence[str] = ()) -> bytes:
+    """Return a file of profiles for Fast DDS with UDP as its only transport.
+
+    Args:
+        searched: names or IPv4 addresses of the machines on which participants are looked for, in
+            place of multicast; empty texts are left out, and an empty sequence means multicast.
+
+    Raises:
+        RbdControlError: if a name is unknown.
+    """
+    root = Element("dds", xmlns="http://www.eprosima.com")
+    profiles = SubElement(root, "profiles")
+    transport = SubElement(SubElement(profiles, "transport_descriptors"), "transport_descriptor")
+    SubElement(transport, "transport_id").text = "udp"
+    SubElement(transport, "type").text = "UDPv4"
+    SubElement(transport, "receiveBufferSize").text = str(_RECEIVE_BUFFER)
+    names = {"profile_name": "rbd_control", "is_default_profile": "true"}
+    rtps = SubElement(SubElement(profiles, "participant", names), "rtps")
+    if searched:
+        SubElement(transport, "maxInitialPeersRange").text = str(_PARTICIPANTS)
+        builtin = SubElement(rtps, "builtin")
+        # A unicast locator replaces the multicast locator that Fast DDS would add.
+        _add_address(SubElement(builtin, "metatrafficUnicastLocatorList"), "0.0.0.0")
+        peers = SubElement(builtin, "initialPeersList")
+        for machine in filter(None, searched):
+            _add_address(peers, _address(machine))
+    SubElement(SubElement(rtps, "userTransports"), "transport_id").text = "udp"
+    SubElement(rtps, "useBuiltinTransports").text = "false"
+    return tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _add_address(places: Element, address: str) -> None:
+    locator = SubElement(SubElement(places, "locator"), "udpv4")
+    SubElement(locator, "address").text = address
+
+
+def _address(peer: str) -> str:
+    try:
+        return socket.gethostbyname(peer)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RbdControlError(f"{_PEERS}: cannot resolve {peer!r}: {reason}") from error
+
+
+def _has_profiles() -> bool:
+    """Return whether the user has a file of profiles, which Fast DDS follows."""
+    given = any(os.environ.get(name) for name in (_PROFILES, _OLD_PROFILES))
+    return given or any(Path(name).is_file() for name in _PROFILES_HERE)
+
+
+def _stays_on_this_machine() -> bool:
+    only_here = os.environ.get(_ONLY_HERE, "0")
+    return only_here == "1" or os.environ.get(_RANGE, "") not in _BEYOND_THIS_MACHINE
