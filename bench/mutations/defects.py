@@ -1,8 +1,9 @@
 """Eight defects that the controller once had, as patches of the present code.
 
 Each patch replaces one or two functions. If such a function is missing, or does not contain the
-text that the patch was made for, :meth:`Defect.put_back` raises, so that a defect that was not put
-back is counted neither as found nor as missed.
+text that the patch was made for, or if the patch uses a name that the present code lacks,
+:meth:`Defect.put_back` raises, so that a defect that was not put back is counted neither as found
+nor as missed.
 """
 
 from __future__ import annotations
@@ -51,6 +52,22 @@ class Change:
                 "bench/mutations/defects.py"
             )
 
+    def watched(self, failures: list[str]) -> Callable[..., Any]:
+        """Return the new function, which adds its errors in the use of the code to ``failures``.
+
+        The controller answers every exception with the safe torque, so that the state machine goes
+        on as if the defect were not there.
+        """
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            try:
+                return self.new(*arguments, **named)
+            except (AttributeError, NameError, TypeError) as error:
+                failures.append(f"{self.owner.__name__}.{self.name}: {error}")
+                raise
+
+        return call
+
 
 @dataclass(frozen=True)
 class Defect:
@@ -67,19 +84,23 @@ class Defect:
         """Return a context in which the controller has the defect.
 
         Raises:
-            LookupError: if the code that is patched is missing.
+            LookupError: if the code that is patched, or used by the patch, is missing.
         """
+        failures: list[str] = []
         with ExitStack() as stack:
             for change in self.changes:
                 change.check()
-                stack.enter_context(patch.object(change.owner, change.name, change.new))
+                new = change.watched(failures)
+                stack.enter_context(patch.object(change.owner, change.name, new))
             yield
+        if failures:
+            raise LookupError(f"{failures[0]}; correct bench/mutations/defects.py")
 
 
 def _brake_with_minus_g(self: Any) -> Any:
     if self._safe.is_zero and self._samples.good:
         q = self._samples.q
-        return LimitedTorque(self._output.send(np.zeros_like(q), q))
+        return LimitedTorque(self._motors.send(np.zeros_like(q), q))
     return _BRAKE(self)
 
 

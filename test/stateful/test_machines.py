@@ -53,6 +53,7 @@ def test_every_live_parameter_of_the_controller_is_drawn() -> None:
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"defect {defect.number}")
 def test_the_code_that_a_defect_is_put_back_into_is_still_there(defect: Defect) -> None:
+    before = [getattr(change.owner, change.name) for change in defect.changes]
     with defect.put_back():
-        for change in defect.changes:
-            assert getattr(change.owner, change.name) is change.new
+        for change, old in zip(defect.changes, before, strict=True):
+            assert getattr(change.owner, change.name) is not old

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
@@ -20,7 +20,7 @@ from rclpy.node import Node
 from rbd_control.share import share_directory
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import BringUp, Process
+from .bringup import PATIENCE, BringUp, Process
 from .probe import Probe
 
 FOLDER = share_directory() / "security"
@@ -32,8 +32,6 @@ NODES = (
     "passivity_controller",
     "joint_state_player",
 )
-
-T = TypeVar("T")
 
 Granted = dict[str, set[str]]
 """Resolved names of topics and services by permission."""
@@ -119,30 +117,14 @@ def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:
         for what, found_all in granted(enclave, profile).items()
     }
 
-    def difference(observer: Probe) -> Granted:
-        now = used(observer, name)
+    def difference() -> Granted:
+        now = used(probe, name)
         differing = {what: (now[what] - SOMETIMES) ^ expected[what] for what in USED}
         return {what: names for what, names in differing.items() if names}
 
-    assert not observed(probe, difference), f"{name} and its enclave differ"
-
-
-def observed(probe: Probe, difference: Callable[[Probe], T]) -> T:
-    """Return the difference when it is empty; otherwise what is left of it after 30 s.
-
-    On a busy machine discovery can lose an endpoint for one observer for ever; a new observer then
-    discovers all of them anew.
-    """
     with suppress(AssertionError):
-        probe.wait(lambda: not difference(probe), "", 30.0)
-        return difference(probe)
-    second = Probe(probe.domain)
-    try:
-        with suppress(AssertionError):
-            second.wait(lambda: not difference(second), "", 30.0)
-        return difference(second)
-    finally:
-        second.close()
+        probe.wait(lambda: not difference(), "")
+    assert not difference(), f"{name} and its enclave differ"
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +178,7 @@ def test_policy_grants_what_a_reader_uses_and_no_more(
         agree(probe, command, name)
     finally:
         reader.send_signal(signal.SIGTERM)
-        reader.wait(30)
+        reader.wait(PATIENCE)
 
 
 def test_operator_may_order_but_not_send_torque_or_change_parameters(
@@ -206,15 +188,17 @@ def test_operator_may_order_but_not_send_torque_or_change_parameters(
     operator = granted("operator")
     own = operator["reply"]
 
-    def missing(observer: Probe) -> set[str]:
-        there = {what: set.union(*(used(observer, name)[what] for name in NODES)) for what in USED}
+    def missing() -> set[str]:
+        there = {what: set.union(*(used(probe, name)[what] for name in NODES)) for what in USED}
         return (
             (operator["publish"] - {"/rosout", "/parameter_events"} - there["subscribe"])
             | (operator["subscribe"] - {ONLY_SIMULATED_TIME} - there["publish"])
             | (operator["request"] - (there["reply"] - own))
         )
 
-    assert not observed(probe, missing)
+    with suppress(AssertionError):
+        probe.wait(lambda: not missing(), "")
+    assert not missing()
     assert "/effort_controller/commands" not in operator["publish"]
     assert not any("parameter" in name for name in operator["request"])
 

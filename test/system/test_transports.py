@@ -75,9 +75,10 @@ def test_a_node_uses_no_shared_memory(executable: str, bring_up: BringUp, probe:
     """[110] A stopped subscriber then holds no lock that a node waits for in ``publish``."""
     process = bring_up.start(executable, STARTED[executable])
     wait_for_node(probe, executable)
+    # A thread gets its name shortly after its start.
+    probe.wait(lambda: any("dds.udp" in name for name in threads(process)), "no thread for UDP")
     found = threads(process)
     process.kill()
-    assert any(name.startswith("dds.udp") for name in found)
     assert not any(name.startswith("dds.shm") for name in found), found
 
 
@@ -86,9 +87,8 @@ def test_the_user_may_select_shared_memory(bring_up: BringUp, probe: Probe) -> N
     preamble = f"import os; os.environ[{TRANSPORTS!r}] = 'DEFAULT'"
     process = bring_up.start("contact_guard", {}, ["-r", "__node:=chosen"], preamble=preamble)
     wait_for_node(probe, "chosen")
-    found = threads(process)
+    probe.wait(lambda: any("dds.shm" in name for name in threads(process)), "no shared memory")
     process.kill()
-    assert any(name.startswith("dds.shm") for name in found), found
 
 
 def test_processes_with_shared_memory_send_and_receive(bring_up: BringUp, probe: Probe) -> None:
