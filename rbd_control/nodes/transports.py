@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -56,6 +55,9 @@ Messages for discovery that do not fit are lost, and sent again seconds later.
 _PARTICIPANTS = 32
 """Processes of one machine that are looked for, the number of rmw_fastrtps for ``LOCALHOST``."""
 
+_MEMORY = "/dev/shm"
+"""Folder in memory, which is used first, so that a full disk keeps no node from starting."""
+
 _REMEDY = f"{TRANSPORTS}=DEFAULT starts it with shared memory"
 
 
@@ -82,27 +84,52 @@ def without_shared_memory() -> Iterator[None]:
     stays_here = _stays_on_this_machine()
     peers = os.environ.get(_PEERS, "").split(";") if stays_here else ()
     content = udp_profile(("127.0.0.1", *peers) if stays_here else ())
-    try:
-        with tempfile.TemporaryDirectory(prefix="rbd_control_") as folder:
-            file = Path(folder) / "profiles.xml"
-            file.write_bytes(content)
-            is_old = os.environ.get("ROS_DISTRO") in _WITH_FAST_DDS_2
-            changes = {_OLD_PROFILES if is_old else _PROFILES: str(file)}
-            if stays_here:
-                changes |= {_RANGE: "SYSTEM_DEFAULT", _ONLY_HERE: "0"}
-            with environment(changes):
-                yield
-    except OSError as error:
-        reason = f"cannot write a file of profiles for Fast DDS: {error.strerror}"
-        raise RbdControlError(f"{reason}; {_REMEDY}") from error
+    with ExitStack() as stack:
+        try:
+            path = _store(content, stack)
+        except OSError as error:
+            reason = f"cannot write a file of profiles for Fast DDS: {error.strerror}"
+            raise RbdControlError(f"{reason}; {_REMEDY}") from error
+        is_old = os.environ.get("ROS_DISTRO") in _WITH_FAST_DDS_2
+        changes = {_OLD_PROFILES if is_old else _PROFILES: path}
+        if stays_here:
+            changes |= {_RANGE: "SYSTEM_DEFAULT", _ONLY_HERE: "0"}
+        stack.enter_context(environment(changes))
+        yield
     if uses_shared_memory():
         raise RbdControlError(f"Fast DDS does not use the profile of the node; {_REMEDY}")
 
 
 def uses_shared_memory() -> bool:
     """Return whether Fast DDS has a thread for shared memory in this process (only on Linux)."""
-    threads = Path("/proc/self/task").glob("*/comm") if sys.platform == "linux" else ()
-    return any(thread.read_text().startswith("dds.shm") for thread in threads)
+    return any(name.startswith("dds.shm") for name in thread_names(os.getpid()))
+
+
+def thread_names(process: int) -> list[str]:
+    """Return the names of the threads of a process; an empty list on other systems than Linux."""
+    names = []
+    for file in Path(f"/proc/{process}/task").glob("*/comm"):
+        with suppress(OSError):  # the thread has ended
+            names.append(file.read_text().strip())
+    return names
+
+
+def _store(content: bytes, stack: ExitStack) -> str:
+    """Return the path of a file that exists until the stack is closed.
+
+    Raises:
+        OSError: if it can be written neither to memory nor to a folder for temporary files.
+    """
+    with suppress(OSError):
+        return _store_in(_MEMORY, content, stack)
+    return _store_in(tempfile.gettempdir(), content, stack)
+
+
+def _store_in(folder: str, content: bytes, stack: ExitStack) -> str:
+    own = stack.enter_context(tempfile.TemporaryDirectory(prefix="rbd_control_", dir=folder))
+    path = Path(own) / "profiles.xml"
+    path.write_bytes(content)
+    return str(path)
 
 
 def udp_profile(searched: Sequence[str] = ()) -> bytes:

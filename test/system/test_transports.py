@@ -16,6 +16,7 @@ from sensor_msgs.msg import JointState
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.transports import (
     TRANSPORTS,
+    thread_names,
     udp_profile,
     uses_shared_memory,
     without_shared_memory,
@@ -25,7 +26,7 @@ from .bringup import BringUp, Process
 from .probe import Probe
 
 RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
-PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
+PROFILES, OLD_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"
 STARTED: dict[str, dict[str, Any]] = {
     "simulated_arm": {"urdf": "arm7"},
     "contact_detector": {"urdf": "arm7"},
@@ -51,19 +52,15 @@ while True:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Leave only the discovery range of the test in the environment."""
-    for name in (TRANSPORTS, PROFILES, "FASTRTPS_DEFAULT_PROFILES_FILE", "ROS_STATIC_PEERS"):
+    """Leave nothing in the environment that selects transports or discovery."""
+    for name in (TRANSPORTS, PROFILES, OLD_PROFILES, RANGE, "ROS_STATIC_PEERS"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
 
 def threads(process: Process) -> set[str]:
     """Return the names of the threads of Fast DDS."""
-    names = (
-        path.read_text(encoding="ascii").strip()
-        for path in Path(f"/proc/{process.pid}/task").glob("*/comm")
-    )
-    return {name for name in names if name.startswith("dds.")}
+    return {name for name in thread_names(process.pid) if name.startswith("dds.")}
 
 
 def wait_for_node(probe: Probe, name: str) -> None:
@@ -98,8 +95,7 @@ def test_processes_with_shared_memory_send_and_receive(bring_up: BringUp, probe:
     with subprocess.Popen([sys.executable, "-c", ORDINARY], env=bring_up.environment) as ordinary:
         try:
             probe.wait(lambda: bool(heard), "no joint state comes back from an ordinary process")
-            tasks = Path(f"/proc/{ordinary.pid}/task").glob("*/comm")
-            assert any(task.read_text().startswith("dds.shm") for task in tasks)
+            assert any("dds.shm" in name for name in thread_names(ordinary.pid))
         finally:
             ordinary.kill()
     arm.kill()
@@ -163,8 +159,16 @@ def test_static_peers_are_looked_for() -> None:
     assert addresses(root) == ["192.168.1.10", "127.0.0.1"]
 
 
-def test_no_place_for_the_profile_ends_the_start(here: pytest.MonkeyPatch) -> None:
-    here.setattr("tempfile.tempdir", "/proc/no/such/folder")
+@pytest.mark.parametrize("lost", ["tempfile.tempdir", "rbd_control.nodes.transports._MEMORY"])
+def test_one_folder_for_the_profile_is_enough(lost: str, here: pytest.MonkeyPatch) -> None:
+    here.setattr(lost, "/no/such/folder")
+    with without_shared_memory():
+        assert addresses(fromstring(Path(os.environ[PROFILES]).read_bytes())) == []
+
+
+def test_no_folder_for_the_profile_ends_the_start(here: pytest.MonkeyPatch) -> None:
+    here.setattr("tempfile.tempdir", "/no/such/folder")
+    here.setattr("rbd_control.nodes.transports._MEMORY", "/no/such/folder")
     with (
         pytest.raises(RbdControlError, match="cannot write a file of profiles for Fast DDS"),
         without_shared_memory(),
