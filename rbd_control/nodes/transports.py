@@ -40,6 +40,9 @@ _PROFILES, _OLD_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PR
 
 _WITH_FAST_DDS_2 = ("humble", "iron", "jazzy")
 
+_EASY_MODE = "ROS2_EASY_MODE"
+"""Variable that makes Fast DDS 3 select transports and discovery by itself."""
+
 _PROFILES_HERE = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 """Files of profiles that Fast DDS 3 and 2 read from the working folder."""
 
@@ -66,7 +69,8 @@ def without_shared_memory() -> Iterator[None]:
     """Make the ROS context that is started in here, with its first node, use no shared memory.
 
     Fast DDS gets a file of profiles with one transport, UDP. Only rmw_fastrtps is affected, and
-    only if the user has selected neither transports (:data:`TRANSPORTS`) nor a file of profiles.
+    only if the user has selected neither transports (:data:`TRANSPORTS`) nor a file of profiles nor
+    the easy mode.
     With the discovery range ``LOCALHOST`` rmw_fastrtps adds shared memory to every profile; the
     profile then contains the discovery of that range, and the range is ``SYSTEM_DEFAULT``. The
     environment is restored on exit.
@@ -78,6 +82,7 @@ def without_shared_memory() -> Iterator[None]:
         not get_rmw_implementation_identifier().startswith("rmw_fastrtps")
         or os.environ.get(TRANSPORTS, UDP) != UDP
         or _has_profiles()
+        or os.environ.get(_EASY_MODE)
     ):
         yield
         return

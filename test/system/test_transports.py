@@ -130,7 +130,13 @@ def test_a_node_of_this_machine_looks_for_others_there(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(TRANSPORTS, "DEFAULT"), (TRANSPORTS, "SHM"), (PROFILES, "mine.xml")]
+    ("name", "value"),
+    [
+        (TRANSPORTS, "DEFAULT"),
+        (TRANSPORTS, "SHM"),
+        (PROFILES, "mine.xml"),
+        ("ROS2_EASY_MODE", "127.0.0.1"),
+    ],
 )
 def test_what_the_user_selected_is_kept(name: str, value: str, here: pytest.MonkeyPatch) -> None:
     here.setenv(name, value)
