@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from damage import sound
@@ -17,7 +18,7 @@ from damage.bags import Bags
 from rbd_control import __version__
 from rbd_control.cli import guard, replay
 from rbd_control.cli.guard import guarded
-from rbd_control.cli.main import main
+from rbd_control.cli.main import _COMMANDS, main
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.input_files import about, reading
 from rbd_control.files.output_files import prepare_output, write_whole
@@ -385,9 +386,12 @@ def test_names_of_recorded_joints(files: Path, capsys: pytest.CaptureFixture[str
         assert "has no joint wrist; its joints are shoulder, elbow" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "command", ["demo", "replay", "calibrate", "fleet-report", "monitor", "export", "warmup"]
-)
+def name_of(module: ModuleType) -> str:
+    """Return the name of the sub-command that a module of arguments adds."""
+    return module.__name__.rpartition(".")[2].replace("_", "-")
+
+
+@pytest.mark.parametrize("command", [name_of(module) for module in _COMMANDS])
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])

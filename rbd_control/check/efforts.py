@@ -108,15 +108,19 @@ def joint_efforts(
     evidence: Evidence,
     level: Array,
 ) -> tuple[JointEffort, ...]:
-    """Return the kind and scale of the effort of each joint.
+    """Return whether the effort of each joint is a torque, a current, or something else.
 
     Args:
         model: the robot.
         parameters: parameters of the detector, with the declared kind and gains of the efforts.
         motions: the recorded motions.
-        found: the explanations.
-        evidence: the evidence after the explanations are applied.
+        found: the differences between model and recording that were found, such as a payload.
+        evidence: the filtered samples, with the torque of ``model`` corrected by ``found``.
         level: default contact threshold of each joint, (nv,) [N·m or N].
+
+    Returns:
+        For each joint the kind, the scale from effort to torque, and the finding as text. A joint
+        without a usable effort has the kind ``not measured``.
     """
     alive, why = measured(motions)
     efforts = [

@@ -40,7 +40,10 @@ EFFORT, NEED, ROTOR, GRAVITY, PAYLOAD = 0, 1, 2, slice(3, 6), slice(6, 10)
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The columns of n filtered samples.
+    """What n filtered samples tell about the efforts of ``nv`` joints, as columns for a regression.
+
+    The properties are *projected*: the part that the joint's own friction could explain, the span
+    of ``friction``, has been subtracted from the column, so that friction cannot hide an error.
 
     Attributes:
         raw: effort, need, rotor, gravity (3) and payload (4), (n, nv, 10).
@@ -64,7 +67,7 @@ class Evidence:
 
     @property
     def effort(self) -> Array:
-        """Projected effort, (n, nv) [N·m or N if the effort is torque]."""
+        """Projected effort, (n, nv) [N·m or N if the effort is a torque]."""
         return np.asarray(self.free[..., EFFORT])
 
     @property
@@ -74,7 +77,10 @@ class Evidence:
 
     @property
     def rotor(self) -> Array:
-        """Projected torque of a rotor inertia of 1 kg·m² at each joint, (n, nv) [N·m or N]."""
+        """Projected torque that a rotor inertia of 1 kg·m² would need in each of the n samples.
+
+        It is given per joint, (n, nv) [N·m or N].
+        """
         return np.asarray(self.free[..., ROTOR])
 
     @property

@@ -27,7 +27,10 @@ LONGEST_DELAY = 5.0
 
 @dataclass(frozen=True)
 class StopTimes:
-    """Times of one stop on the steady clock [s]; NaN for unknown times."""
+    """When the steps of one stop of the arm happened, on the steady clock [s].
+
+    A step that has not happened, or that nobody reported, is NaN.
+    """
 
     begin: float
     """Receipt of the verdict, or the end of the timeout, that stopped the arm."""

@@ -37,7 +37,7 @@ class ContactForce(NamedTuple):
 
 
 class DetectorVerdict:
-    """The last verdict of a contact detector; it expires after VERDICT_TIMEOUT."""
+    """The last verdict of a contact detector; it expires after :data:`VERDICT_TIMEOUT`."""
 
     def __init__(self) -> None:
         self._flag = False

@@ -106,7 +106,7 @@ class MotorTorque:
         return sent
 
     def repeat(self) -> Array:
-        """Store the last command as the present one, and return it."""
+        """Return the last command once more, and store it as the command of this sample."""
         self._before = self.acting, self.sent
         return self.sent.copy()
 

@@ -156,7 +156,10 @@ class TorquePath:
         return LimitedTorque(self._motors.send_command(sent, samples.q))
 
     def repeat(self) -> LimitedTorque:
-        """Store the last command as the present one, and return it; the law is not tracking."""
+        """Return the last command once more, and store it as the command of this sample.
+
+        It sets ``is_tracking`` to false.
+        """
         self.is_tracking = False
         return LimitedTorque(self._motors.repeat())
 

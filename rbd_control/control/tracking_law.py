@@ -176,7 +176,16 @@ class TrackingLaw:
         return self._fixed.damping(q)
 
     def floating(self, q: Array, v: Array) -> LawTorque:
-        """Return gravity compensation with soft limits, see :class:`SlotineLiController`."""
+        """Return the torque that lets the arm float: gravity, and soft limits near the end stops.
+
+        Computed by :meth:`SlotineLiController.floating`, with the masses that were learned.
+
+        Args:
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+
+        Returns:
+            The torque (nv,) [N·m or N], with ``v_r = 0``.
+        """
         return self._fixed.floating(self.packed, q, v)
 
     def floating_torque(self, q: Array, v: Array) -> Array:

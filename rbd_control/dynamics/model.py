@@ -41,8 +41,8 @@ class Model:
     """A robot with ``nv`` degrees of freedom, made by :meth:`from_urdf` and never changed.
 
     With a fixed base q and v list the joints in the order of ``joint_names`` and nq = nv. With a
-    floating base q = [x y z, qx qy qz qw, joints], v = [omega; u; joint velocities] with omega and
-    u of the root body in its own axes, nv = 6 + len(joint_names) and nq = nv + 1. Either way joint
+    floating base q = [x y z, qx qy qz qw, joints], v = [omega; u; joint velocities] with the angular
+    velocity omega of the root body and the velocity u of its origin, in its own axes, nv = 6 + len(joint_names) and nq = nv + 1. Either way joint
     i of ``joint_names`` is row nv - len(joint_names) + i of v.
 
     A joint that mimics another is not a degree of freedom: its position is a multiple of the

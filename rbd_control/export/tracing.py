@@ -90,7 +90,11 @@ class Tracing:
         return constants._replace(**changed), q
 
     def exact(self, placement: np.ndarray) -> np.ndarray:
-        """Return numbers as Python floats, with entries close to 0 or ±1 made exact."""
+        """Return numbers as Python floats; entries within 1e-15 of -1, 0 or 1 become exactly that.
+
+        Products of rotations by right angles miss these values by rounding. The exported code
+        leaves out terms with exact zeros and ones.
+        """
         return _snapped(placement).astype(object)
 
     def zeros(self, *shape: int) -> np.ndarray:

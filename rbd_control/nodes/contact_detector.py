@@ -68,7 +68,7 @@ class SampleSource(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample that was not late is older than :data:`SILENCE`."""
+        """Whether no sample has come in time for :data:`SILENCE`; true before the first one."""
 
     def destroy(self) -> None:
         """Destroy the source."""

@@ -88,7 +88,7 @@ class JointStateInput:
             processed, also after an exception: work that must not delay the sample. They must not
             raise an exception.
         latest: the last sample, whether the node was active or not; None before the first sample.
-        is_silent: whether the last sample that was not late is older than ``timeout``.
+        is_silent: whether no sample has come in time for ``timeout``; true before the first one.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class JointStateInput:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample that was not late is older than the timeout."""
+        """Whether no sample has come in time for the timeout; true before the first one."""
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:

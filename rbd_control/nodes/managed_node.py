@@ -192,7 +192,10 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         return self._transition("configure", self._configure)
 
     def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Call :meth:`activate`, unless a condition of the activation is missing."""
+        """Call :meth:`activate`, or refuse while :meth:`waiting_for` names a missing condition.
+
+        A refused transition returns FAILURE, logs the condition, and leaves the node inactive.
+        """
         return self._transition("activate", self._activate)
 
     def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:

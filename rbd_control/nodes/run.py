@@ -170,10 +170,11 @@ class Signals:
 
 
 def print_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Print an error that Python cannot raise, except for a signal that it ignored.
+    """Print an error that Python cannot raise, in place of ``sys.unraisablehook``.
 
-    On a busy machine another thread may receive a signal just before signals are ignored, and
-    Python prints a traceback of it afterwards. A node that ends ignores signals: this is no error.
+    One error is not printed. A node that is ending ignores signals. If a signal arrives just before
+    that, Python reports later that it was "ignored due to race condition", with a traceback. The
+    signal was indeed to be ignored, and the traceback would alarm the user for nothing.
 
     Args:
         unraisable: the error and its origin.

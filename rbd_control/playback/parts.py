@@ -88,7 +88,15 @@ def _is_one_layout(rows: Bytes, fixed: Bytes) -> bool:
 
 
 def in_order(parts: Sequence[Part]) -> Iterator[JointBlock]:
-    """Yield the messages of all parts as blocks, in order of receipt."""
+    """Yield the messages of one block of raw messages in order of receipt.
+
+    Args:
+        parts: the block divided by layout of the messages, as from :func:`decode_parts`; messages
+            of different parts may alternate.
+
+    Yields:
+        Blocks of successive messages of the same part.
+    """
     if len(parts) < 2:
         yield from (part.block for part in parts)
         return

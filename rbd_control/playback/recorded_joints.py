@@ -61,9 +61,13 @@ class RecordedJoints:
         )
 
     def positions(self, model: Model) -> dict[str, float]:
-        """Return the first recorded position of each recorded joint of a model [rad or m].
+        """Return the first recorded position of each joint of ``model`` that is in the recordings.
 
-        A node that is configured when the recording begins holds a joint there.
+        A node locks a joint without effort at the position that it has when the node is configured.
+        For a recording, this is the first position.
+
+        Returns:
+            Positions by joint name [rad or m]; joints that no recording contains are left out.
         """
         return {name: of.first for name, of in self._ranges_of(model.joint_names).items()}
 

@@ -46,10 +46,15 @@ class Storage(Protocol):
     topics: dict[str, Topic]
 
     def packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic`` in order of receipt, about ``size`` at a time.
+        """Yield the serialized messages on ``topic`` in order of receipt.
+
+        Args:
+            topic: name of the topic.
+            size: number of messages of each yielded object, approximately.
 
         Raises:
-            Exception: of any kind, if the file is damaged.
+            Exception: if the file is damaged. Libraries raise exceptions of many types; the caller
+                catches all of them and names the file.
         """
         ...
 

@@ -72,7 +72,10 @@ class Friction:
     kind: ClassVar[int] = NONE
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Return the coefficients of :func:`joint_friction`, (ROWS, n)."""
+        """Return the coefficients of n joints in the form that the kernel reads, (ROWS, n).
+
+        Which coefficient each row holds depends on the model; see :func:`joint_friction`.
+        """
         return np.zeros((ROWS, n))
 
     def torque(self, v: np.ndarray) -> np.ndarray:

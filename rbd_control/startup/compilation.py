@@ -75,7 +75,14 @@ def watch_compilation(
     begins: Callable[[str], None] = lambda _name: None,
     done: Compiled = lambda _name, _seconds: None,
 ) -> CompilationWatch:
-    """Return a :class:`CompilationWatch`, to be opened as a context."""
+    """Return a watch that calls functions when numba begins and ends to compile a kernel.
+
+    Use it in a ``with`` statement: ``with watch_compilation(begins, done): ...``.
+
+    Args:
+        begins: called with the name of each kernel before its compilation.
+        done: called with the name of each kernel and its compilation time [s].
+    """
     return CompilationWatch(begins, done)
 
 

@@ -114,7 +114,7 @@ class ArmPanel:
 
 
 class PlaybackControls:
-    """Pause, time, speed and jumps to events of a recording.
+    """The controls of a replayed recording: pause, time, speed, and a list of events to jump to.
 
     Args:
         gui: gui of the viser server.
