@@ -40,10 +40,13 @@ MOST_SAID = 4
 class Model:
     """A robot with ``nv`` degrees of freedom, made by :meth:`from_urdf` and never changed.
 
-    With a fixed base q and v list the joints in the order of ``joint_names`` and nq = nv. With a
-    floating base q = [x y z, qx qy qz qw, joints], v = [omega; u; joint velocities] with the angular
-    velocity omega of the root body and the velocity u of its origin, in its own axes, nv = 6 + len(joint_names) and nq = nv + 1. Either way joint
-    i of ``joint_names`` is row nv - len(joint_names) + i of v.
+    With a fixed base q and v list the joints in the order of ``joint_names``, and nq = nv.
+
+    With a floating base q = [x y z, qx qy qz qw, joints] and v = [omega; u; joint velocities], where
+    omega is the angular velocity of the root body and u the velocity of its origin, in its own
+    axes. Then nv = 6 + len(joint_names) and nq = nv + 1.
+
+    In both cases joint i of ``joint_names`` is row nv - len(joint_names) + i of v.
 
     A joint that mimics another is not a degree of freedom: its position is a multiple of the
     leader's position plus an offset, and its inertia and weight act on the leader.
