@@ -42,7 +42,7 @@ class Model:
 
     With a fixed base q and v list the joints in the order of ``joint_names``, and nq = nv.
 
-    With a floating base q = [x y z, qx qy qz qw, joints] and v = [omega; u; joint velocities], where
+    With a floating base q = [x y z, qx qy qz qw, joints] and v = [omega; u; joint velocities]:
     omega is the angular velocity of the root body and u the velocity of its origin, in its own
     axes. Then nv = 6 + len(joint_names) and nq = nv + 1.
 
