@@ -29,7 +29,7 @@ LONGEST_DELAY = 5.0
 class StopTimes:
     """When the steps of one stop of the arm happened, on the steady clock [s].
 
-    A step that has not happened, or that nobody reported, is NaN.
+    The time is NaN if the step has not happened or was not reported.
     """
 
     begin: float

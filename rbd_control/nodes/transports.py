@@ -25,10 +25,10 @@ from rbd_control.errors import RbdControlError
 from rbd_control.nodes.processes import environment
 
 TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
-"""Environment variable of Fast DDS with the transports; rmw_fastrtps ignores it in some ranges."""
+"""Environment variable of Fast DDS with the transports; without effect in range ``LOCALHOST``."""
 
 UDP = "UDPv4"
-"""Value of :data:`TRANSPORTS` without shared memory."""
+"""Transport without shared memory, as a value of :data:`TRANSPORTS` and in profiles."""
 
 _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _PEERS = "ROS_STATIC_PEERS"
@@ -39,6 +39,7 @@ _PROFILES, _OLD_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PR
 """Variables with the file of profiles, in Fast DDS 3 and Fast DDS 2."""
 
 _WITH_FAST_DDS_2 = ("humble", "iron", "jazzy")
+"""Values of ``ROS_DISTRO`` of the distributions with Fast DDS 2."""
 
 _EASY_MODE = "ROS2_EASY_MODE"
 """Variable that makes Fast DDS 3 select transports and discovery by itself."""
@@ -46,8 +47,8 @@ _EASY_MODE = "ROS2_EASY_MODE"
 _PROFILES_HERE = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 """Files of profiles that Fast DDS 3 and 2 read from the working folder."""
 
-_BEYOND_THIS_MACHINE = ("", "NOT_SET", "OFF", "SUBNET", "SYSTEM_DEFAULT")
-"""Discovery ranges in which :data:`TRANSPORTS` has an effect; rcl takes others as ``LOCALHOST``."""
+_OTHER_RANGES = ("", "NOT_SET", "OFF", "SUBNET", "SYSTEM_DEFAULT")
+"""Discovery ranges other than ``LOCALHOST``; rcl treats an unknown one as ``LOCALHOST``."""
 
 _RECEIVE_BUFFER = 4_194_304
 """Wanted size of a socket's buffer [bytes]; the kernel gives at most ``net.core.rmem_max``.
@@ -56,7 +57,7 @@ Messages for discovery that do not fit are lost, and sent again seconds later.
 """
 
 _PARTICIPANTS = 32
-"""Processes of one machine that are looked for, the number of rmw_fastrtps for ``LOCALHOST``."""
+"""Number of processes per machine that discovery can find, as in rmw_fastrtps for ``LOCALHOST``."""
 
 _MEMORY = "/dev/shm"
 """Folder in memory, which is used first, so that a full disk keeps no node from starting."""
@@ -69,8 +70,9 @@ def without_shared_memory() -> Iterator[None]:
     """Make the ROS context that is started in here, with its first node, use no shared memory.
 
     Fast DDS gets a file of profiles with one transport, UDP. Only rmw_fastrtps is affected, and
-    only if the user has selected neither transports (:data:`TRANSPORTS`) nor a file of profiles nor
-    the easy mode.
+    only if the user has selected neither transports (:data:`TRANSPORTS`), nor a file of profiles,
+    nor the easy mode.
+
     With the discovery range ``LOCALHOST`` rmw_fastrtps adds shared memory to every profile; the
     profile then contains the discovery of that range, and the range is ``SYSTEM_DEFAULT``. The
     environment is restored on exit.
@@ -141,8 +143,8 @@ def udp_profile(searched: Sequence[str] = ()) -> bytes:
     """Return a file of profiles for Fast DDS with UDP as its only transport.
 
     Args:
-        searched: names or IPv4 addresses of the machines on which participants are looked for, in
-            place of multicast; empty texts are left out, and an empty sequence means multicast.
+        searched: names or IPv4 addresses of the machines that discovery searches by unicast; empty
+            texts are left out. With an empty sequence, discovery uses multicast.
 
     Raises:
         RbdControlError: if a name is unknown.
@@ -151,7 +153,7 @@ def udp_profile(searched: Sequence[str] = ()) -> bytes:
     profiles = SubElement(root, "profiles")
     transport = SubElement(SubElement(profiles, "transport_descriptors"), "transport_descriptor")
     SubElement(transport, "transport_id").text = "udp"
-    SubElement(transport, "type").text = "UDPv4"
+    SubElement(transport, "type").text = UDP
     SubElement(transport, "receiveBufferSize").text = str(_RECEIVE_BUFFER)
     names = {"profile_name": "rbd_control", "is_default_profile": "true"}
     rtps = SubElement(SubElement(profiles, "participant", names), "rtps")
@@ -189,4 +191,4 @@ def _has_profiles() -> bool:
 
 def _stays_on_this_machine() -> bool:
     only_here = os.environ.get(_ONLY_HERE, "0")
-    return only_here == "1" or os.environ.get(_RANGE, "") not in _BEYOND_THIS_MACHINE
+    return only_here == "1" or os.environ.get(_RANGE, "") not in _OTHER_RANGES
