@@ -19,6 +19,9 @@ JOBS ?= 3
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH PYTHONPATH PYTHONHOME
 unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
+# Without bytecode on disk every process, and so every node of the tests, compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare test test-long mutations fuzz soak docs lint format clean

@@ -1,9 +1,10 @@
 """Operation counts of a compiled kernel, by running its source in plain Python.
 
 :func:`interpreted` returns a kernel and its helpers as Python functions. With arrays of
-:class:`Number` they count every product and every sum that the source executes. As usual in such
-tables, negations, loads, stores, sines and cosines are not counted. The compiler may omit
-counted operations whose result is unused, or that are computed twice.
+:class:`Number` as arguments, these functions count every product, sum and difference that the
+source executes. As usual in such tables, negations, loads, stores, sines and cosines are not
+counted. The compiler may omit counted operations whose result is unused, or that are computed
+twice.
 """
 
 from __future__ import annotations
@@ -20,14 +21,21 @@ from rbd_control.dynamics.papers.uncompiled import uncompiled
 
 @dataclass
 class Tally:
-    """Number of executed operations."""
+    """Numbers of executed multiplications, and of additions and subtractions together."""
 
     multiplications: int = 0
     additions: int = 0
 
 
 class Number:
-    """A float that counts the operations on it."""
+    """A float that adds each operation on it to a :class:`Tally`.
+
+    It supports products, sums, differences, negation and conversion to float.
+
+    Args:
+        value: the number.
+        tally: counts the operations; their results count in the same tally.
+    """
 
     __slots__ = ("tally", "value")
 
@@ -62,7 +70,10 @@ class Number:
 
 
 def numbers(array: np.ndarray, tally: Tally) -> np.ndarray:
-    """Return a float array as an array of counting numbers; return other arrays unchanged."""
+    """Return a float array as an object array of :class:`Number` with the same shape.
+
+    Arrays of other types, such as indices, are returned unchanged.
+    """
     if array.dtype != np.float64:
         return array
     result = np.empty(array.shape, dtype=object)
@@ -77,5 +88,5 @@ _MATH = SimpleNamespace(
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:
-    """Return ``kernel`` as a Python function that takes counting numbers."""
+    """Return a compiled kernel as a Python function that takes arrays of :class:`Number`."""
     return uncompiled(kernel, math=_MATH)

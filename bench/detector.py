@@ -1,8 +1,9 @@
 """``python -m bench.detector``: time of the contact detector per sample, one by one and in blocks.
 
 The arm that ships with the package moves its seven joints without contact. The benchmark times
-every observer, with friction and the statistic of all joints; the last row also estimates the
-wrench at the tool. The table shows the median and the fastest of several runs.
+every observer, with a friction model and the statistic of the residuals of all joints; the last row
+also estimates the wrench at the tool. The table shows the median and the fastest of several runs
+[µs per sample].
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OBSERVERS = ("momentum", "second_order", "kalman")
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all observers and print the table."""
     model = Model.from_urdf(arm7_urdf())
     n = model.nv
     t = np.arange(1, BLOCK + 1)[:, None] / RATE

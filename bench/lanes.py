@@ -1,6 +1,8 @@
-"""``python -m bench.lanes``: batches in vector lanes beside one state after another, on one core.
+"""``python -m bench.lanes``: speed of batches in vector lanes, and one state after another.
 
-Both kernels of each function compute the same 512 states of a Panda in alternate calls. Times are
+Each function of the dynamics has two kernels for a batch: one computes several states at once in
+the lanes of a vector register, the other one state after another. Both compute the same 512 states
+of a Panda in alternate calls, on one core. Times are
 the smallest of all rounds, ratios the medians of the ratios within a round. The table goes to
 ``lanes.md`` in the folder that ``--report`` names.
 """
@@ -38,7 +40,7 @@ FUNCTIONS: dict[str, int] = {
     "christoffel_symbols": 0,
     "regressor": 3,
 }
-"""Functions with a kernel in lanes, and the number of vectors that each takes beside q."""
+"""Functions with a kernel in lanes, and the number of vectors that each takes in addition to q."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -61,13 +63,23 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Sheet:
-    """Return the table of docs/speed.md."""
+    """Return the table of docs/speed.md from the rows of :func:`row`."""
     header = ["", "one by one [µs]", "in lanes [µs]", "ratio", "million states/s"]
     return Sheet("docs/speed.md: batches in vector lanes", header, [rows])
 
 
 def row(mechanism: Mechanism, name: str, rounds: int) -> list[str]:
-    """Return the row of one function: times of one state [µs], ratio, states per second."""
+    """Measure one function and return its row of the table as texts.
+
+    Args:
+        mechanism: the robot, with its model and states.
+        name: name of the function, a key of :data:`FUNCTIONS`.
+        rounds: number of measurements of each kernel.
+
+    Returns:
+        Name, time of one state one by one and in lanes [µs], ratio of both, and million states per
+        second in lanes.
+    """
     function = getattr(dynamics, name)
     states = mechanism.states
     inputs = (states.q, states.v, states.x, states.y)[: 1 + FUNCTIONS[name]]
@@ -91,7 +103,14 @@ def row(mechanism: Mechanism, name: str, rounds: int) -> list[str]:
 def timed(
     function: Callable[..., Any], mechanism: Mechanism, inputs: Sequence[np.ndarray], calls: int
 ) -> float:
-    """Return the duration of calls with all states in one batch, results in the same arrays [s]."""
+    """Return the duration of several calls of a function with all states in one batch [s].
+
+    Args:
+        function: function of :mod:`rbd_control.dynamics` that takes a model and batches.
+        mechanism: the robot.
+        inputs: q, v and further vectors of the batch, (k, n) each.
+        calls: number of calls, which write their results to the same arrays.
+    """
     out = function(mechanism.model, *inputs)
     start = perf_counter()
     for _ in range(calls):
@@ -101,7 +120,7 @@ def timed(
 
 @contextmanager
 def without_lanes(function: Callable[..., Any]) -> Iterator[None]:
-    """Let a function compute its batches one state after another.
+    """Let a function compute its batches one state after another inside the ``with`` block.
 
     Raises:
         ValueError: if the function has no kernel in lanes.

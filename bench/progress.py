@@ -15,11 +15,12 @@ from rich.status import Status
 def progress(console: Console, period: float) -> Iterator[Callable[[str], None]]:
     """Yield a function that shows a text as the progress of the run.
 
-    On a terminal the text replaces the one before; elsewhere it is printed as a line.
+    On a terminal each text replaces the previous text. Without a terminal the text is printed as a
+    line, unless the previous line was printed less than ``period`` before.
 
     Args:
         console: console of the run.
-        period: shortest time between two lines where there is no terminal [s].
+        period: shortest time between two lines without a terminal [s].
     """
     with Status("", console=console) as status:
         printed = 0.0

@@ -1,4 +1,4 @@
-"""Nodes of the package as named processes in a ROS domain of their own, watched from outside."""
+"""Nodes of the package as named processes in a separate ROS domain, watched from outside."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodeSpec:
     """One node of a rig.
 
     Attributes:
-        executable: module of :mod:`rbd_control.nodes`, or a dotted name.
+        executable: module of :mod:`rbd_control.nodes`, or the dotted name of another module.
         name: full name of the node, ``namespace/name``.
         arguments: further ROS arguments.
         process: name of the process and of its log file, equal for all nodes of one process. If
@@ -51,10 +51,14 @@ class NodeSpec:
 class Rig:
     """Starts nodes in an unused ROS domain of this machine and watches their processes.
 
+    It also sets ``ROS_DOMAIN_ID`` and further variables of this process, so that a node of this
+    process takes part in the same domain. The methods take the full name of a node, and raise
+    ``KeyError`` for an unknown name.
+
     Args:
         specs: nodes to run.
         config: parameter file of all nodes.
-        folder: folder for the output of the nodes.
+        folder: folder for the output of the nodes, one log file per process.
         environment: further environment variables of the nodes.
 
     Attributes:
@@ -116,11 +120,11 @@ class Rig:
         return name == next(n for n, spec in self._specs.items() if spec.label == label)
 
     def pid(self, name: str) -> int:
-        """Return the process number of a node."""
+        """Return the process number of the last started process of a node."""
         return self._processes.pid(self._specs[name].label)
 
     def exit_code(self, name: str) -> int | None:
-        """Return the exit code of a node that has ended, None while it runs."""
+        """Return the exit code of a node that has ended; None while it runs."""
         return self._processes.exit_code(self._specs[name].label)
 
     def resident(self, name: str) -> int:
@@ -130,12 +134,16 @@ class Rig:
         return 0
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a node that runs."""
+        """Send a signal to the process of a node; do nothing if it has ended."""
         if self.exit_code(name) is None:
             os.kill(self.pid(name), number)
 
     def end(self, name: str, patience: float = PATIENCE) -> int | None:
-        """Terminate a node, and kill it if it does not exit in time.
+        """Terminate a node with SIGTERM, and kill it if it does not exit in time.
+
+        Args:
+            name: full name of the node.
+            patience: longest wait for the exit [s].
 
         Returns:
             The exit code; None if the node had to be killed.
@@ -150,7 +158,13 @@ class Rig:
         return code
 
     def kill(self, name: str, with_stack: bool = False) -> None:
-        """Kill a node; ``with_stack`` first writes the Python stacks to its log."""
+        """Kill a node.
+
+        Args:
+            name: full name of the node.
+            with_stack: whether to send SIGABRT first, with which the node writes the stacks of its
+                Python threads to its log.
+        """
         self.signal(name, signal.SIGABRT if with_stack else signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
         while self.exit_code(name) is None and time.monotonic() < deadline:
@@ -158,7 +172,10 @@ class Rig:
         self.signal(name, signal.SIGKILL)
 
     def output(self, name: str) -> str:
-        """Return the output of the process of a node since the last call."""
+        """Return the output of a node's process since the last call; empty without output.
+
+        While the process runs, an incomplete last line is left for the next call.
+        """
         path = self._folder / f"{self._specs[name].label}.log"
         if not path.exists():
             return ""
@@ -172,7 +189,11 @@ class Rig:
         return data[:whole].decode("utf-8", "replace")
 
     def last_lines(self, name: str, prefix: str) -> str:
-        """Return the last lines of the output of a node that begin with ``prefix``."""
+        """Return the last lines of a node's output that begin with ``prefix``, at most seven.
+
+        Raises:
+            FileNotFoundError: if the node has not been started.
+        """
         path = self._folder / f"{self._specs[name].label}.log"
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join([line for line in lines if line.startswith(prefix)][-_TAIL:])
@@ -183,7 +204,10 @@ class Rig:
 
 
 def traces_in(output: str) -> list[str]:
-    """Return the tracebacks in the output of a node, each as one text."""
+    """Return the failures in the output of a node, each as one text.
+
+    A failure begins with a line that contains a text of :data:`TRACES`, and has at most 100 lines.
+    """
     lines, found = output.splitlines(), []
     for k, line in enumerate(lines):
         if any(sign in line for sign in TRACES):
@@ -192,7 +216,11 @@ def traces_in(output: str) -> list[str]:
 
 
 def signature(trace: str) -> str:
-    """Return the line of a traceback with the error, without parts that differ each time."""
+    """Return the first line of a traceback that names an exception, to group equal failures.
+
+    Numbers and addresses are replaced by ``#``. Without such a line it is the first line, or
+    ``no output`` for an empty text. It has at most 200 characters.
+    """
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
     text = errors[0] if errors else lines[0] if lines else "no output"

@@ -1,4 +1,4 @@
-"""``python -m bench.screenshots``: the pictures of the view in the documentation.
+"""``python -m bench.screenshots``: take the pictures of the browser view for the documentation.
 
 A headless Chromium opens the page of ``rbd-control view test/data/push20_link7``, once light and
 once dark. The pictures go to ``view.png`` and ``view_dark.png`` in the folder that ``--out`` names.
@@ -34,7 +34,7 @@ RECORDING = ROOT / "test" / "data" / "push20_link7"
 CONFIG = ROOT / "config" / "panda_mujoco.yaml"
 
 SHOWN = 1.85
-"""Time of the recording that the pictures show, 0.35 s after the onset of the push [s]."""
+"""Time in the recording that the pictures show [s], 0.35 s after the onset of the push."""
 
 SIZE = {"width": 1280, "height": 800}
 """Size of the pictures [pixels]."""
@@ -45,11 +45,11 @@ ARGUMENTS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-san
 """Arguments of the browser, which emulates a graphics card."""
 
 PATIENCE = 300.0
-"""Time that each step may take [s]."""
+"""Timeout of each step of the browser [s]."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Take the pictures."""
+    """Take both pictures and write them to the folder of ``--out``."""
     parser = argparse.ArgumentParser(prog="python -m bench.screenshots", description=__doc__)
     folder = ROOT / "docs" / "images"
     parser.add_argument("--out", type=Path, default=folder, metavar="FOLDER", help="(docs/images)")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def panda() -> RecordingSource:
-    """Return the recording of a push on link 7, with the arm's own meshes."""
+    """Return the recording of a push on link 7 of a Panda, with the vendor's visual meshes."""
     package = distribution("example-robot-data")
     share = str(package.locate_file("cmeel.prefix/share"))
     recording = read_recording(RECORDING)
@@ -75,7 +75,7 @@ def panda() -> RecordingSource:
 
 @contextmanager
 def served(source: RecordingSource) -> Iterator[Page]:
-    """Serve the page of a recording."""
+    """Serve the page of a recording while the ``with`` block runs; yield the page."""
     page, stop = Page([source], Place(port=0)), threading.Event()
     thread = threading.Thread(target=page.run, args=(stop.is_set,))
     thread.start()
@@ -89,7 +89,10 @@ def served(source: RecordingSource) -> Iterator[Page]:
 
 @contextmanager
 def browser_window(address: str) -> Iterator[Any]:
-    """Open a page in a headless browser.
+    """Open a page in a headless browser, and yield its window (a ``playwright`` page).
+
+    Args:
+        address: URL of the page.
 
     Raises:
         RbdControlError: if no browser is installed.
@@ -113,7 +116,14 @@ def browser_window(address: str) -> Iterator[Any]:
 
 
 def take(window: Any, page: Page, source: RecordingSource, folder: Path) -> None:
-    """Show the push and take both pictures."""
+    """Move the playback to the push, and take the light and the dark picture.
+
+    Args:
+        window: the browser window of the page.
+        page: the page.
+        source: the recording on the page.
+        folder: folder of ``view.png`` and ``view_dark.png``.
+    """
     window.wait_for_selector(".rbd-event")
     close_notice(window)
     source.playhead.seek(SHOWN)
@@ -126,7 +136,7 @@ def take(window: Any, page: Page, source: RecordingSource, folder: Path) -> None
 
 
 def close_notice(window: Any) -> None:
-    """Close the notice that the browser draws without a graphics card, if it is there."""
+    """Close the notice about the missing graphics card, if it appears within about 10 s."""
     notice = window.locator(".mantine-Notification-root")
     for _ in range(100):
         if notice.count():
@@ -136,7 +146,13 @@ def close_notice(window: Any) -> None:
 
 
 def settle(window: Any, frames: Callable[[], int], count: int = 60) -> None:
-    """Wait until ``count`` more frames are drawn, which include charts and meshes."""
+    """Wait until charts, meshes and the label of the arrow are drawn.
+
+    Args:
+        window: the browser window of the page.
+        frames: returns the number of frames drawn so far.
+        count: number of further frames to wait for.
+    """
     first = frames()
     while frames() < first + count:
         window.wait_for_timeout(50)

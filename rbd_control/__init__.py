@@ -13,7 +13,11 @@ __all__ = ["Robot"]
 
 
 def __getattr__(name: str) -> object:
-    """Import :class:`Robot` at its first use, because it imports numpy and numba."""
+    """Import :class:`Robot` at its first use, because its module imports numpy and numba.
+
+    Raises:
+        AttributeError: for any other name.
+    """
     if name == "Robot":
         from rbd_control.robot.robot import Robot
 

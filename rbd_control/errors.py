@@ -1,7 +1,7 @@
 """The exceptions of the package: one root class, and one class per kind of cause.
 
-Each class also derives from ``ValueError``, so that callers who do not know this package can catch
-the exception they expect.
+Each class of a cause also derives from ``ValueError``, so that callers who do not know this package
+can catch the exception they expect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ class ModelWarning(UserWarning):
 
 
 class InputError(RbdControlError, ValueError):
-    """An argument has the wrong shape, is not finite, or is a name that the model lacks."""
+    """An argument or a call is not acceptable; the message names the argument or the reason.
+
+    For example, an argument has the wrong shape, is not finite, or is a name that the model lacks,
+    or the present state of the robot does not permit the call.
+    """
 
 
 class ParameterError(RbdControlError, ValueError):

@@ -1,7 +1,8 @@
-"""Parameters of nodes in addition to the parameters of their law.
+"""Parameters that a node has in addition to the parameters of its algorithm.
 
-The parameter class of a node derives from some of these classes and from the parameter class of its
-law, so that one object serves both.
+The algorithm of a node, here called its law, is its class without ROS, such as the contact detector
+or the passivity controller. The parameter class of a node derives from some of these classes and
+from the parameter class of its law, so that one object serves both.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ReceivingParameters(ModelParameters):
 
 @dataclass(frozen=True)
 class FrameParameters(Parameters):
-    """The names of the links on TF."""
+    """Parameter of nodes that publish in the frames of links: the prefix of link names on TF."""
 
     frame_prefix: str = parameter(
         "",
@@ -89,7 +90,7 @@ class CommandingParameters(ReceivingParameters):
 
 @dataclass(frozen=True)
 class StartCheckParameters(Parameters):
-    """The check of a detector's first seconds."""
+    """Parameter of the check that the detector node makes of its first seconds of motion."""
 
     start_check_time: float = parameter(
         10.0,
@@ -107,15 +108,19 @@ NODE_PARAMETERS = (
     *FrameParameters.names(),
     *StartCheckParameters.names(),
 )
-"""Names that the parameter file of a node may contain in addition to the law's parameters."""
+"""Names of parameters that a node may have in addition to the parameters of its law."""
 
 
 def law_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
-    """Return the parameters of a law from the parameters of its node.
+    """Return the parameters of a law, such as the contact detector, from the values of its node.
 
     Args:
-        kind: class of the law's parameters.
-        values: values of a parameter file; parameters that only the node has are ignored.
+        kind: class of the law's parameters, such as ``DetectorParameters``.
+        values: values by name of the node's section of a parameter file. Parameters that only the
+            node has, in :data:`NODE_PARAMETERS`, and ``use_sim_time`` are ignored.
+
+    Returns:
+        The parameters; parameters without a value keep their defaults.
 
     Raises:
         ParameterError: for an invalid value, and a name that neither the law nor a node has.

@@ -1,4 +1,4 @@
-"""Typed, frozen parameter objects, shared by node, ``replay`` and law.
+"""Typed, frozen parameter objects, shared by nodes, commands and the classes that they run.
 
 A parameter object is a frozen dataclass derived from :class:`Parameters` whose fields are created
 with :func:`parameter`. The ROS node declares the description, unit and bounds of each field,
@@ -54,11 +54,15 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
 
     ``lower`` and ``upper`` are inclusive bounds, ``above`` an exclusive lower bound, ``choices``
     the permitted texts. A ``per_joint`` parameter is a tuple of one number for all joints
-    or one for each; a ``joint_matrix`` parameter is a square matrix row by row, or empty. ``live``
-    parameters may change while the node is active. A ``start_only`` parameter, such as the name of
-    an output file, keeps its value from the start of the process. An ``in_description`` parameter
-    holds names of joints or links of the robot description, to which launch files add the prefix of
-    an arm; its ``keywords`` are texts that are no such names, such as 'all'.
+    or one for each; a ``joint_matrix`` parameter is a square matrix row by row, or empty. Another
+    tuple holds numbers if it has a ``unit``, otherwise texts. ``live`` parameters may change while
+    the node is active. A ``start_only`` parameter, such as the name of an output file, keeps
+    its value from the start of the process. An ``in_description`` parameter holds names of joints
+    or links of the robot description, to which launch files add the prefix of an arm; its
+    ``keywords`` are texts that are no such names, such as 'all'.
+
+    Returns:
+        The field of the dataclass, with ``default`` and with all other arguments as metadata.
 
     Raises:
         TypeError: for a numeric parameter without finite bounds, because an extreme value could
@@ -90,10 +94,10 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
 
 
 def described_names(kinds: Iterable[type[Parameters]]) -> dict[str, tuple[str, ...]]:
-    """Return the parameters that hold names of joints or links, each with its keywords.
+    """Return the names of the parameters that hold names of joints or links, with their keywords.
 
     Args:
-        kinds: classes of parameters.
+        kinds: classes of parameters; fields declared with ``in_description`` are returned.
     """
     return {
         item.name: item.metadata["keywords"]
@@ -140,11 +144,14 @@ class Parameters:
 
     @classmethod
     def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
-        """Return the object with values by present or former names.
+        """Return the object with the given values; missing parameters keep their defaults.
+
+        Args:
+            values: values by present or former names.
 
         Raises:
-            ParameterError: for an unknown name, with the nearest known names, and for a parameter
-                that is given by both its names.
+            ParameterError: for an unknown name, with the nearest known names, for a parameter that
+                is given by both its names, and for a bad value.
         """
         known = {item.name for item in fields(cls)}
         former = cls.former_names()
@@ -166,8 +173,13 @@ class Parameters:
     def from_yaml(cls: type[P], path: str | Path, node: str, *, ignore: tuple[str, ...] = ()) -> P:
         """Read the section of ``node`` (and ``/**``, which it overrides) of a ROS 2 parameter file.
 
-        ``ignore`` contains names of the node's parameters that this object does not have. Missing
-        parameters keep their defaults.
+        Missing parameters keep their defaults.
+
+        Args:
+            path: the file.
+            node: name of the node.
+            ignore: names of the node's parameters that this object does not have; their values in
+                the file are ignored.
 
         Raises:
             ParameterError: for a file that cannot be read, an unknown name or a bad value.
@@ -244,7 +256,11 @@ def _section(name: str, body: Any) -> dict[str, Any]:
 
 
 def alternatives(unknown: object, known: Collection[str]) -> str:
-    """Return the known names that are similar to an unknown name, or all of them, as text."""
+    """Return advice for an unknown name as text: up to three similar known names.
+
+    If there are none, the text has the number of known names, and as many of them as
+    :func:`~rbd_control.wording.listed` shows.
+    """
     near = get_close_matches(str(unknown)[:100], known, n=3, cutoff=0.6)
     if near:
         return f"the nearest is {listed(near)}"

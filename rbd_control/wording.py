@@ -50,6 +50,10 @@ def quoted(value: object, length: int = VALUE_LENGTH) -> str:
     """Return a value for a message: text in quotes, other values as Python represents them.
 
     Computing time and length are bounded for values of any size and nesting depth.
+
+    Args:
+        value: any object.
+        length: longest result, without the quotes [characters]; longer texts end in an ellipsis.
     """
     if isinstance(value, str):
         return f"'{shortened(value, length)}'"
@@ -63,7 +67,16 @@ def quoted(value: object, length: int = VALUE_LENGTH) -> str:
 
 
 def listed(names: Iterable[str], length: int = LIST_LENGTH, separator: str = ", ") -> str:
-    """Return names separated by commas, with their number if not all fit: ``a, b, … (7)``."""
+    """Return names separated by commas, with their number if not all fit: ``a, b, … (7)``.
+
+    Args:
+        names: the names; each is cut to ``VALUE_LENGTH`` characters.
+        length: longest text of the shown names [characters]; the first is always shown.
+        separator: text between two names.
+
+    Returns:
+        The text; ``none`` without names.
+    """
     every = list(names)
     if not every:
         return "none"

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.autostart import AutoStart
+from rbd_control.nodes.autostart import AutoStart, NotReadyError
 
 
 class Node:
@@ -59,13 +59,30 @@ def test_a_node_is_activated_once_nothing_is_missing() -> None:
     (tick,) = node.timers
     node.missing = "joint states"
     tick()
-    assert start.waiting == "joint states"
+    assert start.obstacle == "waiting for joint states"
     node.missing = ""
     tick()
     tick()  # a timer that was destroyed may still fire once
     assert node.transitions == ["configure", "activate"]
     assert not start.is_pending
     assert not node.timers
+
+
+def test_why_an_activation_is_refused_replaces_a_condition_that_is_met() -> None:
+    """``/diagnostics`` went on to name joint states that had arrived."""
+    node: Any = Node()
+    start = AutoStart(node, node)
+    (tick,) = node.timers
+    node.missing = "joint states"
+    tick()
+    node.missing, node.failure = "", NotReadyError("waiting for another controller to end")
+    tick()
+    assert start.obstacle == "waiting for another controller to end"
+    assert start.is_pending
+    node.failure = None
+    tick()
+    assert not start.obstacle
+    assert not start.is_pending
 
 
 def test_the_start_ends_when_somebody_else_requests_a_transition() -> None:
@@ -81,7 +98,7 @@ def test_the_start_ends_when_somebody_else_requests_a_transition() -> None:
     tick()
     assert node.transitions == ["configure"]
     assert not start.is_pending
-    assert not start.waiting
+    assert not start.obstacle
     assert not node.timers
     (line,) = [line for line in node.lines if "autostart ends" in line]
     assert "by further requests only" in line

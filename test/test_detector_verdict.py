@@ -193,3 +193,19 @@ def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Mo
     assert all(move(k) == held for k in range(53, 600))
     controller.contact(False, 0.6)
     assert any(move(k) != held for k in range(600, 650))
+
+
+def test_a_verdict_before_the_first_joint_state_needs_a_time(model: Model) -> None:
+    """It was stored as infinitely old, and so never counted."""
+    controller = PassivityController(model, ControllerParameters(**SCRIPTED))
+    with pytest.raises(InputError, match="no joint state yet"):
+        controller.contact(True)
+    assert controller.contact(True, 0.0)
+
+
+@pytest.mark.parametrize("force", [(1.0, 2.0), (1.0, 2.0, 3.0, 4.0), 5.0])
+def test_a_force_of_another_shape_is_ignored(model: Model, force: object) -> None:
+    controller = started(model)
+    for tell in (controller.touched, controller.touched_in_frame):
+        tell("link_7", np.array(force))
+    assert controller._verdict.force(0.0, np.inf) is None

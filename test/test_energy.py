@@ -436,3 +436,50 @@ def test_bad_input_is_refused_and_changes_nothing() -> None:
         EnergyMonitor(Model.from_urdf(arm7_urdf(), floating_base=True), LAW, DEFAULT)
     with pytest.raises(ParameterError, match="damping has 2 values"):
         EnergyTank(model, replace(LAW, damping=(1.0, 2.0)), TANK)
+
+
+def test_a_tank_with_other_parameters_goes_on_with_the_present_period() -> None:
+    """The weight of the period was lost, and its work counted gravity as injected."""
+    model = arm7()
+    q, v = START.copy(), np.full(7, -0.1)
+    before = EnergyTank(model, LAW, TANK)
+    after = EnergyTank(model, LAW, TANK)
+    tau = gravity_torque(model, q) + 0.5
+    before.limit(q, v, tau, DT)
+    after.take_over(before)
+    levels = []
+    for tank in (before, after):
+        tank.acts(gravity_torque(model, q))
+        tank.limit(q + DT * v, v, tau, DT)
+        levels.append(tank.level)
+    assert levels[0] == levels[1]
+    # Gravity compensation injects nothing.
+    assert levels[0] == pytest.approx(TANK.tank_capacity, abs=1e-9)
+
+
+def test_there_is_no_balance_before_the_first_torque_with_new_parameters() -> None:
+    """It raised an AssertionError."""
+    loop = Loop(arm7(), velocity_limit=(2.0,))
+    loop.run(0.1)
+    controller = loop.controller
+    assert controller.balance(None) is not None
+    controller.set_parameters(replace(controller.parameters, tank_capacity=5.0))
+    assert controller.balance(None) is None
+    loop.run(0.01)
+    assert controller.balance(None) is not None
+
+
+def test_friction_that_is_not_known_any_more_is_no_loss() -> None:
+    """The friction at the change was taken off the work for ever."""
+    model = arm7()
+    q, v = START.copy(), np.full(7, 0.2)
+    rough = replace(LAW, friction_model="coulomb_viscous", friction_coulomb=(3.0,))
+    tank = replace(TANK, tank_refill=0.0)
+    before, after = EnergyTank(model, rough, tank), EnergyTank(model, LAW, tank)
+    tau = gravity_torque(model, q) + 1.0
+    before.limit(q, v, tau, DT)
+    after.take_over(before)
+    after.limit(q := q + DT * v, v, tau, DT)
+    level, pushed = after.level, tau - gravity_torque(model, q)
+    after.limit(q + DT * v, v, tau, DT)
+    assert after.level == pytest.approx(level - DT * v @ pushed, rel=1e-9)

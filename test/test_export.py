@@ -285,6 +285,8 @@ def test_unsupported_exports_are_refused_with_a_reason() -> None:
         export_c(model, prefix="7")
     with pytest.raises(InputError, match="no movable joint"):
         export_c(tree(0, 1, locked={"joint0": 0.0}, floating_base=True))
+    assert "m/s^2 in the frame of the root link." in export_c(model).header
+    assert "m/s^2 in world axes." in export_c(tree(0, 1, floating_base=True)).header
     large = Model.from_urdf(random_tree_urdf(1, 17))
     assert "christoffel" not in export_c(large, prefix="large").header
 

@@ -259,3 +259,37 @@ def test_every_message_is_followed_or_refused(
         command = controller.update(0.02 * k, HOME, STILL)
         assert (command.mode, command.reason) == ("follow", "")
         assert np.isfinite([*command.torque, *command.q_d, *command.v_d]).all()
+
+
+@pytest.mark.parametrize("between", ["several points", "a point that is due later"])
+def test_what_is_no_stream_ends_a_stream(model: Model, between: str) -> None:
+    """The next single point was compared with the point before, and passed at a wrong pace."""
+    controller = started(model)
+    near = [TrajectoryPoint(HOME + 0.001, time_from_start=0.1)]
+    far = [TrajectoryPoint(HOME + 0.01, time_from_start=2.0)]
+    several = [*near, TrajectoryPoint(HOME + 0.01, time_from_start=2.0)]
+    controller.set_trajectory(model.joint_names, near)
+    assert controller._planning._stream is not None
+    controller.update(0.01, HOME, STILL)
+    controller.set_trajectory(model.joint_names, several if between == "several points" else far)
+    assert controller._planning._stream is None
+
+
+def test_a_stop_ends_a_stream(model: Model) -> None:
+    """The next point was passed without a stop, at a pace measured from before the stop."""
+    controller = started(model)
+    names, near = model.joint_names, [TrajectoryPoint(HOME + 0.001, time_from_start=0.1)]
+    controller.set_trajectory(names, near)
+    controller.update(0.01, HOME, STILL)
+    assert controller._planning.prepare(names, near, None, 0.0).state.stream is not None
+    controller.cancel()
+    controller.update(0.02, HOME, STILL)
+    assert controller._planning.prepare(names, near, None, 0.0).state.stream is None
+
+
+def test_without_a_horizon_there_are_no_streams(model: Model) -> None:
+    controller = started(model, replace(NO_RATE, stream_horizon=0.0))
+    now = [TrajectoryPoint(HOME, time_from_start=0.0)]
+    for _ in range(2):
+        controller.set_trajectory(model.joint_names, now)
+        assert controller._planning._stream is None

@@ -405,3 +405,29 @@ def test_a_late_plan_is_made_again_unless_a_newer_one_is_valid() -> None:
     finally:
         go.set()
         thread.end()
+
+
+def test_a_discarded_trajectory_is_not_refused_as_well() -> None:
+    """It was logged and counted twice if its planning failed."""
+    is_planning, go = threading.Event(), threading.Event()
+    refused: list[str] = []
+
+    def plan(order: str) -> str:
+        is_planning.set()
+        go.wait()
+        raise TrajectoryError(order)
+
+    thread = PlanningThread(plan, lambda order, _: refused.append(order))
+    try:
+        thread.submit("first")
+        assert is_planning.wait(60.0)
+        assert thread.discard() == ["first"]
+        thread.submit("second")
+        go.set()
+        end = time.monotonic() + 60.0
+        while not refused and time.monotonic() < end:
+            time.sleep(0.001)
+        assert refused == ["second"]
+    finally:
+        go.set()
+        thread.end()

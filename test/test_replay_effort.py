@@ -22,7 +22,9 @@ from swinging_arm import (
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointMessage
+from rbd_control.playback.effort_check import EffortCheck
 from rbd_control.playback.replay import replay
 from rbd_control.simulation import arm7_urdf
 
@@ -162,3 +164,14 @@ def test_a_collision_is_no_wrong_effort() -> None:
     untold = replay(recorded(messages), MODEL, PARAMETERS)
     assert [fit.complaint for fit in untold.efforts] == ["", ""]
     assert any("arm_elbow 5" in w for w in untold.warnings), "50 % of the time above threshold"
+
+
+def test_a_recording_shorter_than_a_period_of_the_check_counts() -> None:
+    """Samples in the first 20 ms were never used."""
+    model = Model.from_urdf(arm7_urdf())
+    q = np.full((1, 7), 0.3)
+    check = EffortCheck(model, DetectorParameters())
+    check.add(np.zeros(1), q, gravity_torque(model, q))
+    loaded = [fit for fit in check.fits() if fit.gravity > 1.0]
+    assert loaded
+    assert all(fit.ratio == pytest.approx(1.0) for fit in loaded)

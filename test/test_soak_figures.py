@@ -1,6 +1,14 @@
-"""Counts of the soak: what a node told over all its lives."""
+"""Counts of the soak: what a node told over all its lives, contacts, pauses of the machine."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
 
 from bench.soak.figures import Told, Unanswered, Windows, matched, overlaps
+from bench.soak.pauses import LEAST, Pauses, longest_pause, read_pauses, time_paused
 from bench.soak.verdict import samples_line
 
 SECOND = 1_000_000_000
@@ -41,3 +49,38 @@ def test_an_impact_on_the_arms_own_stop_is_no_false_contact() -> None:
     assert not match.missed
     assert overlaps(impact, [push, (0, SECOND), (20 * SECOND + 5_000_000, 21 * SECOND)])
     assert not overlaps(impact, [push])
+
+
+def test_time_paused_is_that_of_the_worst_processor(tmp_path: Path) -> None:
+    file = tmp_path / "pauses.0"
+    file.write_text(f"0 {SECOND}\n{3 * SECOND} {4 * SECOND}\n5")
+    first = read_pauses(file)
+    assert first == [(0, SECOND), (3 * SECOND, 4 * SECOND)]
+    assert read_pauses(tmp_path / "missing") == []
+    second = [(SECOND // 2, 3 * SECOND)]
+    assert time_paused([first, second], SECOND // 2, 2 * SECOND) == 1.5
+    assert time_paused([first, second], 3 * SECOND, 9 * SECOND) == 1.0
+    assert time_paused([first, second], 6 * SECOND, 9 * SECOND) == 0.0
+    assert longest_pause([first, second]) == 2.5
+    assert longest_pause([[], []]) == 0.0
+
+
+def test_a_process_that_cannot_run_is_a_pause(tmp_path: Path) -> None:
+    pauses = Pauses(tmp_path)
+    try:
+        time.sleep(0.5)
+        if not pauses.watches:
+            pytest.skip("no permission for real-time priority")
+        stopped = pauses._processes[0]
+        begin = time.time_ns()
+        os.kill(stopped.pid, signal.SIGSTOP)
+        time.sleep(0.2)
+        os.kill(stopped.pid, signal.SIGCONT)
+        end = time.time_ns()
+        deadline = time.monotonic() + 60.0
+        while time_paused(pauses.of_processors()[:1], begin, end) < 0.2 - 2.0 * LEAST:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        pauses.stop()
+    assert not pauses.watches

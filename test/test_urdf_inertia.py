@@ -127,3 +127,10 @@ def test_a_massless_floating_root_needs_bodies_that_resist_its_every_motion() ->
         Model.from_urdf(arm(), floating_base=True)
     other = link("leg") + joint("hip", "base", "leg", axis='<axis xyz="1 0 0"/>')
     assert Model.from_urdf(arm(BODY, "", other), floating_base=True).nv == 9
+
+
+def test_a_joint_may_have_the_name_of_the_joint_of_a_floating_base() -> None:
+    """Without mass it was refused, where a joint of any other name leads to a warning."""
+    with pytest.warns(ModelWarning, match="'root_joint'.*singular"):
+        model = Model.from_urdf(arm("").replace("elbow", "root_joint"))
+    assert model.nv == 2

@@ -1,4 +1,4 @@
-"""``python -m bench.compare [arm ...]``: compare the laws and write the results.
+"""``python -m bench.compare [arm ...]``: compare control laws in MuJoCo and write the results.
 
 Results go to ``compare.md``, ``compare.png`` and ``compare.json`` in the folder that ``--report``
 names. The hour of rest takes most of the time; ``--rest 0`` leaves it out.
@@ -37,7 +37,7 @@ NOTES = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Simulate, print and write."""
+    """Simulate the arms that the arguments name, print the tables and write the results."""
     parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
     parser.add_argument("arms", nargs="*", metavar="arm", help=f"of {', '.join(ARMS)}")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
@@ -77,7 +77,15 @@ def write(
     folder: Path,
     console: Console,
 ) -> None:
-    """Print the tables; write them, the picture and all numbers to ``folder``."""
+    """Print the tables; write them, the picture and all numbers to ``folder``.
+
+    Args:
+        results: tracking errors of each law on each specimen.
+        learned: results with an unknown payload, one per arm.
+        calibrated: results with and without the file of ``calibrate``, one per specimen.
+        folder: folder of the files; it is created if it does not exist.
+        console: console for the tables.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     found = outcomes(results, learned)
     sheets = [_errors(results), _identified(calibrated), _payloads(learned), _targets(found)]
@@ -97,7 +105,7 @@ def as_json(
     calibrated: Sequence[Identified],
     found: Sequence[Outcome],
 ) -> dict[str, Any]:
-    """Return all numbers, errors in rad."""
+    """Return all numbers of the comparison as plain values for ``json``; errors in rad."""
     return {
         "tracking": [asdict(result) for result in results],
         "identified": [asdict(case) for case in calibrated],

@@ -1,4 +1,4 @@
-"""Effect of the file that ``rbd-control calibrate`` writes on controller and detector.
+"""Effect of the arm file, which ``rbd-control calibrate`` writes, on controller and detector.
 
 A specimen has other masses and friction than its description. It moves without contact under
 Slotine-Li control with the model of the description, and ``calibrate`` identifies the arm from
@@ -35,7 +35,7 @@ LEARNED, TRIED = (0, 1), 2
 
 @dataclass(frozen=True)
 class Identified:
-    """Results of one specimen with its description and with its arm file, in this order."""
+    """Results of one specimen, first with its description, then with its arm file."""
 
     arm: str
     specimen: int
@@ -46,7 +46,12 @@ class Identified:
 
 
 class Recorder:
-    """Wraps a law and records its inputs and outputs."""
+    """Wraps a control law; records measured states and the torques that the motors produce.
+
+    Args:
+        law: the law.
+        limit: effort limits, to which recorded torques are clipped, (nv,) [N·m].
+    """
 
     def __init__(self, law: Law, limit: np.ndarray) -> None:
         self._law, self._limit = law, limit
@@ -55,13 +60,13 @@ class Recorder:
     def __call__(
         self, q: np.ndarray, v: np.ndarray, q_d: np.ndarray, v_d: np.ndarray, a_d: np.ndarray
     ) -> np.ndarray:
-        """Return the torque of the law, and record the sample."""
+        """Return the torque of the law, (nv,) [N·m], and record the sample."""
         tau = self._law(q, v, q_d, v_d, a_d)
         self._rows.append((q, v.copy(), np.clip(tau, -self._limit, self._limit)))
         return tau
 
     def motion(self, name: str) -> Motion:
-        """Return the recorded motion without the settling time of the arm.
+        """Return the recorded motion without the first second, in which the arm settles.
 
         The torque that the law returns for a sample acts after that sample. The effort of a joint
         state is the torque that acted before it.
@@ -73,7 +78,13 @@ class Recorder:
 
 
 def identified(name: str, specimen: int, seconds: float) -> Identified:
-    """Calibrate one specimen on two motions, and follow a third with and without the result."""
+    """Calibrate one specimen on two motions; follow a third motion with and without the result.
+
+    Args:
+        name: name of the arm.
+        specimen: number of the specimen, the seed of its properties.
+        seconds: length of each motion [s].
+    """
     of = arm(name)
     plant = Plant(of, specimen, MASS_ERROR)
     paths = [motion(of, 10 * specimen + k) for k in (*LEARNED, TRIED)]

@@ -40,7 +40,7 @@ from rbd_control.dynamics import (
 LAMBDA = 20.0
 """Lambda, the decay rate of the position error on s = 0 [1/s]."""
 RATE = 40.0
-"""Ratio of K_D to the mean of diag(M) [1/s]."""
+"""Ratio of the damping gain D (K_D) to the mean of diag(M) [1/s]."""
 FRICTION_SCALE = 0.1
 """Velocity scale of the compensated Coulomb friction [rad/s]."""
 PD, COMPUTED_TORQUE, SLOTINE_LI = FIXED = ("PD + gravity", "computed torque", "Slotine-Li")
@@ -51,7 +51,12 @@ Law = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.
 
 
 def gains(arm: Arm, reference: Reference) -> ControllerParameters:
-    """Return the gains, which all laws share, as parameters of the Slotine-Li law."""
+    """Return the gains and the friction model of all laws, as parameters of the Slotine-Li law.
+
+    Args:
+        arm: the arm.
+        reference: the desired motion, over which diag(M) is averaged.
+    """
     inertia = np.diagonal(mass_matrix(arm.model, reference.q[::50]), axis1=1, axis2=2).mean(axis=0)
     coulomb, viscous = typical_friction(arm.model)
     return ControllerParameters(
@@ -78,7 +83,7 @@ def fixed(
         name: name of the law.
         friction_at: velocity of the friction compensation, of :data:`FRICTION_AT`.
         arm: the arm.
-        parameters: gains and friction.
+        parameters: gains and friction, from :func:`gains`.
         model: model of the arm in the law; by default its description.
     """
     model = arm.model if model is None else model
@@ -104,7 +109,13 @@ def fixed(
 def adaptive(
     arm: Arm, parameters: ControllerParameters, adaptation: AdaptationParameters
 ) -> tuple[Law, AdaptiveSlotineLiController]:
-    """Return the adaptive law, and its controller, which has the estimates."""
+    """Return the adaptive Slotine-Li law, and its controller, which has the estimates.
+
+    Args:
+        arm: the arm.
+        parameters: gains and friction, from :func:`gains`.
+        adaptation: parameters of the adaptation.
+    """
     controller = AdaptiveSlotineLiController(arm.model, parameters, adaptation)
 
     def law(

@@ -1,4 +1,4 @@
-"""Control loop at 1 kHz with sensors, law, motors and MuJoCo; an arm with a payload."""
+"""Control loop at 1 kHz: sensors, control law, motors, and the arm in MuJoCo, also with payload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ VELOCITY_CUTOFF = 50.0
 
 
 def loaded(arm: Arm, mass: float) -> Arm:
-    """Return the arm with a ball of ``mass`` [kg] and 5 cm radius, unknown to the laws."""
+    """Return the arm with a payload: a ball of ``mass`` [kg] and 5 cm radius on its last link.
+
+    Only the description for MuJoCo includes the payload; ``model``, which the laws use, does not.
+    """
     robot = ElementTree.fromstring(arm.urdf)
     link = ElementTree.SubElement(robot, "link", name="payload")
     inertial = ElementTree.SubElement(link, "inertial")
@@ -37,7 +40,14 @@ def loaded(arm: Arm, mass: float) -> Arm:
 
 
 class Loop:
-    """Runs one specimen of an arm under one law; each call continues the previous one."""
+    """Runs one specimen of an arm under one law; each call of :meth:`run` continues the motion.
+
+    Args:
+        plant: the specimen in MuJoCo.
+        law: the control law.
+        start: desired motion, whose first row is the initial state.
+        seed: seed of the noise of the motors.
+    """
 
     def __init__(self, plant: Plant, law: Law, start: Reference, seed: int) -> None:
         self._plant, self._law = plant, law
@@ -49,7 +59,11 @@ class Loop:
         self._weight = 1.0 - np.exp(-2.0 * np.pi * VELOCITY_CUTOFF * PERIOD)
 
     def run(self, reference: Reference) -> np.ndarray:
-        """Follow ``reference``, one row per period; return true position errors, (k, nv) [rad]."""
+        """Follow ``reference``, one row per period of 1 ms; return the true position errors.
+
+        Returns:
+            True minus desired positions, (k, nv) [rad].
+        """
         mj, data = self._plant.mj, self._plant.data
         errors = np.empty_like(reference.q)
         limit = self._plant.arm.model.effort_limit
@@ -71,5 +85,5 @@ class Loop:
 
 
 def rms(errors: np.ndarray) -> float:
-    """Return the root of the mean square over time and joints [rad]."""
+    """Return the root of the mean square of errors over all axes, in the unit of the errors."""
     return float(np.sqrt(np.mean(np.square(errors))))

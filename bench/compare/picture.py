@@ -1,4 +1,4 @@
-"""Picture with the errors of the laws for each joint, while a payload is learned, and at rest."""
+"""Picture of the tracking errors: by law and joint, while a payload is learned, and at rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ COLORS = dict(zip(FIXED, ("tab:orange", "tab:green", "tab:blue"), strict=True))
 
 
 def draw(results: Sequence[Tracking], learned: Sequence[Learning], path: Path) -> None:
-    """Write the picture as a PNG with one row per arm."""
+    """Write the picture as a PNG file with one row per arm.
+
+    Args:
+        results: tracking errors of each law on each specimen.
+        learned: results with an unknown payload, one per arm.
+        path: the PNG file.
+    """
     arms = list(dict.fromkeys(result.arm for result in results))
     figure = Figure(figsize=(15.0, 4.2 * len(arms)), layout="constrained")
     FigureCanvasAgg(figure)

@@ -1,4 +1,4 @@
-"""Experiments: tracking of a motion, an unknown payload, and a long time at rest."""
+"""Experiments with the control laws: tracking, an unknown payload, and a long time at rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PIECE = 60.0
 
 @dataclass(frozen=True)
 class Tracking:
-    """Result of a law on one specimen of an arm."""
+    """Tracking errors of one law with one friction compensation on one specimen of an arm."""
 
     arm: str
     specimen: int
@@ -42,7 +42,10 @@ class Tracking:
 
 @dataclass(frozen=True)
 class Learning:
-    """Results of Slotine-Li with an unknown payload, fixed and adaptive, and of the law at rest."""
+    """Errors of the Slotine-Li law with an unknown payload, fixed and adaptive.
+
+    After the motion, the adaptive law holds the arm at rest and goes on learning.
+    """
 
     arm: str
     fixed: tuple[float, ...]
@@ -73,7 +76,10 @@ class Learning:
 
     @property
     def mass_drift(self) -> float:
-        """Largest change of the learned mass after the first piece, divided by the payload."""
+        """Largest change of the learned mass at rest, divided by the payload.
+
+        The change is counted from the end of the second piece.
+        """
         return max(abs(mass - self.rest_mass[1]) for mass in self.rest_mass[1:]) / PAYLOAD
 
 
@@ -84,12 +90,23 @@ def motion(of: Arm, specimen: int) -> Motion:
 
 
 def reference(path: Motion, first: float, seconds: float) -> Reference:
-    """Return a piece of a motion, one row per period."""
+    """Return a piece of a motion, one row per period of 1 ms.
+
+    Args:
+        path: the motion.
+        first, seconds: start and length of the piece [s].
+    """
     return path.at(first + PERIOD * np.arange(round(seconds / PERIOD)))
 
 
 def track(name: str, specimen: int, seconds: float) -> list[Tracking]:
-    """Run all fixed laws on one specimen, each with the same noise."""
+    """Run all laws of :data:`~bench.compare.laws.FIXED` on one specimen, each with the same noise.
+
+    Args:
+        name: name of the arm.
+        specimen: number of the specimen, the seed of its properties and its motion.
+        seconds: length of the motion [s].
+    """
     of = arm(name)
     wanted = reference(motion(of, specimen), 0.0, seconds)
     plant, parameters = Plant(of, specimen, MASS_ERROR), gains(of, wanted)
@@ -104,7 +121,14 @@ def track(name: str, specimen: int, seconds: float) -> list[Tracking]:
 
 
 def learn(name: str, specimen: int, seconds: float, rest: float) -> Learning:
-    """Run Slotine-Li with a payload for ``seconds``, then the adaptive law ``rest`` s at rest."""
+    """Run the Slotine-Li law, fixed and adaptive, with an unknown payload; then hold the arm.
+
+    Args:
+        name: name of the arm.
+        specimen: number of the specimen, the seed of its properties and its motion.
+        seconds: length of the motion [s].
+        rest: time for which the adaptive law then holds the arm at rest [s].
+    """
     of = arm(name)
     path = motion(of, specimen)
     wanted = reference(path, 0.0, seconds)

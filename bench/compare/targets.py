@@ -1,4 +1,4 @@
-"""Targets of the comparison."""
+"""Targets of the comparison of control laws."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ class Outcome:
 def ratio(
     results: Sequence[Tracking], arm: str, law: tuple[str, str], other: tuple[str, str]
 ) -> float:
-    """Return the median ratio of the errors of two laws, each with its friction velocity."""
+    """Return the median over specimens of the ratio of the tracking errors of two laws.
+
+    Args:
+        results: tracking errors of each law on each specimen.
+        arm: name of the arm.
+        law, other: names of the laws in numerator and denominator, each with the velocity of its
+            friction compensation, as in :data:`~bench.compare.laws.FRICTION_AT`.
+    """
     pair: list[list[float]] = []
     for which in (law, other):
         mine = [r for r in results if r.arm == arm and (r.law, r.friction_at) == which]
@@ -42,7 +49,10 @@ def ratio(
 
 
 def outcomes(results: Sequence[Tracking], learned: Sequence[Learning]) -> list[Outcome]:
-    """Return the targets, then ratios of laws with equal friction compensation for reference."""
+    """Return the measured values: ratios of the laws, errors with a payload, drifts at rest.
+
+    Ratios of laws with equal friction compensation are for reference and have no limit.
+    """
     found = []
     for arm in dict.fromkeys(result.arm for result in results):
         ours = (SLOTINE_LI, REFERENCE)

@@ -38,7 +38,11 @@ HOUR = 3600.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the study, print and write; return 1 if a target is missed."""
+    """Run the study that the arguments select; print and write its results.
+
+    Returns:
+        Exit code: 0, or 1 if a target is missed.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m bench.contacts",
         description=__doc__,

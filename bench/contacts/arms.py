@@ -1,4 +1,4 @@
-"""Arms of the study: published URDFs and the arm that ships with the package."""
+"""Arms of the study in MuJoCo: published URDFs, and the arm that ships with the package."""
 
 from __future__ import annotations
 
@@ -35,7 +35,13 @@ class Arm:
 
 
 def arm(name: str) -> Arm:
-    """Return the arm with a name from :data:`ARMS`."""
+    """Return the arm with a name from :data:`ARMS`.
+
+    Raises:
+        KeyError: if there is no arm of this name.
+        PackageNotFoundError: if the package ``example-robot-data``, which contains the published
+            URDFs, is not installed.
+    """
     if name == "arm7":
         urdf = Path(__file__).parents[2] / "rbd_control" / "robot" / "arm7.urdf"
         return Arm(

@@ -26,10 +26,15 @@ _Time = _STORE.types["builtin_interfaces/msg/Time"]
 
 
 def write_recording(path: Path, pieces: Iterable[Episode]) -> None:
-    """Write ``pieces`` of one episode to the rosbag2 folder ``path`` (mcap), which must not exist.
+    """Write one episode as a rosbag2 recording (mcap).
 
-    ``/joint_states`` holds the measured values. True values are on the topics from which
-    ``rbd-control replay`` reads them.
+    ``/joint_states`` contains the measured values. The true contact flag and, for every fifth
+    sample, the true external joint torques are on the topics from which ``rbd-control replay``
+    reads them.
+
+    Args:
+        path: folder of the recording, which must not exist.
+        pieces: successive pieces of the episode.
     """
     with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         states, torques = (

@@ -20,7 +20,7 @@ CHUNK = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """Measured and true values of each sample."""
+    """Measured and true values of each sample of a simulated motion, and its contacts."""
 
     arm: Arm
     t: np.ndarray
@@ -45,7 +45,15 @@ def simulate(
     touches: Sequence[Touch] = (),
     motion: Motion | None = None,
 ) -> Episode:
-    """Return an episode of ``duration`` [s]: a random motion by ``seed``, with its contacts."""
+    """Simulate a motion with contacts and return its measured and true values.
+
+    Args:
+        plant: the arm in MuJoCo.
+        seed: seed of the noise and, without ``motion``, of the motion.
+        duration: length of the episode [s].
+        touches: planned contacts; they are carried out one after another.
+        motion: desired motion; by default a random exciting motion.
+    """
     return _joined(plant.arm, list(stream(plant, seed, duration, touches, motion)))
 
 
@@ -58,7 +66,8 @@ def stream(
 ) -> Iterator[Episode]:
     """Yield the episode of :func:`simulate` in pieces, for motions that do not fit in memory.
 
-    Times continue from piece to piece. A contact belongs to the piece in which it ends.
+    Each piece has at most :data:`CHUNK` samples. Times continue from piece to piece. A contact
+    belongs to the piece in which it ends.
     """
     rng = np.random.default_rng(seed)
     motion = motion or Motion(plant.arm.model, plant.arm.centre, rng)

@@ -19,7 +19,10 @@ REACH = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Desired positions, velocities and accelerations, (k, nv) each."""
+    """Desired positions, velocities and accelerations at k times, (k, nv) each.
+
+    The units are rad, rad/s and rad/s².
+    """
 
     q: np.ndarray
     v: np.ndarray
@@ -27,7 +30,15 @@ class Reference:
 
 
 class Motion:
-    """An endless random motion, determined by its seed."""
+    """An endless random motion, in which each joint follows a sum of five sines.
+
+    Args:
+        model: the arm, whose limits of position and velocity bound the motion.
+        centre: centre of the motion, (nv,) [rad].
+        rng: source of amplitudes, frequencies and phases.
+        speed: mean velocity amplitude of the sines [rad/s].
+        frequencies: range of the frequencies [Hz].
+    """
 
     def __init__(
         self,
@@ -51,7 +62,7 @@ class Motion:
         self._centre = centre
 
     def at(self, t: np.ndarray) -> Reference:
-        """Return the reference at times ``t`` (k,) [s]."""
+        """Return the desired motion at times ``t``, (k,) [s]."""
         angle = self._omega * t[:, None, None] + self._phase
         sine, cosine = np.sin(angle), np.cos(angle)
         q = self._centre + (self._amplitude * sine).sum(axis=1)

@@ -1,4 +1,4 @@
-"""A specimen of an arm in MuJoCo, with friction and masses that differ from the URDF."""
+"""One specimen of an arm in MuJoCo, with friction and masses that differ from the URDF."""
 
 from __future__ import annotations
 
@@ -36,12 +36,28 @@ _CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
 class Plant:
-    """An arm in MuJoCo.
+    """An arm in MuJoCo, with an obstacle that can be placed and joint friction.
 
-    ``seed`` names the specimen. Friction grows with the size of the joint: Coulomb 0.25 N·m and
-    0.4 % of the effort limit, viscous 0.45 N·m·s/rad and 0.65 % of it, each within 30 %, with up
-    to 20 % more towards standstill. Each mass is 2 to 5 % too high or low (``mass_error``), and its
-    rotational inertia with it.
+    ``seed`` selects the specimen. Friction grows with the size of the joint: Coulomb 0.25 N·m plus
+    0.4 % of the effort limit, viscous 0.45 N·m·s/rad plus 0.65 % of it per rad/s, each within 30 %.
+    Coulomb friction is up to 20 % higher towards standstill. Each mass is 2 to 5 % too high or too
+    low (``mass_error``), and its rotational inertia with it.
+
+    Args:
+        arm: the arm with its nominal description.
+        seed: seed of the specimen.
+        mass_error: smallest and largest relative error of the masses.
+
+    Attributes:
+        mj, data: model and state in MuJoCo.
+        surface: surface of each moving body, by its row in the model.
+        body, tip: numbers in MuJoCo of the moving links and of their balls, (nv,).
+        coulomb, viscous: friction of the specimen, (nv,) [N·m, N·m·s/rad].
+        stribeck: relative increase of Coulomb friction at standstill, (nv,).
+
+    Raises:
+        ValueError: if MuJoCo's model of the description differs from ours by more than
+            :data:`AGREEMENT`, or orders the joints differently.
     """
 
     def __init__(self, arm: Arm, seed: int, mass_error: tuple[float, float] = (0.02, 0.05)) -> None:
@@ -95,13 +111,13 @@ class Plant:
         mujoco.mj_setConst(self.mj, self.data)
 
     def start(self, reference: Reference) -> None:
-        """Set the state of the first row of ``reference``, without obstacles."""
+        """Set positions and velocities from the first row of ``reference``; remove the obstacle."""
         mujoco.mj_resetData(self.mj, self.data)
         self.data.qpos[:], self.data.qvel[:] = reference.q[0], reference.v[0]
         self.remove_obstacle()
 
     def set_friction(self) -> None:
-        """Set the Coulomb friction for the present velocity, before a step."""
+        """Set MuJoCo's Coulomb friction for the present velocity; call it before each step."""
         fading = np.exp(-np.square(self.data.qvel / STRIBECK_SPEED))
         self.mj.dof_frictionloss[:] = self.coulomb * (1.0 + self.stribeck * fading)
 
@@ -112,7 +128,14 @@ class Plant:
         return stiffness, 2.0 * DAMPING_RATIO * np.sqrt(stiffness * inertia)
 
     def friction(self, v: np.ndarray) -> np.ndarray:
-        """Return the friction in the model of the controller at ``v`` (nv,) [rad/s], in N·m."""
+        """Return the friction that the arm's controller compensates, (nv,) [N·m].
+
+        It is the true Coulomb and viscous friction without the increase towards standstill, and
+        with a smooth change of sign.
+
+        Args:
+            v: joint velocities, (nv,) or (k, nv) [rad/s].
+        """
         return self.coulomb * np.tanh(v / STRIBECK_SPEED) + self.viscous * v
 
     def rotation(self, row: int) -> np.ndarray:
@@ -120,11 +143,21 @@ class Plant:
         return self.data.xmat[self.body[row]].reshape(3, 3)
 
     def place(self, row: int, point: np.ndarray) -> np.ndarray:
-        """Return a point of the link that joint ``row`` moves, in world axes [m]."""
+        """Return the world position of a point of the link that joint ``row`` moves, (3,) [m].
+
+        Args:
+            row: row of the joint.
+            point: the point in the frame of the link, (3,) [m].
+        """
         return self.data.xpos[self.body[row]] + self.rotation(row) @ point
 
     def jacobian(self, row: int, point: np.ndarray) -> np.ndarray:
-        """Return the Jacobian of a point of the link of joint ``row``, (3, nv) world axes."""
+        """Return the Jacobian of a point's velocity in world axes, (3, nv).
+
+        Args:
+            row: row of the joint that moves the link of the point.
+            point: the point in the frame of the link, (3,) [m].
+        """
         jacobian = np.empty((3, self.mj.nv))
         at = self.place(row, point)
         mujoco.mj_jac(self.mj, self.data, jacobian, None, at, self.body[row])
@@ -133,18 +166,25 @@ class Plant:
     def place_obstacle(
         self, row: int, tip: np.ndarray, centre: np.ndarray, facing: np.ndarray
     ) -> None:
-        """Place a plate at ``centre``, normal to ``facing``, and a ball at ``tip`` of a link."""
+        """Place the obstacle, a plate, and the ball of a link, which alone touches the obstacle.
+
+        Args:
+            row: row of the joint that moves the link.
+            tip: centre of the ball in the frame of the link, (3,) [m].
+            centre: centre of the plate in the world, (3,) [m].
+            facing: normal of the plate, (3,) world axes, of any length.
+        """
         self.mj.geom_pos[self.tip[row]] = tip
         self.data.mocap_pos[0] = centre
         mujoco.mju_quatZ2Vec(self.data.mocap_quat[0], facing / np.linalg.norm(facing))
 
     def remove_obstacle(self) -> None:
-        """Move the obstacle out of the way."""
+        """Move the obstacle and the balls out of reach of the arm."""
         self.data.mocap_pos[0] = AWAY
         self.mj.geom_pos[self.tip] = PARKED
 
     def contact_force(self) -> np.ndarray:
-        """Return the force of the obstacle in the last step, (3,) world axes [N]."""
+        """Return the force of the obstacle on the arm in the last step, (3,) world axes [N]."""
         total, wrench = np.zeros(3), np.empty(6)
         for i in range(self.data.ncon):
             mujoco.mj_contactForce(self.mj, self.data, i, wrench)
@@ -155,7 +195,7 @@ class Plant:
         return total
 
     def contact_torque(self) -> np.ndarray:
-        """Return the joint torque of the obstacle in the last step, (nv,) [N·m]."""
+        """Return the joint torques of the obstacle's force in the last step, (nv,) [N·m]."""
         forces = np.where(self.data.efc_type >= _CONTACT, self.data.efc_force, 0.0)
         torque = np.empty(self.mj.nv)
         mujoco.mj_mulJacTVec(self.mj, self.data, torque, forces)
@@ -181,7 +221,7 @@ class Plant:
                     raise ValueError(f"{self.arm.name}: MuJoCo's {what} differs: {ours} {theirs}")
 
     def mass_matrix(self) -> np.ndarray:
-        """Return M (nv, nv) at the present position."""
+        """Return MuJoCo's mass matrix at the present position, (nv, nv) [kg·m²]."""
         M = np.empty((self.mj.nv, self.mj.nv))
         for column, unit in zip(M, np.eye(self.mj.nv), strict=True):
             mujoco.mj_mulM(self.mj, self.data, column, unit)
@@ -189,7 +229,10 @@ class Plant:
 
 
 def typical_friction(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Return Coulomb [N·m] and viscous friction [N·m·s/rad] that grow with the joint's size."""
+    """Return typical Coulomb and viscous friction of each joint, (nv,) each [N·m, N·m·s/rad].
+
+    Both grow linearly with the effort limit of the joint.
+    """
     return 0.25 + 0.004 * model.effort_limit, 0.45 + 0.0065 * model.effort_limit
 
 

@@ -1,11 +1,11 @@
 """The weakest pushes that ``rbd-control check`` promises, compared with pushes in MuJoCo.
 
-The promise is the median over the poses of a recording: a push of this force is found in half of
-the poses. Each specimen is calibrated on one minute of free motion, and the promise is computed
-from the same minute, as ``check`` does. Then the arm goes on with the same motion, with other
-noise, and is pushed at the origin of every link with fractions of the promised force, in random
-order. A logistic curve in the logarithm of the fraction gives the fraction at which half of the
-pushes are found.
+The promised force of a link and a direction is the median over the poses of a recording of the
+weakest push that is detected: a push of this force is found in half of the poses. Each specimen is
+calibrated on one minute of free motion, and the promise is computed from the same minute, as
+``check`` does. Then the arm goes on with the same motion, with other noise, and is pushed at the
+origin of every link with fractions of the promised force, in random order. A logistic curve in the
+logarithm of the fraction gives the fraction at which half of the pushes are found.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rbd_control.estimation import CalibratedParameters, ContactDetector, calibr
 from rbd_control.estimation import Motion as RecordedMotion
 
 DIRECTIONS = ("x", "y", "z", "best", "worst")
-"""Directions of a promise: the axes of the root, and the best and the worst of each pose."""
+"""Directions of a push: the axes of the root, and the best and the worst direction of each pose."""
 FRACTIONS = (0.5, 0.7, 0.85, 1.0, 1.2, 1.45, 2.0)
 """Staged forces as fractions of the promised force."""
 LARGEST = 100.0
@@ -40,7 +40,7 @@ LATE = 0.05
 WITHIN = 1.3
 """Accepted ratio of the found to the promised force, or of the promised to the found force."""
 SLOPE, SLOPE_SPREAD = 5.0, 0.5
-"""Median of the slope of the logistic curve beforehand, and standard deviation of its logarithm.
+"""Prior of the slope of the logistic curve: median, and standard deviation of its logarithm.
 
 A slope of 5 means that pushes of 0.7 and 1.4 times the force at which half of the pushes are found
 are found in 14 % and 84 % of the poses.
@@ -49,7 +49,16 @@ PROMISE_HEAD = ("arm", "link", "promised best, worst [N]", *DIRECTIONS, "all dir
 
 
 class StagedPush(Touch):
-    """A constant force at the origin of a link, in a promised direction, with a random sign."""
+    """A constant force at the origin of a link, in a direction of the promise, with random sign.
+
+    Args:
+        start: start of the push [s].
+        seed: seed of the sign.
+        row: row of the joint that moves the link.
+        direction: one of :data:`DIRECTIONS`.
+        force: magnitude of the force [N].
+        rules: decision rules that determine the best and the worst direction of a pose.
+    """
 
     kind = "push"
 
@@ -89,13 +98,21 @@ class StagedPush(Touch):
 
 @dataclass(frozen=True, eq=False)
 class RulesAt:
-    """The decision rules from which the promise is computed, for one specimen."""
+    """The detector's decision rules, from which the promise is computed, for one specimen."""
 
     plant: Plant
     parameters: CalibratedParameters
 
     def forces(self, link: str, q: np.ndarray, v: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
-        """Yield each direction (3,) that the promise tries, and the weakest force in it [N]."""
+        """Yield the directions that ``check`` tries at one pose, with the weakest detected push.
+
+        Args:
+            link: name of the link, at whose origin the push acts.
+            q, v: positions and velocities, (nv,) each [rad, rad/s].
+
+        Yields:
+            Unit vector of the direction, (3,) world axes, and the force [N].
+        """
         model = self.plant.arm.model
         rules = Rules.of(model, self.parameters, v[None])
         J = np.asarray(frame_jacobian(model, q[None], link))[:, 3:]
@@ -128,7 +145,7 @@ class Half:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the promised force is right within 30 %."""
+        """Whether ``ratio`` is between 1 / :data:`WITHIN` and :data:`WITHIN`."""
         return 1.0 / WITHIN <= self.ratio <= WITHIN
 
 
@@ -139,6 +156,11 @@ def judge_promise(name: str, seed: int, repeats: int) -> tuple[Staged, ...]:
         name: the arm.
         seed: seed of the specimen and of its motions.
         repeats: number of pushes for each link, direction and fraction.
+
+    Returns:
+        The pushes in the order in which they were made, without pushes that began while the flag
+        of an earlier push was raised, and without directions whose promised force exceeds
+        :data:`LARGEST`.
     """
     plant = Plant(arm(name), seed)
     parameters, pushes = promise(plant, seed + 1)
@@ -165,7 +187,7 @@ def judge_promise(name: str, seed: int, repeats: int) -> tuple[Staged, ...]:
 
 
 def promise(plant: Plant, seed: int) -> tuple[CalibratedParameters, tuple[WeakestPush, ...]]:
-    """Return the calibration of a specimen and the weakest pushes that ``check`` promises."""
+    """Return the calibration of a specimen and, per link, the weakest pushes of ``check``."""
     free = simulate(plant, seed, FREE)
     motion = RecordedMotion(plant.arm.name, free.t, free.q, free.v, free.tau)
     parameters = calibrate([motion], plant.arm.model).parameters
@@ -199,7 +221,7 @@ def _found(
 
 
 def half_found(staged: Sequence[Staged]) -> Half:
-    """Return the fraction of the promise at which half of the pushes are found.
+    """Fit the fraction of the promised force at which half of the pushes are found.
 
     The probability of detection is ``1 / (1 + exp(-slope (ln fraction - ln ratio)))``. Ratio and
     slope have the largest posterior probability; the prior of the slope keeps it finite if no push
@@ -221,7 +243,10 @@ def half_found(staged: Sequence[Staged]) -> Half:
 
 
 def promise_rows(staged: Sequence[Staged]) -> list[list[str]]:
-    """Return a row for each link of each arm, each arm, and all arms; see :data:`PROMISE_HEAD`."""
+    """Return the cells of the table with the columns :data:`PROMISE_HEAD`.
+
+    It has a row for each link of each arm, for each arm, and for all arms.
+    """
     rows = []
     for name in dict.fromkeys(push.arm for push in staged):
         own = [push for push in staged if push.arm == name]
@@ -233,7 +258,7 @@ def promise_rows(staged: Sequence[Staged]) -> list[list[str]]:
 
 
 def kept(staged: Sequence[Staged]) -> tuple[int, int]:
-    """Return for how many links of the arms the promise is right within 30 %, and their number."""
+    """Return the number of links whose promise is right within 30 %, and the number of links."""
     groups = dict.fromkeys((push.arm, push.link) for push in staged)
     halves = [half_found([p for p in staged if (p.arm, p.link) == group]) for group in groups]
     return sum(half.is_kept for half in halves), len(halves)

@@ -1,7 +1,7 @@
 """Evaluation of the detector on simulated contacts, after calibration on free motion.
 
-Every specimen of an arm is calibrated on a contact-free motion of its own, which is all that the
-detector knows of the specimen. Then the detector is evaluated on other motions, with and without
+The detector is calibrated for every specimen of an arm on a separate contact-free motion, and has
+no other data of the specimen. Then the detector is evaluated on other motions, with and without
 contacts.
 """
 
@@ -35,7 +35,10 @@ LAST_LINKS = 2
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A true contact, and the event that detected it; None if the detector missed the contact."""
+    """A true contact, and the event that detected it (None if the contact was missed).
+
+    ``on_last_links`` is true for a contact on the last :data:`LAST_LINKS` links.
+    """
 
     arm: str
     contact: Contact
@@ -44,14 +47,14 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """``8 N``, ``20 N`` or ``collision``."""
+        """Kind of the contact: the size of a push, ``8 N`` or ``20 N``, or ``collision``."""
         push = self.contact.kind == "push"
         return f"{self.contact.size:.0f} N" if push else "collision"
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """All verdicts on some arms, and the number of events without contact."""
+    """True contacts on some arms with their events, and the number of events without contact."""
 
     verdicts: tuple[Verdict, ...]
     false_events: int
@@ -60,7 +63,7 @@ class Outcome:
 
     @classmethod
     def together(cls, outcomes: Sequence[Outcome]) -> Outcome:
-        """Return the combined result."""
+        """Return the contacts of all outcomes, and the sums of their numbers and durations."""
         return cls(
             tuple(verdict for outcome in outcomes for verdict in outcome.verdicts),
             sum(outcome.false_events for outcome in outcomes),
@@ -69,14 +72,27 @@ class Outcome:
 
 
 def calibrated(plant: Plant, seed: int, duration: float = FREE) -> CalibratedParameters:
-    """Return the calibration from a contact-free motion of ``plant``."""
+    """Return the parameters that ``calibrate`` identifies from a contact-free motion of ``plant``.
+
+    Args:
+        plant: the specimen.
+        seed: seed of the motion and its noise.
+        duration: length of the motion [s].
+    """
     free = simulate(plant, seed, duration)
     motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
     return calibrate([motion], plant.arm.model).parameters
 
 
 def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
-    """Evaluate ``rounds`` of pushes of 8 N and 20 N and a collision on each arm of ``names``."""
+    """Calibrate one specimen of each arm, and evaluate the detector on simulated contacts.
+
+    Args:
+        names: the arms.
+        seed: seed of the first specimen, its motions and contacts; those of the next arms are 100
+            apart.
+        rounds: number of rounds; each has a push of 8 N, a push of 20 N and a collision.
+    """
     verdicts: list[Verdict] = []
     false_events, total = 0, 0.0
     for k, name in enumerate(names):
@@ -94,7 +110,13 @@ def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
 
 
 def false_alarms(name: str, seed: int, duration: float) -> int:
-    """Return the events in ``duration`` [s] of motion without contact of the arm ``name``."""
+    """Return the number of false alarms of a calibrated specimen in motion without contact.
+
+    Args:
+        name: the arm.
+        seed: seed of the specimen and of its motions.
+        duration: length of the motion [s].
+    """
     plant = Plant(arm(name), seed)
     parameters = calibrated(plant, seed + 1)
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
@@ -103,7 +125,7 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
 def detect(
     plant: Plant, parameters: CalibratedParameters, pieces: Iterable[Episode]
 ) -> list[ContactEvent]:
-    """Return the events of the detector, in order.
+    """Run the detector over the pieces of an episode, and return all onset and release events.
 
     The detector uses the calibrated parameters and the collision geometry of the description.
     """
@@ -117,7 +139,15 @@ def detect(
 
 
 def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdict], int]:
-    """Return the last event of each contact, and the number of events outside all contacts."""
+    """Match detected events with the true contacts of an episode.
+
+    An event belongs to a contact if it is detected between the start of the contact and
+    :data:`~rbd_control.playback.truth.GRACE` after its end.
+
+    Returns:
+        For each true contact a verdict with the first event that belongs to it, in its final state;
+        and the number of events that belong to no contact.
+    """
     onsets = [event for event in events if event.phase == "onset"]
     last = {event.id: event for event in events}
     links = episode.arm.model.joint_links
@@ -132,7 +162,10 @@ def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdic
 
 
 def force_error(verdict: Verdict) -> float | None:
-    """Return the distance of the estimated from the true force [N]; None without estimate."""
+    """Return the distance of the estimated from the true force of a push [N].
+
+    It is None for a missed push, without an estimate, and for a collision.
+    """
     event = verdict.event
     if event is None or event.force is None or verdict.contact.kind != "push":
         return None

@@ -1,4 +1,7 @@
-"""Surface on which a link can be touched: the convex hull of its visual geometry."""
+"""Surface on which a link can be touched: the convex hull of its geometry.
+
+The geometry of a link consists of its collision elements, or without them, of its visual elements.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class Surface:
     """(m, 3)."""
 
     def sample(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return a random point of the surface [m], uniform by area, and the outward normal."""
+        """Return a random point of the surface, uniform by area, and the outward normal there.
+
+        Both are (3,) in the frame of the body, the point in metres.
+        """
         a, b, c = self.corners.swapaxes(0, 1)
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
         k = rng.choice(len(area), p=area / area.sum())
@@ -37,7 +43,11 @@ class Surface:
 
 
 def surfaces(arm: Arm) -> dict[int, Surface]:
-    """Return the surface of each moving body that has visual geometry, by its row in the model."""
+    """Return the surface of each moving body that has geometry, by its row in the model.
+
+    Raises:
+        ValueError: if a geometry is no mesh, cylinder or box.
+    """
     vertices: dict[int, list[np.ndarray]] = {}
     for link in ElementTree.fromstring(arm.urdf).findall("link"):
         name = str(link.get("name"))

@@ -1,4 +1,4 @@
-"""Results of the study as rows of a table and in comparison with the targets."""
+"""Results of the study of contacts, as rows of a table and in comparison with the targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Target:
-    """A target, the measured value, and whether it meets the target."""
+    """A target as text, the measured value as text, and whether the value meets the target."""
 
     text: str
     found: str
@@ -32,7 +32,10 @@ class Target:
 
 
 def rows(outcome: Outcome) -> list[list[str]]:
-    """Return a row for each kind of contact of each arm and of all arms."""
+    """Return the cells of the table with the columns :data:`HEAD`.
+
+    It has a row for each kind of contact, for each arm, and for all contacts.
+    """
     kinds = sorted({v.kind for v in outcome.verdicts}, key=lambda kind: (len(kind), kind))
     arms = dict.fromkeys(v.arm for v in outcome.verdicts)
     groups = [(kind, [v for v in outcome.verdicts if v.kind == kind]) for kind in kinds]
@@ -41,7 +44,7 @@ def rows(outcome: Outcome) -> list[list[str]]:
 
 
 def targets(outcome: Outcome) -> list[Target]:
-    """Return the targets of the study."""
+    """Return the targets of the study with the measured values."""
     verdicts = outcome.verdicts
     missed = sum(v.event is None for v in verdicts if v.kind == "20 N")
     among, alone = named(verdicts)
@@ -77,7 +80,10 @@ def delays(verdicts: Sequence[Verdict]) -> np.ndarray:
 
 
 def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Return the shares of contacts whose true link is among the candidates, and the only one."""
+    """Return two shares of the detected contacts, each in [0, 1]; zero without detected contacts.
+
+    The true link is among the candidates of the event, and the true link is the only candidate.
+    """
     found = [(v.contact.link, v.event.candidates) for v in verdicts if v.event]
     if not found:
         return 0.0, 0.0
@@ -87,7 +93,10 @@ def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
 
 
 def forces(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Return the median force error of pushes on the last two links: in N, and relative."""
+    """Return the median force error of pushes on the last two links, [N] and relative to the push.
+
+    Both are infinite without an estimate.
+    """
     pairs = [(force_error(v), v.contact.size) for v in verdicts if v.on_last_links]
     errors = np.array([(error, error / size) for error, size in pairs if error is not None])
     if not errors.size:

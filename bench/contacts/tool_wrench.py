@@ -1,8 +1,9 @@
 """Error of the wrench at the tool, for specimens in MuJoCo that are calibrated on free motion.
 
-Each specimen is calibrated on a contact-free motion of its own. Then it moves, and wrenches of
-random size and direction act on its last link, each constant in the axes of the tool frame. Every
-wrench is evaluated once, after the observer has settled.
+The detector is calibrated for each specimen on a separate contact-free motion. Then the specimen
+moves, and wrenches of random size and direction act on its last link, each constant in the axes of
+the tool frame. Every wrench is evaluated once, :data:`SETTLED` after its start, when the observer
+has settled.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FORCE, MOMENT = 15.0, 2.0
 FIRST, LENGTH, PAUSE = 1.0, 0.4, 0.3
 """Start of the first wrench, length of each and time between two of them [s]."""
 SETTLED = 0.3
-"""Time after its start at which a wrench is evaluated [s]."""
+"""Time from the start of a wrench to its evaluation [s]."""
 LEAST_FORCE, LEAST_MOMENT, SHARE = 2.0, 0.5, 0.1
 """Limits of the errors of force [N] and moment [N·m], and as a fraction of the true value."""
 TOOL_COUNT = 40
@@ -54,7 +55,16 @@ TOOL_HEAD = (
 
 
 class Wrench(Touch):
-    """A constant wrench on the last link, in the axes of the tool frame."""
+    """A constant random wrench on the last link, in the axes of the tool frame.
+
+    Args:
+        start: start of the wrench [s].
+        seed: seed of the wrench.
+        frame: name of the tool frame.
+
+    Attributes:
+        wrench: ``[moment; force]`` in the tool frame, (6,) [N·m, N].
+    """
 
     kind = "push"
 
@@ -97,7 +107,7 @@ class ToolResult:
 
     @classmethod
     def together(cls, results: Sequence[ToolResult]) -> ToolResult:
-        """Return the combined result."""
+        """Return one result with the wrenches of all results."""
         columns = ("truth", "estimate", "covariance")
         return cls(*(np.concatenate([getattr(r, name) for r in results]) for name in columns))
 
@@ -113,7 +123,11 @@ class ToolResult:
 
     @property
     def within(self) -> np.ndarray:
-        """(k,) bool: force and moment are both within their limits."""
+        """(k,) bool: whether the errors of force and moment are both within their limits.
+
+        The limits are :data:`LEAST_FORCE` and :data:`LEAST_MOMENT`, or the fraction :data:`SHARE`
+        of the true value if it is larger.
+        """
         moment, force = (np.linalg.norm(part, axis=1) for part in np.split(self.truth, 2, axis=1))
         return np.asarray(
             (self.force_error <= np.maximum(LEAST_FORCE, SHARE * force))
@@ -129,7 +143,7 @@ class ToolResult:
 
 
 def judge_tool(name: str, seed: int, count: int, free: float = FREE) -> ToolResult:
-    """Evaluate ``count`` wrenches on one specimen of an arm.
+    """Apply ``count`` wrenches to one specimen of an arm, and return true and estimated wrenches.
 
     Args:
         name: the arm.
@@ -162,14 +176,17 @@ def judge_tool(name: str, seed: int, count: int, free: float = FREE) -> ToolResu
 
 
 def band(result: ToolResult) -> tuple[float, float]:
-    """Return the 95 % band of the mean of NEES / 6, were all errors normal and independent."""
+    """Return the ends of the 95 % band of the mean of ``nees`` / 6.
+
+    The band is that of normal and independent errors with the estimated covariances.
+    """
     freedom = 6 * len(result.truth)
     low, high = chi2.ppf([0.025, 0.975], freedom) / freedom
     return float(low), float(high)
 
 
 def is_accurate(result: ToolResult) -> bool:
-    """Return whether enough errors are within their limits."""
+    """Return whether the share of wrenches within the limits is at least :data:`LEAST_WITHIN`."""
     return bool(result.within.mean() >= LEAST_WITHIN)
 
 

@@ -55,7 +55,20 @@ class Contact:
 
 
 class Touch(ABC):
-    """A planned contact; an episode calls :meth:`before` and :meth:`after` in every step."""
+    """A planned contact; an episode calls :meth:`before` and :meth:`after` in every step.
+
+    Args:
+        start: planned start [s].
+        length: planned length [s].
+        seed: seed of all random choices.
+
+    Attributes:
+        planned, length: planned start and length [s].
+        over: whether the contact has ended, so that the next contact may begin.
+        row: row of the joint that moves the touched link; -1 before it is chosen.
+        point: point of contact in the frame of the link, (3,) [m].
+        into_surface: whether the force lies in the friction cone of the surface.
+    """
 
     kind: Literal["push", "collision"]
 
@@ -71,14 +84,20 @@ class Touch(ABC):
 
     @abstractmethod
     def before(self, plant: Plant, t: float) -> None:
-        """Apply the contact at time ``t`` [s], before the step from the present positions."""
+        """Apply the contact to ``plant`` at time ``t`` [s], before its step of the simulation."""
 
     @abstractmethod
     def after(self, plant: Plant, t: float) -> np.ndarray:
-        """Return the force on the arm in this step, (3,) world axes [N]."""
+        """Return the force on the arm in the step from time ``t`` [s], (3,) world axes [N]."""
 
     def note(self, t: float, force: np.ndarray, torque: np.ndarray) -> None:
-        """Record the true values of one step with contact."""
+        """Record the true values of one step with contact.
+
+        Args:
+            t: time of the step [s].
+            force: force on the arm, (3,) world axes [N].
+            torque: joint torques of the contact, (nv,) [N·m].
+        """
         if not self._samples:
             self._start, self._load = t, np.zeros_like(torque)
         self._end = t
@@ -88,7 +107,7 @@ class Touch(ABC):
         self._load = np.maximum(self._load, np.abs(torque))
 
     def contact(self, plant: Plant) -> Contact | None:
-        """Return the contact; None if it did not touch the arm."""
+        """Return the true values of the contact; None if the arm was not touched."""
         if not self._samples:
             return None
         return Contact(
@@ -107,7 +126,7 @@ class Touch(ABC):
 
 
 class Push(Touch):
-    """A constant force on a random point of a random link."""
+    """A constant force of ``size`` [N] on a random point of a random link."""
 
     kind = "push"
 
@@ -151,7 +170,11 @@ class Push(Touch):
 
 
 class Collision(Touch):
-    """A stiff obstacle in the path of a random point that moves outward, removed afterwards."""
+    """A stiff obstacle in the path of a random point of the surface that moves outward.
+
+    The obstacle is removed ``length`` after the start of the contact. If no point of the surface
+    moves outward fast enough, there is no contact.
+    """
 
     kind = "collision"
 
@@ -192,7 +215,15 @@ def draw(
     collisions: int = 1,
     first: float = 2.0,
 ) -> list[Touch]:
-    """Return successive contacts: in each round one push of each size, and collisions."""
+    """Return successive random contacts: in each round one push of each size, and collisions.
+
+    Args:
+        seed: seed of times, lengths and contacts.
+        pushes: sizes of the pushes of a round [N].
+        rounds: number of rounds.
+        collisions: number of collisions of a round.
+        first: planned start of the first contact [s].
+    """
     rng = np.random.default_rng(seed)
     found: list[Touch] = []
     t = first

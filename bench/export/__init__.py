@@ -1,1 +1,1 @@
-"""Exported C compared with the compiled Python functions and with C of Pinocchio by CasADi."""
+"""Speed of exported C, compared with frozen functions and with CasADi's C code of Pinocchio."""

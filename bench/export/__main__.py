@@ -1,9 +1,10 @@
 """``python -m bench.export [mechanism ...]``: compare the speed of exported C.
 
-Exported C is compared with the frozen functions in a loop compiled by numba and, where casadi is
-installed, with the C code that CasADi generates from Pinocchio's algorithms. All C is compiled with
--O3 -march=native. First every compiler of this machine compiles the exported code with all
-warnings. Results go to ``export.md`` and ``export.json`` in the folder that ``--report`` names.
+Exported C is compared with the frozen functions (compiled by numba for one robot) in a loop
+compiled by numba and, if casadi is installed, with the C code that CasADi generates from
+Pinocchio's algorithms. All C is compiled with -O3 -march=native. First every C compiler of this
+machine compiles the exported code with all warnings. Results go to ``export.md`` and
+``export.json`` in the folder that ``--report`` names.
 """
 
 from __future__ import annotations
@@ -47,13 +48,15 @@ AGREEMENT = {EXPORTED: 1e-12, CASADI: 1e-6}
 
 @dataclass(frozen=True)
 class Row:
-    """Results for one quantity of one robot.
+    """Results for one quantity of one robot; a contestant is one of the compared codes.
 
     Attributes:
+        mechanism: name of the robot.
+        quantity: name of the quantity.
         operations: number of operations of the exported function.
         times: time of one state [µs], by contestant.
         ratios: time of the exported function divided by the time of each other contestant in the
-            same round.
+            same round, by this contestant.
     """
 
     mechanism: str
@@ -109,7 +112,11 @@ def _rows(mechanism: Mechanism, generator: with_casadi.Generator, remarks: list[
 
 
 def accepted(name: str, files: CFiles) -> str:
-    """Return which compilers accept the code without a warning.
+    """Compile exported code with all compilers of this machine; return a line with their versions.
+
+    Args:
+        name: name of the robot, for the line.
+        files: the exported code.
 
     Raises:
         RuntimeError: if a compiler warns.
@@ -128,8 +135,14 @@ def accepted(name: str, files: CFiles) -> str:
 def row(name: str, quantity: Quantity, operations: int, contestants: dict[str, Contestant]) -> Row:
     """Compare the results of all contestants, and time them.
 
+    Args:
+        name: name of the robot.
+        quantity: the quantity that all contestants compute.
+        operations: number of operations of the exported function.
+        contestants: the contestants by name.
+
     Raises:
-        RuntimeError: if the results of a contestant differ.
+        RuntimeError: if results differ from the frozen functions by more than :data:`AGREEMENT`.
     """
     reference = contestants[FROZEN].result()
     for who, limit in AGREEMENT.items():
@@ -157,7 +170,7 @@ def _size(mechanism: Mechanism, who: str, library: Library) -> str:
 
 
 def sheet(rows: Sequence[Row]) -> Sheet:
-    """Return the table of times."""
+    """Return the table of times and ratios, with a section for each robot."""
     rivals = (FROZEN, CASADI)
     header = ["", "operations", EXPORTED, *rivals, *(f"exported / {rival}" for rival in rivals)]
     sections: dict[str, list[list[str]]] = {}
@@ -179,7 +192,7 @@ def _shown(value: Spread | None, digits: int) -> str:
 
 
 def write(rows: Sequence[Row], remarks: Sequence[str], folder: Path, console: Console) -> None:
-    """Print the table; write it and all numbers to ``folder``."""
+    """Print the table and ``remarks``; write both and all numbers to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     this, table = machine(), sheet(rows)
     on = [f"{name}: {value}" for name, value in this.items()]

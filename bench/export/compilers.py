@@ -1,4 +1,4 @@
-"""The C compilers of this machine, and the warnings that they give."""
+"""C compilers of this machine, and their warnings about a source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Compiler:
     """A C compiler.
 
     Attributes:
-        name: ``gcc``, ``clang``, or ``zig`` for the clang in the wheel ``ziglang``.
+        name: ``gcc``, ``clang``, ``cc``, or ``zig`` for the clang in the wheel ``ziglang``.
         command: the command, without options.
     """
 
@@ -49,10 +49,10 @@ class Compiler:
 
 @cache
 def compilers() -> tuple[Compiler, ...]:
-    """Return gcc and clang as far as they are installed.
+    """Return gcc and clang, as far as they are installed; empty without a compiler.
 
-    The clang of the wheel ``ziglang`` is used where there is no other. Where neither gcc nor clang
-    has its usual name, ``cc`` is used.
+    The clang of the wheel ``ziglang`` is used if no other clang is installed. If neither gcc nor a
+    clang is found, ``cc`` is used.
     """
     found = [Compiler(name, (path,)) for name in ("gcc", "clang") if (path := shutil.which(name))]
     if not shutil.which("clang") and importlib.util.find_spec("ziglang"):

@@ -1,4 +1,4 @@
-"""Generated C, compiled with a loop around each of its functions."""
+"""Generated C code, compiled with a loop around each function, so that the loop can be timed."""
 
 from __future__ import annotations
 
@@ -51,24 +51,34 @@ void loop_{name}(long calls, long count, const double *q, const double *v, const
 
 
 def sizes(quantity: Quantity, n: int) -> tuple[int, ...]:
-    """Return the number of values that each output of a quantity has."""
+    """Return the number of values of each output of a quantity, for ``n`` degrees of freedom."""
     if quantity is Quantity.TERMS:
         return n * n, n * n, n, n
     return ({Quantity.MASS: n * n, Quantity.CHRISTOFFEL: n**3}.get(quantity, n),)
 
 
 def loop(name: str, call: str) -> str:
-    """Return a loop in C; ``call`` computes the state number ``s`` and writes to ``out``."""
+    """Return the C source of a function ``loop_<name>`` that calls a function in a loop.
+
+    Args:
+        name: name of the called function.
+        call: C expression that computes the state number ``s`` and writes to ``out``.
+    """
     return _LOOP.format(name=name, call=call)
 
 
 def state(inputs: int, nq: int, nv: int) -> list[str]:
-    """Return the inputs of the state number ``s`` in C."""
+    """Return C expressions for the inputs of a call with the state number ``s``.
+
+    Args:
+        inputs: number of inputs, in the order q, v, x, y.
+        nq, nv: lengths of q and of the other inputs.
+    """
     return [f"{name} + s * {nq if name == 'q' else nv}" for name in INPUTS[:inputs]]
 
 
 def compiler() -> str:
-    """Return the C compiler.
+    """Return the command of the C compiler: the variable ``CC``, else gcc, else cc.
 
     Raises:
         RuntimeError: if no C compiler is installed.
@@ -80,7 +90,7 @@ def compiler() -> str:
 
 
 def by_processor(run: Run) -> Run:
-    """Return the run with its time measured as processor time of the thread."""
+    """Return a run (a function of the number of calls) that returns its processor time [s]."""
 
     def timed(calls: int) -> float:
         start = thread_time()
@@ -92,12 +102,12 @@ def by_processor(run: Run) -> Run:
 
 @dataclass(frozen=True)
 class Library:
-    """A compiled library.
+    """A shared library compiled from generated C code.
 
     Attributes:
         path: path of the shared library.
         seconds: compile time [s]; 0 if the library exists from an earlier run.
-        source_bytes: size of the source.
+        source_bytes: size of the generated code, without the loops [bytes].
     """
 
     path: Path
@@ -112,6 +122,10 @@ class Library:
             title: prefix of the names of the files.
             source: text of the generated code.
             more: text that is appended, such as loops.
+
+        Raises:
+            RuntimeError: if no C compiler is installed.
+            CalledProcessError: if the compiler fails.
         """
         command = [compiler(), *OPTIONS]
         text = "\n".join([source, *more])
@@ -137,7 +151,7 @@ class Library:
         *,
         clock: Callable[[], float] = thread_time,
     ) -> Contestant:
-        """Return the loop of one quantity.
+        """Return the loop of one quantity as a contestant, which can be timed and compared.
 
         Args:
             quantity: quantity that the loop computes.
@@ -169,7 +183,12 @@ class Library:
 
 
 def shown(quantity: Quantity, values: Sequence[np.ndarray]) -> Results:
-    """Return the outputs that all contestants have, which excludes Cᵀ v."""
+    """Return the outputs of a quantity that all contestants have, as arrays; this excludes Cᵀ v.
+
+    Args:
+        quantity: the quantity.
+        values: the values of each output, flat.
+    """
     n = round(values[0].size ** (1 / 3 if quantity is Quantity.CHRISTOFFEL else 0.5))
     if quantity is Quantity.TERMS:
         return values[0].reshape(n, n), values[1].reshape(n, n), values[-1].copy()

@@ -1,4 +1,4 @@
-"""Exported C of a robot as a contestant."""
+"""Exported C code of a robot, compiled as a contestant of the benchmark."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PREFIX = "ours"
 
 
 def exported(mechanism: Mechanism) -> CFiles:
-    """Return the C code of the timed quantities."""
+    """Export the functions of :data:`~bench.export.library.NAMES` for a robot, and return the C."""
     return export_c(mechanism.model, prefix=PREFIX, functions=tuple(NAMES.values()))
 
 
 def library(mechanism: Mechanism, files: CFiles) -> Library:
-    """Return exported code, compiled."""
+    """Compile exported code with a loop around each function; reuse an existing library."""
     n, nq = mechanism.model.nv, mechanism.model.nq
     source = files.source.replace(f'#include "{PREFIX}.h"', files.header)
     loops = []
@@ -39,7 +39,14 @@ def contestant(
     quantity: Quantity,
     clock: Callable[[], float] = thread_time,
 ) -> Contestant:
-    """Return the loop of one quantity."""
+    """Return the loop of one quantity as a contestant.
+
+    Args:
+        compiled: result of :func:`library`.
+        mechanism: the robot.
+        quantity: the quantity, a key of :data:`~bench.export.library.NAMES`.
+        clock: returns the time that is measured [s].
+    """
     return compiled.contestant(
         quantity, mechanism.states, lambda values: shown(quantity, values), clock=clock
     )

@@ -1,4 +1,4 @@
-"""C code of Pinocchio: its algorithms on CasADi expressions, and CasADi's code generator.
+"""C code of Pinocchio's algorithms, run on CasADi expressions, from CasADi's code generator.
 
 The Python wheels of Pinocchio lack this interface, so a C++ program uses the headers of both
 wheels. It generates code for the quantities that Pinocchio has functions for: M, C and g together,
@@ -26,10 +26,10 @@ QUANTITIES = tuple(quantity for quantity in NAMES if quantity is not Quantity.CH
 
 
 class Generator:
-    """Builds and runs the C++ program; the first build takes some minutes.
+    """Builds the C++ program that generates the code; the first build takes some minutes.
 
     Attributes:
-        problem: reason why the code could not be generated; empty on success.
+        problem: reason why the program could not be built; empty on success.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,11 @@ class Generator:
             part.replace(self._program)
 
     def source(self, twin: Twin) -> str:
-        """Return the C code of a robot."""
+        """Generate and return the C code of a robot; :attr:`problem` must be empty.
+
+        Raises:
+            CalledProcessError: if the program fails.
+        """
         saved = twin.model.saveToString()
         stem = self._program.with_name(f"casadi_{hashlib.sha256(saved.encode()).hexdigest()[:16]}")
         stem.with_suffix(".txt").write_text(saved, encoding="utf-8")
@@ -92,7 +96,12 @@ def _command() -> tuple[list[str], dict[str, str]]:
 
 
 def library(source: str, twin: Twin) -> Library:
-    """Return generated code, compiled."""
+    """Compile generated code with a loop around each function; reuse an existing library.
+
+    Args:
+        source: the code from :meth:`Generator.source`.
+        twin: the robot in Pinocchio.
+    """
     n, nq = twin.model.nv, twin.model.nq
     loops = []
     for quantity in QUANTITIES:
@@ -119,7 +128,14 @@ def _sizes(quantity: Quantity, n: int) -> tuple[int, ...]:
 def contestant(
     compiled: Library, twin: Twin, quantity: Quantity, clock: Callable[[], float] = thread_time
 ) -> Contestant:
-    """Return the loop of one quantity, its results in our order of joints."""
+    """Return the loop of one quantity as a contestant, with results in our order of joints.
+
+    Args:
+        compiled: result of :func:`library`.
+        twin: the robot in Pinocchio.
+        quantity: one of :data:`QUANTITIES`.
+        clock: returns the time that is measured [s].
+    """
     n = twin.model.nv
     return compiled.contestant(
         quantity,

@@ -1,1 +1,1 @@
-"""Speed of the replay of a fleet, and recordings that are lost when workers or files fail."""
+"""Speed of the replay of hundreds of recordings, and losses when workers or files fail."""

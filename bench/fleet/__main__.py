@@ -29,7 +29,12 @@ _HEAD = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the benchmark; return 1 if a run lost a recording or the results differ."""
+    """Run the benchmark and write the table.
+
+    Returns:
+        Exit code: 0, or 1 if a run lost an undamaged recording, the results of two runs differ, or
+        the runs were too short to kill a worker.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m bench.fleet",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""Five ways in which a recording is damaged."""
+"""Five ways to damage a recording; each function takes the folder of a rosbag2 recording (mcap)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def overwritten(recording: Path) -> None:
 
 
 def without_storage(recording: Path) -> None:
-    """Remove the storage file that the metadata list."""
+    """Remove the storage file, which ``metadata.yaml`` still lists."""
     _storage(recording).unlink()
 
 
 def another_file(recording: Path) -> None:
-    """Replace the storage file by a text."""
+    """Replace the content of the storage file by an HTML text."""
     _storage(recording).write_text("<html>404: not found</html>\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Timed runs of ``rbd-control replay --fleet`` over one fleet, and the recordings they lost."""
+"""Timed runs of ``rbd-control replay --fleet`` over a fleet of recordings, and lost recordings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KILLED_AFTER = 0.2
 
 @dataclass(frozen=True)
 class Run:
-    """One run over a fleet.
+    """Measurements of one run over a fleet.
 
     Attributes:
         name: number and kind of the workers.
@@ -43,11 +43,15 @@ class Run:
 
     @property
     def hours_per_minute(self) -> float:
-        """Hours of joint states per minute."""
+        """Hours of joint states that are processed per minute of elapsed time [h/min]."""
         return 60.0 * self.hours / self.seconds
 
     def problems(self, fleet: Fleet, first: Run) -> list[str]:
-        """Return descriptions of lost recordings and of differences from the first run."""
+        """Return descriptions of lost recordings and of differences from the first run.
+
+        A recording is lost if it is not damaged and has no result. A damaged recording with a
+        result is a problem as well.
+        """
         damaged = {str(path) for path in fleet.damaged}
         bad = {path for path, result in self.results.items() if result is None}
         wrong = [f"{self.name}: {path} has no result" for path in sorted(bad - damaged)]
@@ -62,11 +66,11 @@ class Run:
 def run(
     fleet: Fleet, name: str, options: Sequence[str], kill: Callable[[], int] | None = None
 ) -> Run:
-    """Replay a fleet into a folder of its own.
+    """Replay a fleet with results in a new folder, and measure the command.
 
     Args:
         fleet: the recordings.
-        name: name of the run.
+        name: name of the run, and of the folder with the results.
         options: options of the command that select the workers.
         kill: kills a worker and returns how many it killed; called once, when
             :data:`KILLED_AFTER` of the recordings are done.
@@ -105,7 +109,15 @@ def run(
 
 
 def run_on_dask(fleet: Fleet, workers: int) -> Run:
-    """Replay a fleet on a local Dask cluster; one worker process is killed during the run."""
+    """Replay a fleet on a local Dask cluster, and kill one worker process during the run.
+
+    Args:
+        fleet: the recordings.
+        workers: number of worker processes.
+
+    Raises:
+        RuntimeError: if the command fails; the message contains its output.
+    """
     from distributed import Client, LocalCluster
 
     used = _cpu()

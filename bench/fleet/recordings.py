@@ -49,7 +49,7 @@ _COULOMB, _VISCOUS, _NOISE = 1.0, 0.5, 0.05
 
 @dataclass(frozen=True)
 class Fleet:
-    """Folder and size of a fleet of recordings.
+    """Files of a fleet of recordings on disk.
 
     Attributes:
         folder: folder of all files.
@@ -68,12 +68,12 @@ class Fleet:
 
     @property
     def sheet(self) -> Path:
-        """The sheet with the properties of each recording."""
+        """The CSV file for ``--sheet``, with the properties of each recording."""
         return self.folder / "sheet.csv"
 
 
 def make_fleet(folder: Path, count: int, seconds: float, copies: int) -> Fleet:
-    """Create the recordings of a fleet: copies, damaged recordings, and simulated recordings.
+    """Create the recordings of a fleet: copies and simulated recordings, five of them damaged.
 
     Args:
         folder: an empty folder.

@@ -1,7 +1,8 @@
-"""``python -m bench.fuzz``: odd inputs for the running nodes and the command line, judged.
+"""``python -m bench.fuzz``: fuzzed inputs for the running nodes and for the command line.
 
-Results go to ``fuzz.json`` in the folder that ``--report`` names; the inputs of each new failure go
-to ``fuzz_failures`` there, for ``--replay``. The exit code is 1 when anything failed.
+After the inputs the fuzzer checks that nodes and commands have handled them correctly. Results go
+to ``fuzz.json`` in the folder that ``--report`` names; the inputs of each new failure go to its
+sub-folder ``fuzz_failures``, for ``--replay``. The exit code is 1 when anything failed.
 """
 
 from __future__ import annotations
@@ -24,19 +25,23 @@ from bench.fuzz.session import Limits, fuzz_wire, repeat_wire
 from bench.progress import progress
 
 INPUTS, FILES = 100_000, 5_000
-"""Size of a full run."""
+"""Default number of inputs over the wire, and of files for the command line."""
 
 GROWTH = 32.0
 """Largest growth of a node's memory after the first tenth of its inputs [MB]."""
 
 QUIET = 10.0
-"""Period of progress lines where the console is no terminal [s]."""
+"""Period of progress lines if the console is not a terminal [s]."""
 
 WIDTH = 150
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz, print and write; 0 when nothing failed."""
+    """Fuzz, or replay a saved failure; print and write the results.
+
+    Returns:
+        Exit code: 0, or 1 when anything failed.
+    """
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.inputs < 0 or given.files < 0 or not given.minutes > 0.0:
@@ -117,7 +122,7 @@ def _repeat(path: Path, failures: Path, console: Console, show: sheet.Show) -> i
 
 
 def growth_failures(result: WireResult) -> list[Failure]:
-    """Return the nodes whose memory grew beyond :data:`GROWTH`."""
+    """Return a failure for each node whose memory grew by more than :data:`GROWTH`."""
     grown = {name: sheet.growth_of(node) for name, node in result.nodes.items()}
     return [
         Failure("growth", name, f"{growth:.1f} MB, {GROWTH:g} MB are allowed")
@@ -129,7 +134,14 @@ def growth_failures(result: WireResult) -> list[Failure]:
 def write(
     wire: WireResult | None, files: FileResult | None, folder: Path, console: Console
 ) -> None:
-    """Print the tables, and write all numbers to ``folder``."""
+    """Print the tables, and write all numbers to ``folder``.
+
+    Args:
+        wire: results of the inputs over the wire; None if there were none.
+        files: results of the files for the command line; None if there were none.
+        folder: folder of ``fuzz.json``; it is created if it does not exist.
+        console: console for the tables.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     content = {}
     if wire is not None:

@@ -1,4 +1,4 @@
-"""The arm of the nodes in the fuzzer: a plausible state from which inputs deviate."""
+"""The arm of the fuzzed nodes, with plausible messages from which fuzzed inputs are made."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
 POSTURE = (0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0)
-"""Posture that the simulated arm starts in [rad]."""
+"""Posture in which the simulated arm starts [rad]."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """Names, limits and a state at rest.
+    """Names, limits, description and a state at rest of an arm.
 
     Attributes:
         joints: joint names in the order of the commands.
-        links: links that a push can act on.
+        links: links on which a push can act.
         torque_limit: largest torque of each joint [N·m].
         posture: joint positions at rest [rad].
         weight: joint torques that carry the arm in this posture [N·m].
+        urdf: description as text.
     """
 
     joints: tuple[str, ...]
@@ -46,7 +47,7 @@ class Arm:
         return message
 
     def trajectory(self, random: Random, points: int = 4) -> JointTrajectory:
-        """Return a slow trajectory near the posture that ends at rest."""
+        """Return a slow trajectory near the posture that stops at each of its points."""
         message = JointTrajectory(joint_names=list(self.joints))
         for k in range(points):
             message.points.append(
@@ -58,7 +59,7 @@ class Arm:
 
 
 def trajectory_point(positions: list[float], due: float) -> JointTrajectoryPoint:
-    """Return a point at rest.
+    """Return a trajectory point with zero velocity.
 
     Args:
         positions: joint positions [rad].
@@ -71,7 +72,7 @@ def trajectory_point(positions: list[float], due: float) -> JointTrajectoryPoint
 
 
 def time_message(seconds: int, nanoseconds: int) -> Time:
-    """Return a time; the fields hold any 32-bit number, valid or not."""
+    """Return a time message; any 32-bit numbers are accepted, also invalid nanoseconds."""
     return Time(sec=seconds, nanosec=nanoseconds)
 
 

@@ -1,4 +1,7 @@
-"""Starts the nodes under test, and restores their normal operation after each scene."""
+"""Start of the nodes under test, and restoration of their normal operation after each scene.
+
+A scene is a group of fuzzed inputs, see :mod:`bench.fuzz.plan`.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +50,14 @@ UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = 1, 2, 3, 4
 
 
 class Care:
-    """Starts, observes, and restores a rig of nodes.
+    """Starts the nodes under test, and restores their normal operation.
 
     Args:
-        rig: processes.
+        rig: processes of the nodes.
         wire: connection to the nodes.
         monitors: listener on each closed loop.
-        arm: the arm that the nodes run on.
-        started: called with the name of each node that was started again.
+        arm: the arm of the nodes.
+        started: called with the name of each node at each of its starts.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Care:
         ]
 
     def start(self, name: str) -> None:
-        """Start a node that has ended."""
+        """Start a node that does not run, and report the start."""
         self._rig.start(name)
         self._started(name)
 
@@ -85,7 +88,8 @@ class Care:
         """Start all nodes and wait until they work; return their topics and services.
 
         Raises:
-            RuntimeError: if a node does not start.
+            RuntimeError: if a node does not work within :data:`STARTING`, or does not report its
+                services and parameters.
         """
         for name in self._rig.names:
             self.start(name)
@@ -111,10 +115,10 @@ class Care:
         return [Topic(topic, kind, tuple(names)) for (topic, kind), names in found.items()]
 
     def recover(self) -> list[Failure]:
-        """Restore the normal operation of all nodes; return the troubles that needed help.
+        """Restore the normal operation of all nodes; return the nodes that did not recover.
 
         Parameters get their initial values, inactive nodes are activated, and the controllers
-        resume. A node that does not work within :data:`RECOVERY` is started again.
+        resume. A node that does not work within :data:`RECOVERY` is a failure and is started again.
         """
         failures = []
         begin = time.monotonic()
@@ -134,14 +138,14 @@ class Care:
         return failures
 
     def use_simulated_time(self, names: tuple[str, ...], on: bool) -> None:
-        """Switch simulated time on or off in some nodes."""
+        """Switch simulated time (``use_sim_time``) on or off in the nodes ``names``."""
         for name in names:
             parameter = Parameter(name="use_sim_time")
             parameter.value.type, parameter.value.bool_value = 1, on
             self._wire.set_parameters(name, [parameter], ANSWER)
 
     def clean_up(self, names: tuple[str, ...]) -> None:
-        """Bring nodes into the state unconfigured."""
+        """Deactivate and clean up the nodes ``names``, so that they are unconfigured."""
         for name in names:
             for transition in (DEACTIVATE, CLEAN_UP):
                 self._wire.change_state(name, transition, ANSWER)

@@ -1,4 +1,4 @@
-"""One run of the command line inside this process, and the check of its output."""
+"""One run of ``rbd-control`` inside this process, and the check of its output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rbd_control.cli.guard import BAD_INPUT, NO_RESULT
 from rbd_control.cli.main import main
 
 WARNING = "rbd-control: warning: "
-"""Beginning of a warning, which is due where a link has an inertia that no rigid body has."""
+"""Beginning of a warning, such as about an inertia that no rigid body can have."""
 
 MISMATCHES = (
     "has no joint",
@@ -36,7 +36,7 @@ LONGEST_ERROR = 300
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a command.
+    """Result of one run of a command.
 
     Attributes:
         code: exit code; None after an uncaught exception.
@@ -52,7 +52,12 @@ class Run:
 
 
 def run(arguments: Sequence[str], folder: Path) -> Run:
-    """Run ``rbd-control`` with its working directory at ``folder``."""
+    """Run ``rbd-control`` in this process, with ``folder`` as working directory.
+
+    Args:
+        arguments: arguments of the command.
+        folder: working directory; the previous directory is restored afterwards.
+    """
     output, error = io.StringIO(), io.StringIO()
     begin = time.monotonic()
     code: int | None = None
@@ -75,6 +80,10 @@ def run(arguments: Sequence[str], folder: Path) -> Run:
 
 def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
     """Return the failure of a run and its detail; both are empty if the run was correct.
+
+    A run is correct if it ends with exit code 0 and no output on stderr except warnings, or with
+    the exit code of a bad input or a missing result and one line of at most :data:`LONGEST_ERROR`
+    characters that names a damaged file or is one of :data:`MISMATCHES`.
 
     Args:
         done: the run.
@@ -101,7 +110,11 @@ def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
 
 
 def leave_room(megabytes: int) -> None:
-    """Limit further memory of this process, so that excessive allocation raises MemoryError."""
+    """Limit the further memory of this process, so that excessive allocation raises MemoryError.
+
+    Args:
+        megabytes: memory that may be allocated from now on [MB].
+    """
     try:
         import resource
     except ImportError:  # not on this system

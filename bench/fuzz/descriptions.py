@@ -29,7 +29,12 @@ _WHOLE = (
 
 
 def odd_description(random: Random, urdf: str) -> str:
-    """Return a damaged copy of a URDF, or a text that is not a URDF."""
+    """Return a damaged copy of a URDF, or a text that is not a URDF.
+
+    Args:
+        random: source of all choices.
+        urdf: a valid description as text.
+    """
     choice = random.random()
     if choice < 0.1:
         return random.choice(_WHOLE)

@@ -25,7 +25,7 @@ _SEPARATORS = (";", "\t", " ", "|", ",,")
 
 
 def damaged_bytes(random: Random, data: bytes) -> bytes:
-    """Return a damaged copy of the bytes of any file."""
+    """Return a damaged copy of the content of a file, or other bytes; ``random`` chooses how."""
     choice = random.choice(("cut", "cut", "flip", "flip", "hole", "insert", "swap", "tail", "none"))
     copy = bytearray(data)
     size = len(copy)
@@ -57,7 +57,12 @@ def damaged_bytes(random: Random, data: bytes) -> bytes:
 
 
 def damaged_csv(random: Random, text: str) -> bytes:
-    """Return a CSV file with wrong cells, rows, columns, separators or encoding."""
+    """Return a CSV file with wrong cells, rows, columns, separators or encoding.
+
+    Args:
+        random: source of all choices.
+        text: a valid CSV file.
+    """
     if random.random() < 0.15:
         return damaged_bytes(random, text.encode())
     rows = [line.split(",") for line in text.splitlines()]
@@ -178,7 +183,7 @@ _SQL = (
 
 
 def damaged_db3(random: Random, path: Path) -> None:
-    """Damage an SQLite bag in place: its bytes, or its tables."""
+    """Damage a ``.db3`` file of a rosbag2 recording in place: its bytes, or its SQLite tables."""
     if random.random() < 0.5:
         path.write_bytes(damaged_bytes(random, path.read_bytes()))
         return
@@ -190,7 +195,12 @@ def damaged_db3(random: Random, path: Path) -> None:
 
 
 def odd_messages(random: Random, messages: Sequence[JointMessage]) -> list[JointMessage]:
-    """Return joint states of which one, some or all are wrong."""
+    """Return a copy of valid joint states in which one, some or all are wrong.
+
+    Args:
+        random: source of all choices.
+        messages: valid joint states, at least one.
+    """
     copy = list(messages)
     change = random.choice(_MESSAGE_CHANGES)
     begin, step = random.randrange(len(copy)), random.choice((1, 1, 3, len(copy)))
@@ -267,8 +277,8 @@ def damaged_yaml(random: Random, text: str, names: Sequence[str]) -> bytes:
 
     Args:
         random: source of all choices.
-        text: a sound parameter file.
-        names: parameters that it may hold.
+        text: a valid parameter file.
+        names: names of parameters that it may contain.
     """
     choice = random.random()
     if choice < 0.1:

@@ -1,4 +1,4 @@
-"""A run with files: worker processes make damaged files and give them to the command line."""
+"""A run with files: worker processes make damaged files and run commands that read them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one file.
+    """The outcome of one damaged file.
 
     Attributes:
         number: number of the file in the run.
-        what, detail: the failure; empty without a failure.
-        content: the files of a failure, base64 by relative path.
+        specimen: the file and its command.
+        done: the run of the command.
+        what, detail: the failure and its detail, from
+            :func:`~bench.fuzz.command_line.judgement`; empty without a failure.
+        content: the files of a failure in base64, by relative path; empty without a failure.
         kilobytes: resident memory of the worker after the file [kB].
     """
 
@@ -59,7 +62,12 @@ class Outcome:
 
 
 def examine(seed: int, number: int) -> Outcome:
-    """Create one damaged file, run the command that reads it, and check the result."""
+    """Create one damaged file, run the command that reads it, and check the result.
+
+    Args:
+        seed: seed of the run.
+        number: number of the file, which with the seed determines the file.
+    """
     with TemporaryDirectory(prefix="fuzz_file_") as name:
         folder = Path(name)
         specimen = make(Random(f"{seed} file {number}"), folder)
@@ -120,13 +128,16 @@ class _Worker:
 
 
 class FileSession:
-    """Examines files in several processes.
+    """Makes and examines damaged files in several processes.
 
     Args:
         seed: seed of the run.
         failures: folder for the files that failed.
         show: called with the progress as text.
         workers: number of processes.
+
+    Attributes:
+        result: results so far.
     """
 
     def __init__(self, seed: int, failures: Path, show: Show, workers: int) -> None:
@@ -136,7 +147,11 @@ class FileSession:
         self._found: Counter[tuple[str, str, str]] = Counter()
 
     def run(self, files: int, seconds: float) -> None:
-        """Examine ``files`` files, or as many as are possible in ``seconds`` [s]."""
+        """Examine ``files`` files, or as many as are possible in ``seconds`` [s]; end the workers.
+
+        Raises:
+            RuntimeError: if a worker does not start.
+        """
         begin = time.monotonic()
         given = 0
         try:
@@ -255,7 +270,11 @@ class FileSession:
 
 
 def repeat_file(content: dict[str, Any]) -> tuple[Run, str, str]:
-    """Run the command of a saved file again; return the run and its judgement."""
+    """Run the command of a saved failure again; return the run, the failure and its detail.
+
+    Args:
+        content: content of the JSON file that :class:`FileSession` saved.
+    """
     with TemporaryDirectory(prefix="fuzz_file_") as name:
         for relative, data in content["content"].items():
             path = Path(name) / relative
@@ -268,7 +287,7 @@ def repeat_file(content: dict[str, Any]) -> tuple[Run, str, str]:
 def fuzz_files(
     seed: int, files: int, seconds: float, failures: Path, show: Show, workers: int = 0
 ) -> FileResult:
-    """Fuzz the command line; return the results.
+    """Fuzz the command line with damaged files; return the results.
 
     Args:
         seed: seed of the run.

@@ -21,12 +21,12 @@ MANY_TOLERANCES = 2000
 
 
 def goal_channel(interface: Interface) -> str:
-    """Return the name of the service for goals of a node; empty without this service."""
+    """Return the full name of a node's service that receives goals; empty without this service."""
     return next((name for name, kind in interface.services.items() if kind == SEND_GOAL), "")
 
 
 def goal_burst(random: Random, arm: Arm, interface: Interface, count: int) -> list[Input]:
-    """Return ``count`` goals for the action of a node.
+    """Return ``count`` requests with goals for the FollowJointTrajectory action of a node.
 
     Args:
         random: random number generator for all choices.

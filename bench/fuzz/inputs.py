@@ -1,4 +1,4 @@
-"""One fuzzed input as bytes, so that a failure can be saved and repeated exactly."""
+"""Fuzzed inputs as bytes, so that a failure can be saved and repeated exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STAMP_AT = 4
 
 @dataclass(frozen=True)
 class Input:
-    """Bytes for one topic, or one request to a service.
+    """One serialized message for a topic, or one serialized request to a service.
 
     Attributes:
         kind: name of the row of the results that counts the input.
@@ -40,7 +40,10 @@ class Input:
         return "/msg/" not in self.type
 
     def stamped(self, now: int) -> bytes:
-        """Return the payload as sent at the time ``now`` [ns]."""
+        """Return the payload to send at the time ``now`` [ns], with its stamp set from ``shift``.
+
+        Without ``shift``, and for a payload that is too short for a stamp, it is unchanged.
+        """
         if self.shift is None or len(self.payload) < _STAMP_AT + 8:
             return self.payload
         # Stamps are limited to what the 32-bit field of seconds can hold.
@@ -60,7 +63,7 @@ class Input:
         return deserialize_message(self.payload, type_of(self.type).Request)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for :meth:`from_json`."""
+        """Return the input as plain values that ``json`` can write, for :meth:`from_json`."""
         return {
             "kind": self.kind,
             "channel": self.channel,
@@ -71,7 +74,11 @@ class Input:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Input:
-        """Return the input that :meth:`to_json` wrote."""
+        """Return the input from the result of :meth:`to_json`.
+
+        Raises:
+            KeyError: if a value is missing.
+        """
         return cls(
             plain["kind"],
             plain["channel"],
@@ -83,9 +90,9 @@ class Input:
 
 @cache
 def type_of(name: str) -> Any:
-    """Return the class of ``package/msg/Name`` or ``package/srv/Name``.
+    """Return the Python class of a ROS type: ``package/msg/Name`` or ``package/srv/Name``.
 
-    An action has services with types of their own, such as ``package/action/Name_SendGoal``.
+    Services of actions have separate types, such as ``package/action/Name_SendGoal``.
 
     Raises:
         ModuleNotFoundError: when the package of the type is not installed.
@@ -101,12 +108,12 @@ def type_of(name: str) -> Any:
 def message_input(
     kind: str, channel: str, type_name: str, message: Any, shift: float | None = None
 ) -> Input:
-    """Return the input that publishes ``message``."""
+    """Return the input that publishes ``message`` on a topic; see :class:`Input`."""
     return Input(kind, channel, type_name, serialize_message(message), shift)
 
 
 def request_input(kind: str, channel: str, type_name: str, request: Any) -> Input:
-    """Return the input that sends ``request`` to a service."""
+    """Return the input that sends ``request`` to a service; see :class:`Input`."""
     return Input(kind, channel, type_name, serialize_message(request))
 
 

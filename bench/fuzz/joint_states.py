@@ -1,4 +1,4 @@
-"""Fuzzed joint states: numbers, lengths, names, stamps, and sequences of them."""
+"""Fuzzed joint states: wrong numbers, lengths, names and stamps, and implausible sequences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,17 @@ _FIELDS = ("position", "velocity", "effort")
 
 
 def joint_state_burst(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """Return ``count`` joint states: independent ones, or a sequence that makes sense together."""
+    """Return ``count`` fuzzed joint states.
+
+    Either each has independent faults, or together they are a sequence with one fault, such as a
+    frozen sensor or a clock that runs backwards.
+
+    Args:
+        random: source of all choices.
+        arm: the arm, near whose posture the joint states are.
+        channel: topic of the joint states.
+        count: number of joint states.
+    """
     if random.random() < 0.7:
         return [_one(random, arm, channel) for _ in range(count)]
     return random.choice(_SEQUENCES)(random, arm, channel, count)

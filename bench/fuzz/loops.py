@@ -1,4 +1,4 @@
-"""The nodes that are fuzzed: two closed loops, a guard, an arm by itself, and a player."""
+"""The nodes that are fuzzed: two closed loops, a contact guard, a separate arm, and a player."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bench.rig import NodeSpec
 
 @dataclass(frozen=True)
 class Loop:
-    """Names of the nodes of a closed loop.
+    """Names of the nodes of a closed loop: simulated arm, controller and detector.
 
     Attributes:
-        namespace: namespace of all three.
+        namespace: namespace of the three nodes.
     """
 
     namespace: str
@@ -41,13 +41,13 @@ class Loop:
 
 
 SEPARATE, TOGETHER = Loop("loop"), Loop("together")
-"""Controller and detector in processes of their own, and both in ``contact_aware_controller``."""
+"""Loops with controller and detector in separate processes, and in ``contact_aware_controller``."""
 
 LOOPS = (SEPARATE, TOGETHER)
 
 
 def specs(recording: Path) -> Sequence[NodeSpec]:
-    """Return all nodes.
+    """Return the specifications of all nodes that are fuzzed.
 
     Args:
         recording: recording for the player.

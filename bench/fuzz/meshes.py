@@ -1,4 +1,4 @@
-"""Sound mesh files of a cube, damaged copies, and a description that refers to one of them."""
+"""Valid mesh files of a cube, damaged copies, and a robot description that refers to a mesh."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FACES = np.array([face for a, b, c, d in QUADS for face in ((a, b, c), (a, c, d)
 """Triangles of the cube, (12, 3), as rows of :data:`CORNERS`."""
 
 LARGE = 200_000
-"""Number of lines or elements of a file that is large, but not too large to be read."""
+"""Number of repeated lines in a large file, which is not too large to be read."""
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _TAG = re.compile(r"<(/?\w+)")
@@ -40,7 +40,7 @@ def stl_binary() -> bytes:
 
 
 def stl_text() -> bytes:
-    """Return the cube as an STL file of text."""
+    """Return the cube as an STL file in text form."""
     lines = ["solid cube"]
     for face in FACES:
         corners = [f"      vertex {x:g} {y:g} {z:g}" for x, y, z in CORNERS[face]]
@@ -95,7 +95,7 @@ def damaged_mesh(random: Random, ending: str) -> bytes:
 
     Args:
         random: source of all choices.
-        ending: format, a key of :data:`SOUND`.
+        ending: suffix and format, a key of :data:`SOUND`.
     """
     make = random.choice(SOUND[ending])
     data = make()
@@ -117,11 +117,11 @@ def damaged_mesh(random: Random, ending: str) -> bytes:
 
 
 def meshed_robot(random: Random, name: str) -> str:
-    """Return the description of the robot whose links have a mesh as collision geometry.
+    """Return a URDF of the robot of two joints whose links have a mesh as collision geometry.
 
     Args:
-        random: source of the scale.
-        name: address of the mesh.
+        random: source of the scale of the mesh, which may be invalid.
+        name: address of the mesh, the ``filename`` in the URDF.
     """
     scale = random.choice(("1 1 1", "1 1 1", "0.001 0.001 0.001", "1e300 1 1", "nan 1 1", "0 0 0"))
     element = (

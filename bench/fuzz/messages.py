@@ -1,4 +1,8 @@
-"""Fuzzed messages of every other type that a node subscribes to."""
+"""Fuzzed messages of all types that nodes subscribe to, except joint states.
+
+Each generator takes a source of random choices and the arm, and returns a message with the offset
+of its stamp, see :data:`Made`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ _EVENT: Mapping[str, str] = {
     "confidence": "0.9", "peak_torque": "5.0", "direction": "1 0 0", "force": "12 0 0",
     "point": "0.1 0 0.3", "duration": "0.2", "in_contact": "1", "severity": "1",
 }  # fmt: skip
-"""Values of a sound event of the detector."""
+"""Values of a valid event of the detector."""
 
 _POINT_FIELDS = ("positions", "velocities", "accelerations", "effort")
 
@@ -129,12 +133,12 @@ _TRAJECTORY_FAULTS: tuple[Callable[[Random, JointTrajectory, float | None], floa
 
 
 def verdict(random: Random, arm: Arm) -> Made:
-    """Return a verdict on contact."""
+    """Return a contact flag, true in 30 % of the messages."""
     return Bool(data=random.random() < 0.3), None
 
 
 def wrench(random: Random, arm: Arm) -> Made:
-    """Return a force on a link: plausible, odd, or on no link at all."""
+    """Return a wrench on a link: with plausible or odd numbers, possibly on an unknown link."""
     message = WrenchStamped()
     message.header.frame_id = random.choice(arm.links)
     numbers = [random.gauss(0.0, 10.0) for _ in range(6)]
@@ -148,7 +152,7 @@ def wrench(random: Random, arm: Arm) -> Made:
 
 
 def torques(random: Random, arm: Arm) -> Made:
-    """Return a torque command: numbers, length or layout wrong."""
+    """Return a torque command, mostly with wrong numbers, length or layout."""
     data: list[float] = [tau + random.gauss(0.0, 5.0) for tau in arm.weight]
     message = Float64MultiArray()
     choice = random.random()
@@ -170,7 +174,7 @@ def description(random: Random, arm: Arm) -> Made:
 
 
 def clock(random: Random, arm: Arm) -> Made:
-    """Return a simulated time: around the present, or anything."""
+    """Return a simulated time: a random valid time, or a time from :func:`odd_stamp`."""
     if random.random() < 0.5:
         return Clock(clock=time_message(random.randrange(0, 2**31), random.randrange(10**9))), None
     return Clock(clock=time_message(*odd_stamp(random))), None
@@ -237,7 +241,15 @@ MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
 def message_burst(
     random: Random, arm: Arm, channel: str, type_name: str, count: int
 ) -> list[Input]:
-    """Return ``count`` well-formed messages of a type of :data:`MESSAGES` with odd content."""
+    """Return ``count`` well-formed messages with odd content for a topic.
+
+    Args:
+        random: source of all choices.
+        arm: the arm of the nodes.
+        channel: the topic.
+        type_name: type of the topic, a key of :data:`MESSAGES`.
+        count: number of messages.
+    """
     kind, make = MESSAGES[type_name]
     return [
         message_input(kind, channel, type_name, message, shift)

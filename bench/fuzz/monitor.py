@@ -13,14 +13,14 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 SLACK = 1e-9
-"""Share by which rounding may lift a torque over its limit."""
+"""Fraction of its limit by which a torque may exceed the limit due to rounding."""
 
 MOST_KEPT = 20
 """Number of violations that are described; all are counted."""
 
 
 class TorqueMonitor:
-    """Judges every torque command that is on the wire.
+    """Checks that every published torque command is finite and within the limits.
 
     Args:
         limits: largest torque of each joint [N·m].
@@ -38,7 +38,7 @@ class TorqueMonitor:
         self.violations: list[str] = []
 
     def take_violations(self) -> list[str]:
-        """Return the violations since the last call."""
+        """Return the descriptions of violations since the last call, and forget them."""
         taken, self.violations = self.violations, []
         return taken
 
@@ -63,19 +63,19 @@ class TorqueMonitor:
 
 
 class LoopMonitor:
-    """Listens to the controller's torques and the detector's verdict.
+    """Listens to joint states, the controller's torques and the detector's verdict of a loop.
 
     Args:
-        node: node to listen with.
-        namespace: namespace of controller and detector.
-        limits: see :class:`TorqueMonitor`.
+        node: node that subscribes to the topics.
+        namespace: namespace of arm, controller and detector.
+        limits: largest torque of each joint [N·m].
 
     Attributes:
-        torque: judgement of the torques.
+        torque: check of the torques.
         topic: topic of the torques.
-        state_at: time of receipt of the last joint state, steady clock [s].
-        verdict_at: time of receipt of the last verdict, steady clock [s].
-        torque_at: time of receipt of the last torque, steady clock [s].
+        state_at: time of receipt of the last joint state on the monotonic clock [s]; minus infinity
+            before the first.
+        verdict_at, torque_at: the same of the last verdict and of the last torque.
     """
 
     def __init__(self, node: Node, namespace: str, limits: Sequence[float]) -> None:

@@ -31,19 +31,19 @@ LONG_TEXT = 20_000
 
 
 def odd_number(random: Random) -> float:
-    """Return an edge case, or a number of any order of magnitude."""
+    """Return one of :data:`NUMBERS`, or a number with a magnitude from 1e-3 to 1e12."""
     if random.random() < 0.5:
         return random.choice(NUMBERS)
     return random.choice((-1.0, 1.0)) * 10.0 ** random.uniform(-3.0, 12.0)
 
 
 def odd_integer(random: Random) -> int:
-    """Return an edge case, or a small whole number."""
+    """Return one of :data:`INTEGERS`, or a whole number from -1000 to 1000."""
     return random.choice(INTEGERS) if random.random() < 0.7 else random.randint(-1000, 1000)
 
 
 def odd_text(random: Random) -> str:
-    """Return an edge case, random characters of all planes, or a very long text."""
+    """Return one of :data:`TEXTS`, random Unicode characters, or a very long text."""
     choice = random.random()
     if choice < 0.6:
         return random.choice(TEXTS)
@@ -60,13 +60,13 @@ def odd_stamp(random: Random) -> tuple[int, int]:
 
 
 def odd_shift(random: Random) -> float:
-    """Return an offset from the present that is wrong, by microseconds or by years [s]."""
+    """Return an offset of a stamp from the present, from zero or microseconds to years [s]."""
     size = random.choice((0.0, 1e-6, 1e-3, 0.01, 0.05, 0.09, 0.11, 0.5, 5.0, 3600.0, 1e8, 4e9))
     return random.choice((-1.0, 1.0)) * size
 
 
 def odd_length(random: Random, usual: int) -> int:
-    """Return a number of elements that differs from the usual one."""
+    """Return a number of elements that mostly differs from the usual number."""
     return random.choice((0, 1, max(usual - 1, 0), usual + 1, 2 * usual, 100, 1000))
 
 

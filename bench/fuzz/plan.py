@@ -1,7 +1,8 @@
-"""The plan of a run from a seed: scenes of inputs, each followed by a check that all nodes work.
+"""The plan of a run over the wire: scenes of inputs, each followed by a check that all nodes work.
 
-Each scene has a random generator of its own, made from the seed and the number of the scene, so
-that a scene can be repeated without the scenes before it.
+A scene consists of bursts of inputs of one kind. Each scene has a separate random generator, made
+from the seed and the number of the scene, so that a scene can be repeated without the scenes before
+it.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ RAW = ", raw bytes"
 """End of the kinds whose messages are damaged byte by byte."""
 
 MIXED = "mixed"
-"""Scenes in which inputs of all kinds follow each other."""
+"""Kind of scenes in which inputs of different kinds follow each other."""
 
 CONFIGURATION = "robot descriptions, configured"
-"""Scenes in which nodes are configured with published data."""
+"""Kind of scenes in which nodes are configured with fuzzed robot descriptions."""
 
 SHARES: Mapping[str, float] = {
     "joint states": 0.31,
@@ -78,7 +79,7 @@ _LONG_BURST, _BURST, _SHORT_BURST = 200, 10, 4
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic that nodes under test subscribe to."""
+    """A topic with its type, and the nodes under test that subscribe to it."""
 
     name: str
     type: str
@@ -119,7 +120,7 @@ class Scene:
 
 
 class Plan:
-    """Scenes of a run.
+    """The scenes of a run, which the seed determines.
 
     Args:
         seed: seed of the run.
@@ -127,7 +128,10 @@ class Plan:
         topics: all topics that the nodes subscribe to.
         interfaces: services and parameters of all nodes.
         arm: the arm that the nodes run on.
-        only: kinds of scenes; empty: all.
+        only: kinds of scenes, keys of :data:`SHARES`; empty: all.
+
+    Attributes:
+        scenes: the scenes in their order.
     """
 
     def __init__(
@@ -177,7 +181,7 @@ class Plan:
         return [(topic, None, topic.nodes) for topic in self._topics if topic.kind == plain]
 
     def bursts(self, scene: Scene) -> Iterator[list[Input]]:
-        """Yield the bursts of a scene, the same in every call."""
+        """Yield the inputs of a scene in bursts, the same in every call."""
         random = Random(f"{self._seed} {scene.number} {scene.kind}")
         left = scene.count
         while left > 0:
@@ -246,7 +250,13 @@ class Plan:
 
 
 def transition_input(interface: Interface, transition: int, kind: str) -> Input:
-    """Return the request for a lifecycle transition by its number."""
+    """Return the request for a lifecycle transition of a node.
+
+    Args:
+        interface: services of the node.
+        transition: number of the transition, as in ``lifecycle_msgs/msg/Transition``.
+        kind: name of the row of the results that counts the request.
+    """
     channel = next(name for name, type_ in interface.services.items() if type_ == CHANGE_STATE)
     request = type_of(CHANGE_STATE).Request()
     request.transition.id = transition

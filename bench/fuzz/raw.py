@@ -30,7 +30,7 @@ must not look like a leak.
 
 
 def damaged(random: Random, sound: bytes) -> bytes:
-    """Return a damaged copy of a serialized message, or random bytes.
+    """Return a damaged copy of a serialized message, or random bytes; ``random`` chooses how.
 
     The result has at least one byte: after an empty message Fast DDS delivers nothing more from the
     same publisher.

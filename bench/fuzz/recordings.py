@@ -24,10 +24,10 @@ TRUTH = "/truth/contact"
 STORAGE = {"mcap": StoragePlugin.MCAP, "db3": StoragePlugin.SQLITE3}
 
 RATE = 50.0
-"""Samples per second of the sound recordings [Hz]."""
+"""Samples per second of the valid recordings [Hz]."""
 
 SHORT, LONG = 3.0, 24.0
-"""Length of recordings for replay, and for calibrate, which needs 20 s [s]."""
+"""Length of recordings for ``replay``, and for ``calibrate``, which needs at least 20 s [s]."""
 
 START = 1000.0
 """Stamp of the first sample [s]."""
@@ -111,7 +111,7 @@ def motion(seconds: float, rate: float = RATE) -> tuple[JointMessage, ...]:
 
 
 def csv_text(messages: Sequence[JointMessage]) -> str:
-    """Return joint states as a CSV recording."""
+    """Return joint states of the robot of two joints as a CSV recording."""
     names = [f"{what}/{joint}" for what in ("position", "velocity", "effort") for joint in JOINTS]
     rows = [",".join(["time", *names])]
     for message in messages:
@@ -126,10 +126,10 @@ def write_bag(
     messages: Sequence[JointMessage],
     flags: Sequence[tuple[float, bool]] = (),
 ) -> Path:
-    """Write a rosbag2 folder with joint states and a true contact flag.
+    """Write a rosbag2 folder with joint states and a true contact flag, and return its path.
 
     Args:
-        path: folder to make.
+        path: folder to create, which must not exist.
         storage: key of :data:`STORAGE`.
         messages: joint states.
         flags: time [s] and value of the flag.
@@ -169,10 +169,10 @@ def _bag_files(storage: str, seconds: float, contact: bool) -> dict[str, bytes]:
 
 
 def copy_bag(path: Path, storage: str, seconds: float, contact: bool) -> Path:
-    """Write a sound rosbag2 folder.
+    """Write a valid rosbag2 folder of the motion of the robot of two joints, and return its path.
 
     Args:
-        path: folder to make.
+        path: folder to create, which must not exist.
         storage: key of :data:`STORAGE`.
         seconds: length [s].
         contact: whether it contains a true contact.
@@ -184,6 +184,6 @@ def copy_bag(path: Path, storage: str, seconds: float, contact: bool) -> Path:
 
 
 def playable(path: Path, seconds: float = 10.0) -> Path:
-    """Write a CSV recording for the player; return its path."""
+    """Write a CSV recording of ``seconds`` [s] for the node joint_state_player; return its path."""
     path.write_text(csv_text(motion(seconds)), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Fuzzed requests: parameters of every kind and type, other services, lifecycle transitions."""
+"""Fuzzed requests to services: parameters of all types, lifecycle transitions, other services."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEFT_ALONE = frozenset(
         "effort_limit",  # replaces the limits of the description, which the monitor knows
     }
 )
-"""Parameters that are not fuzzed, as their legal values disturb the fuzzer itself."""
+"""Parameters that are not fuzzed, because legal values of them disturb the fuzzer itself."""
 
 PATHS = frozenset({"estimates", "recording", "urdf"})
 """Parameters that name files: only paths that do not exist are given."""
@@ -40,11 +40,11 @@ UNKNOWN_TYPES = (10, 11, 100, 255)
 
 @dataclass(frozen=True)
 class Interface:
-    """Services of one node.
+    """Services and parameters of one node.
 
     Attributes:
-        node: full name.
-        services: type by full name of the service.
+        node: full name of the node.
+        services: type of each service, by its full name.
         parameters: names of the declared parameters.
     """
 
@@ -54,7 +54,7 @@ class Interface:
 
 
 def parameter_burst(random: Random, interface: Interface, count: int) -> list[Input]:
-    """Return ``count`` requests that set, delete or confuse parameters."""
+    """Return ``count`` requests that set or delete parameters, with odd names, types and values."""
     setters = [(name, kind) for name, kind in interface.services.items() if kind in SETTERS]
     burst = []
     for _ in range(count):
@@ -138,7 +138,7 @@ def _fill(random: Random, request: Any, names: Sequence[str]) -> None:
 
 
 def lifecycle_burst(random: Random, interface: Interface, count: int) -> list[Input]:
-    """Return ``count`` transitions in any order, some that do not exist."""
+    """Return ``count`` requests for random lifecycle transitions, also undefined transitions."""
     channel = next(name for name, kind in interface.services.items() if kind == CHANGE_STATE)
     burst = []
     for _ in range(count):

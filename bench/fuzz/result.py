@@ -1,4 +1,4 @@
-"""Results of a run as plain values."""
+"""Results of a run of the fuzzer: failures and counts; files with the inputs of failures."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Failure:
 
     @property
     def signature(self) -> tuple[str, str, str]:
-        """Text that failures with the same cause have in common."""
+        """Texts that are equal for failures with the same cause."""
         by_detail = self.what not in ("file not named", "long line")
         return self.what, self.where, self.detail if by_detail else ""
 
 
 @dataclass
 class KindCount:
-    """Inputs of one kind.
+    """Numbers of inputs of one kind.
 
     Attributes:
         sent: number of published messages and sent requests.
@@ -72,7 +72,8 @@ class NodeCount:
         starts: number of starts.
         counted: counts in its diagnostics, summed over all processes.
         lines: number of lines of output.
-        kilobytes: resident memory over the run: (inputs so far, kB), one list for each process.
+        kilobytes: for each process of the node, the successive values of (number of inputs so far,
+            resident memory [kB]).
     """
 
     starts: int = 0
@@ -82,7 +83,7 @@ class NodeCount:
 
     @property
     def dropped(self) -> int:
-        """Joint states that the node received and did not use."""
+        """Number of joint states and malformed messages that the node received and did not use."""
         return sum(self.counted[reason] for reason in DROPS) + sum(
             count for key, count in self.counted.items() if key.startswith(MALFORMED)
         )
@@ -93,8 +94,17 @@ class WireResult:
     """Results of a run over the wire.
 
     Attributes:
-        orders: number of successful and failed calls of ``~/resume`` during the run, which shows
-            how many bursts met a controller in charge.
+        seed: seed of the run.
+        seconds: duration [s].
+        kinds: numbers of inputs by kind.
+        nodes: counts and memory by node.
+        failures: all failures, in order.
+        torques: number of checked torque commands.
+        largest_torque: largest ratio of a torque to its limit.
+        orders: number of successful (``in charge``) and failed (``not in charge``) calls of
+            ``~/resume`` before the bursts, which shows how many bursts met an active controller.
+        unavailable: types of services that could not be called, because their package is not
+            installed.
     """
 
     seed: int
@@ -109,11 +119,16 @@ class WireResult:
 
     @property
     def sent(self) -> int:
-        """Inputs of all kinds."""
+        """Number of sent inputs of all kinds."""
         return sum(each.sent for each in self.kinds.values())
 
     def count(self, inputs: Sequence[Input], attribute: str) -> None:
-        """Add inputs to the counts of their kinds."""
+        """Add inputs to the counts of their kinds.
+
+        Args:
+            inputs: the inputs.
+            attribute: the count, an attribute of :class:`KindCount`.
+        """
         for each in inputs:
             row = self.kinds.setdefault(each.kind, KindCount())
             setattr(row, attribute, getattr(row, attribute) + 1)
@@ -126,7 +141,8 @@ class FileCount:
     Attributes:
         files: number of files.
         accepted: runs that ended with exit code 0.
-        refused: runs that ended with one line that names the file.
+        refused: runs that ended correctly with an error, see
+            :func:`~bench.fuzz.command_line.judgement`.
         failures: all other runs.
         longest: time of the longest run [s].
     """
@@ -140,7 +156,7 @@ class FileCount:
 
 @dataclass
 class FileResult:
-    """Results of a run with files."""
+    """Results of a run with files; ``kinds`` is by kind of file and command."""
 
     seed: int
     seconds: float = 0.0
@@ -151,12 +167,18 @@ class FileResult:
 
     @property
     def files(self) -> int:
-        """Files of all kinds."""
+        """Number of files of all kinds."""
         return sum(each.files for each in self.kinds.values())
 
 
 def save_bursts(path: Path, bursts: Sequence[Sequence[Input]], about: dict[str, Any]) -> None:
-    """Write inputs for ``python -m bench.fuzz --replay``."""
+    """Write inputs to a JSON file for ``python -m bench.fuzz --replay``.
+
+    Args:
+        path: the file.
+        bursts: the inputs in bursts.
+        about: facts about the failure, as plain values.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {**about, "bursts": [[each.to_json() for each in burst] for burst in bursts]}
     path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")

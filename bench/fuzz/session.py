@@ -60,14 +60,22 @@ class Limits:
 
 
 class Session:
-    """Runs scenes with the nodes, and collects their failures.
+    """Starts the nodes, runs scenes with them, and collects their failures.
 
     Args:
         seed: seed of the run.
         folder: folder for the outputs of the nodes.
         failures: folder for the inputs of failures.
         show: called with the progress as text.
-        stack: ends the session when it is closed.
+        stack: ends the nodes and ROS when it is closed.
+
+    Attributes:
+        result: results so far.
+        topics: topics that receive inputs.
+        interfaces: services and parameters of the nodes.
+
+    Raises:
+        RuntimeError: if a node does not start.
     """
 
     def __init__(
@@ -107,7 +115,10 @@ class Session:
     # Running ---------------------------------------------------------------------------------
 
     def run(self, plan: Plan, seconds: float) -> None:
-        """Run the scenes of a plan."""
+        """Run the scenes of a plan, or as many as begin within ``seconds`` [s].
+
+        SIGINT ends the run early; the results until then count.
+        """
         begin = time.monotonic()
         self._note_memory()
         with suppress(KeyboardInterrupt):  # what was found until then counts
@@ -127,7 +138,7 @@ class Session:
             self._note_memory()
 
     def repeat(self, bursts: Sequence[Sequence[Input]]) -> None:
-        """Send saved bursts again."""
+        """Send saved bursts again, until a burst fails."""
         begin = time.monotonic()
         scene = Scene("repeated", -1, 0, None, None, self._rig.names)
         if any(each.channel == CLOCK[0] for burst in bursts for each in burst):
@@ -336,14 +347,17 @@ def _long_lines(name: str, output: str) -> list[Failure]:
 def fuzz_wire(
     seed: int, limits: Limits, failures: Path, show: Show, only: Sequence[str] = ()
 ) -> WireResult:
-    """Fuzz the running nodes; return the results.
+    """Start the nodes, fuzz them, and return the results.
 
     Args:
         seed: seed of all choices.
-        limits: when to end.
+        limits: number of inputs and longest duration.
         failures: folder for the inputs of failures.
         show: called with the progress as text.
-        only: kinds of inputs; empty: all.
+        only: kinds of inputs, keys of :data:`~bench.fuzz.plan.SHARES`; empty: all.
+
+    Raises:
+        RuntimeError: if a node does not start.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="fuzz_")))
@@ -354,7 +368,16 @@ def fuzz_wire(
 
 
 def repeat_wire(bursts: Sequence[Sequence[Input]], failures: Path, show: Show) -> WireResult:
-    """Send saved bursts to newly started nodes; return the results."""
+    """Send saved bursts to newly started nodes; return the results.
+
+    Args:
+        bursts: the saved inputs, from :func:`~bench.fuzz.result.load_bursts`.
+        failures: folder for the inputs of failures.
+        show: called with the progress as text.
+
+    Raises:
+        RuntimeError: if a node does not start.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="fuzz_")))
         session = Session(0, folder, failures, show, stack)

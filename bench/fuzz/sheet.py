@@ -1,4 +1,4 @@
-"""Results as tables and as plain values."""
+"""Results of the fuzzer as tables for the terminal and as plain values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def files_table(result: FileResult) -> Table:
 
 
 def summary(result: WireResult) -> str:
-    """Return the results of the monitors as text."""
+    """Return a summary as text: inputs, failures, torques, and bursts with an active controller."""
     controller = result.orders
     return (
         f"{result.sent} inputs in {result.seconds:.0f} s; {len(result.failures)} failures; "
@@ -100,7 +100,7 @@ def summary(result: WireResult) -> str:
 
 
 def memory_of(node: NodeCount) -> float:
-    """Return the resident memory of the last process of a node at its end [MB]."""
+    """Return the last resident memory of the last process of a node [MB]; NaN if unknown."""
     last = next((series for series in reversed(node.kilobytes) if series), None)
     return last[-1][1] / 1024.0 if last else nan
 
@@ -118,7 +118,7 @@ def growth_of(node: NodeCount) -> float:
 
 
 def wire_json(result: WireResult) -> dict[str, Any]:
-    """Return all results as plain values."""
+    """Return all results of a run over the wire as plain values for ``json``."""
     # Counters and default dictionaries are made plain first: asdict cannot copy them.
     nodes = {
         name: vars(node) | {"counted": dict(node.counted)} for name, node in result.nodes.items()
@@ -138,7 +138,7 @@ def wire_json(result: WireResult) -> dict[str, Any]:
 
 
 def files_json(result: FileResult) -> dict[str, Any]:
-    """Return all results as plain values."""
+    """Return all results of a run with files as plain values for ``json``."""
     rows = sorted(result.kinds.items())
     return {
         "seed": result.seed,

@@ -40,7 +40,7 @@ NAMES = tuple(
     for kind in (DetectorParameters, PayloadParameters, ReceivingParameters)
     for item in fields(kind)
 )
-"""Parameters that a parameter file of the detector may hold."""
+"""Names of parameters that a parameter file of the detector may contain."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,17 @@ class Specimen:
 
     @property
     def command(self) -> str:
-        """The sub-command."""
+        """The sub-command of ``rbd-control``."""
         return self.arguments[0]
 
 
 def make(random: Random, folder: Path) -> Specimen:
-    """Write a damaged file, and the valid files that it needs, into an empty folder."""
+    """Write a random damaged file, and the valid files that its command needs, to an empty folder.
+
+    Args:
+        random: source of all choices.
+        folder: the empty folder.
+    """
     (folder / "robot.urdf").write_text(ROBOT, encoding="utf-8")
     kinds, weights = zip(*_KINDS, strict=True)
     return random.choices(kinds, weights, k=1)[0](random, folder)

@@ -19,10 +19,10 @@ from bench.fuzz.requests import Interface
 from rbd_control.nodes.run import make_executor
 
 DEPTH = 2000
-"""Queue depth of the publishers: the longest burst and what the middleware still repeats."""
+"""Queue depth of the publishers: the longest burst, and messages that the middleware repeats."""
 
 IN_FLIGHT = 10
-"""Requests sent before the first is answered: the queue depth of a ROS service."""
+"""Number of requests sent before the first is answered: the queue depth of a ROS service."""
 
 ASK_AGAIN = 5.0
 """Time without an answer after which a node is asked for its state again [s]."""
@@ -38,10 +38,10 @@ def _never() -> bool:
 
 
 class Wire:
-    """A node that exchanges messages with the nodes under test.
+    """A node that exchanges messages with the nodes under test; times to wait are in seconds.
 
     Attributes:
-        node: the node itself, for further subscriptions.
+        node: the node, for further subscriptions.
         reports: last level, message and values of each node on ``/diagnostics``.
         unavailable: types of services that cannot be called, as their package is not installed.
     """
@@ -64,11 +64,11 @@ class Wire:
     # Waiting ---------------------------------------------------------------------------------
 
     def spin(self, seconds: float) -> None:
-        """Listen for some time."""
+        """Process messages for some time [s]."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
 
     def wait(self, condition: Check, seconds: float) -> bool:
-        """Listen until a condition holds; return whether it did within the time."""
+        """Process messages until a condition holds; return whether it held within ``seconds``."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -84,12 +84,18 @@ class Wire:
             self._publisher(each).publish(each.stamped(time.time_ns()))
 
     def is_heard(self, sample: Input, listeners: int, seconds: float) -> bool:
-        """Wait for ``listeners`` subscribers of a topic; return whether they are connected."""
+        """Wait for ``listeners`` subscribers of a topic; return whether they are connected.
+
+        Args:
+            sample: an input with name and type of the topic.
+            listeners: number of subscribers.
+            seconds: longest wait [s].
+        """
         publisher = self._publisher(sample)
         return self.wait(lambda: publisher.get_subscription_count() >= listeners, seconds)
 
     def forget(self, channel: str) -> None:
-        """Destroy a publisher: an idle publisher of torques is a second controller."""
+        """Destroy the publisher of a topic, because nodes count it as a second controller."""
         publisher = self._publishers.pop(channel, None)
         if publisher is not None:
             self.node.destroy_publisher(publisher)
@@ -109,7 +115,14 @@ class Wire:
     # Services --------------------------------------------------------------------------------
 
     def request(self, inputs: Sequence[Input], seconds: float) -> list[Input]:
-        """Send requests, some at a time; return the requests that were not answered in time."""
+        """Send requests, some at a time; return the requests that were not answered in time.
+
+        After a request without an answer, no further requests are sent.
+
+        Args:
+            inputs: the requests.
+            seconds: longest wait for the answers of up to :data:`IN_FLIGHT` requests [s].
+        """
         unanswered: list[Input] = []
         for begin in range(0, len(inputs), IN_FLIGHT):
             part = inputs[begin : begin + IN_FLIGHT]
@@ -127,7 +140,18 @@ class Wire:
     def call(
         self, kind: Any, service: str, request: Any, seconds: float, unless: Check = _never
     ) -> Any:
-        """Return the answer of a service; None if it is late, or if ``unless`` holds first."""
+        """Call a service and return its answer.
+
+        The answer is None if the service does not appear or does not answer in time, or if
+        ``unless`` holds first.
+
+        Args:
+            kind: class of the service type.
+            service: full name of the service.
+            request: the request.
+            seconds: longest wait for the service, and for its answer [s].
+            unless: ends the wait when it holds.
+        """
         client = self._client(kind, service)
         if not self.wait(lambda: client.service_is_ready() or unless(), seconds) or unless():
             return None
@@ -178,7 +202,7 @@ class Wire:
     # Nodes -----------------------------------------------------------------------------------
 
     def state(self, name: str, seconds: float) -> int | None:
-        """Return the lifecycle state of a node, None when it does not answer.
+        """Return the number of the lifecycle state of a node; None when it does not answer.
 
         The request is repeated: a node whose process has just been replaced may still be known, and
         a request to it is lost.
@@ -189,14 +213,14 @@ class Wire:
         return None if answer is None else int(answer.current_state.id)
 
     def change_state(self, name: str, transition: int, seconds: float) -> bool:
-        """Ask a node for a lifecycle transition; return whether it succeeded."""
+        """Request a lifecycle transition of a node by its number; return whether it succeeded."""
         request = ChangeState.Request()
         request.transition.id = transition
         answer = self.call(ChangeState, f"/{name}/change_state", request, seconds)
         return answer is not None and bool(answer.success)
 
     def parameters(self, name: str, seconds: float) -> dict[str, Any] | None:
-        """Return all parameters of a node as messages, None when it does not answer."""
+        """Return the values of all parameters of a node as messages; None without an answer."""
         listed = self.call(
             ListParameters, f"/{name}/list_parameters", ListParameters.Request(), seconds
         )
@@ -210,7 +234,7 @@ class Wire:
         return dict(zip(names, answer.values, strict=False))
 
     def set_parameters(self, name: str, parameters: Sequence[Any], seconds: float) -> list[str]:
-        """Set parameters one by one; return the reasons of the refused parameters."""
+        """Set parameters one by one; return the refused parameters with the reasons."""
         request = SetParameters.Request(parameters=list(parameters))
         answer = self.call(SetParameters, f"/{name}/set_parameters", request, seconds)
         if answer is None:
@@ -222,7 +246,7 @@ class Wire:
         ]
 
     def interface(self, name: str) -> Interface | None:
-        """Return the services and parameters of a node, None while it is not there."""
+        """Return the services and parameters of a node; None while the node is not known."""
         namespace, _, node = name.rpartition("/")
         with suppress(Exception):  # rclpy raises for a node that is not known yet
             services = {
@@ -237,7 +261,7 @@ class Wire:
         return None
 
     def subscriptions(self, name: str) -> dict[str, str]:
-        """Return the type of each topic that a node subscribes to."""
+        """Return the type of each topic that a node subscribes to, by name of the topic."""
         namespace, _, node = name.rpartition("/")
         found = self.node.get_subscriber_names_and_types_by_node(node, f"/{namespace}")
         return {topic: types[0] for topic, types in found}

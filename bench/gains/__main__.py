@@ -1,6 +1,6 @@
-"""``python -m bench.gains``: standard errors of drive gains against their true errors.
+"""``python -m bench.gains``: standard errors of identified drive gains against their true errors.
 
-Takes some seconds for each arm.
+The benchmark takes some seconds for each simulated arm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEAD = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Study some arms and print one table for each case."""
+    """Identify the gains of some simulated arms, and print a table for each case."""
     parser = argparse.ArgumentParser(prog="python -m bench.gains", description=__doc__)
     parser.add_argument("--arms", type=int, default=20, help="number of arms (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first arm (default: 0)")

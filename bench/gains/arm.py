@@ -23,7 +23,7 @@ MASSES = (7.369, 13.051, 3.989, 2.1, 1.98, 0.615)
 GAINS = np.array([13.0, 13.0, 10.5, 10.5, 10.5, 10.5])
 """Nominal torque per current [N·m/A]."""
 ROTORS = np.array([3.0, 3.0, 1.2, 0.3, 0.3, 0.3])
-"""Inertia of motor and gear [kg·m²]."""
+"""Inertia of motor and gear at the joint [kg·m²]."""
 COULOMB = np.array([12.0, 12.0, 6.0, 2.5, 2.5, 2.5])
 VISCOUS = np.array([18.0, 18.0, 9.0, 2.5, 2.5, 2.5])
 ENCODER = 2.0 * np.pi / 2**17
@@ -43,7 +43,7 @@ CENTRE = np.array([0.0, -1.2, 1.3, -1.0, -1.3, 0.0])
 
 
 def urdf() -> str:
-    """Return the description of the arm."""
+    """Return the nominal URDF of the arm as text, without the errors of a specimen."""
     parts = ['<robot name="ur10e"><link name="base"/>']
     parent = "base"
     for joint, mass, body in zip(JOINTS, MASSES, _BODIES, strict=True):
@@ -62,7 +62,10 @@ def urdf() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Specimen:
-    """Properties of one arm that differ from its description."""
+    """One arm: its description, and its true properties, which differ from the description.
+
+    ``description`` and ``true`` are the models; ``gains`` is the torque per current, (nv,) [N·m/A].
+    """
 
     description: Model
     true: Model
@@ -94,19 +97,24 @@ class Specimen:
         )
 
     def loaded(self, mass: float, centre: tuple[float, float, float]) -> Specimen:
-        """Return the same arm with a compact payload on its last link."""
+        """Return the same arm with a compact payload on its last link.
+
+        Args:
+            mass: mass of the payload [kg].
+            centre: its centre of mass in the frame of the link [m].
+        """
         inertia = 0.04**2 * mass * np.eye(3)
         return replace(self, true=self.true.with_payload("wrist_3_link", mass, centre, inertia))
 
     def recorded(
         self, seed: int, seconds: float = 50.0, speed_noise: float = 0.3 * ENCODER * RATE
     ) -> Motion:
-        """Return a motion without contact, as joint states in currents would report it.
+        """Return a motion without contact as joint states with motor currents as efforts [A].
 
         Args:
             seed: seed of motion and noise.
-            seconds: length [s].
-            speed_noise: standard deviation of the velocities [rad/s].
+            seconds: length of the motion [s].
+            speed_noise: standard deviation of the noise of the velocities [rad/s].
         """
         rng = np.random.default_rng(seed)
         t = np.arange(0.0, seconds, 1.0 / RATE)

@@ -1,4 +1,4 @@
-"""Identified gains of simulated arms in comparison with the true gains."""
+"""Identified drive gains of simulated arms in comparison with the true gains."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class Result:
 
     gains: tuple[DriveGain, ...]
     true: Array
-    """True gains, (nv,)."""
+    """True gains, (nv,) [N·m/A]."""
     message: str = ""
     """Text of the error that rejected gains; empty if all were accepted."""
 
     @property
     def accepted(self) -> Array:
-        """Which gains are accepted, (nv,) bool."""
+        """Whether each gain is accepted, (nv,) bool: its standard error is small enough."""
         return np.array([one.is_accepted(ACCEPTED_ERROR) for one in self.gains])
 
     @property
     def claimed(self) -> Array:
-        """Relative standard errors, (nv,)."""
+        """Estimated relative standard errors of the gains, (nv,)."""
         return np.array([one.relative_error for one in self.gains])
 
     @property
     def relative_error(self) -> Array:
-        """True relative errors, (nv,)."""
+        """True relative errors of the gains, (nv,), signed."""
         return np.array([one.gain for one in self.gains]) / self.true - 1.0
 
     @property
     def in_standard_errors(self) -> Array:
-        """True errors in standard errors, (nv,)."""
+        """True errors of the gains in units of their standard errors, (nv,), signed."""
         off = [one.gain - true for one, true in zip(self.gains, self.true, strict=True)]
         return np.array(off) / [one.standard_error for one in self.gains]
 
@@ -56,7 +56,13 @@ class Result:
 def identified(
     specimen: Specimen, motions: Sequence[Motion], evidence: GainEvidence | None = None
 ) -> Result:
-    """Return the identified gains, also if they are rejected."""
+    """Identify the gains of a specimen, and return them also if some are rejected.
+
+    Args:
+        specimen: the arm, whose description the identification uses.
+        motions: motions without contact and without payload.
+        evidence: further data, such as motions with a known payload.
+    """
     try:
         gains, _ = drive_gains(motions, specimen.description, GAP, evidence or GainEvidence())
     except DriveGainError as error:
@@ -67,13 +73,20 @@ def identified(
 def carried(
     specimen: Specimen, centre: tuple[float, float, float], seed: int, *, told: bool = False
 ) -> GainEvidence:
-    """Return the evidence of a motion with a payload whose centre of mass is known or not."""
+    """Return a motion with a payload of known mass as data for the identification.
+
+    Args:
+        specimen: the arm.
+        centre: centre of mass of the payload in the frame of the last link [m].
+        seed: seed of the motion.
+        told: whether the identification knows the centre of mass as well.
+    """
     motion = specimen.loaded(MASS, centre).recorded(500 + seed)
     return GainEvidence((KnownPayload([motion], MASS, centre=centre if told else None),))
 
 
 def study(seed: int) -> list[Result]:
-    """Return the results of one specimen in all :data:`CASES`."""
+    """Return the results of one random specimen, one for each of :data:`CASES`."""
     specimen = Specimen.drawn(seed)
     motions = [specimen.recorded(seed)]
     evidence = (
@@ -86,7 +99,11 @@ def study(seed: int) -> list[Result]:
 
 
 def record(folder: Path, seed: int) -> None:
-    """Write ``ur10e.urdf``, ``free.csv`` and ``load.csv`` (4 kg, beside the last axis)."""
+    """Write the URDF and two recordings of one specimen to a folder.
+
+    The files are ``ur10e.urdf``, ``free.csv`` and, with a payload of 4 kg beside the last axis,
+    ``load.csv``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     specimen = Specimen.drawn(seed)
     (folder / "ur10e.urdf").write_text(urdf(), encoding="utf-8")
@@ -95,7 +112,7 @@ def record(folder: Path, seed: int) -> None:
 
 
 def write(path: Path, motion: Motion) -> None:
-    """Write a motion as CSV."""
+    """Write a motion as a CSV recording that ``rbd-control`` reads."""
     kinds = ("position", "velocity", "effort")
     header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in JOINTS)])
     table = np.column_stack([motion.t, motion.q, motion.v, motion.tau])

@@ -24,7 +24,7 @@ NAMES = ("panda", "ur5", "xarm7")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the study, print and write."""
+    """Run the study on the arms that the arguments name, print the tables and write the results."""
     parser = argparse.ArgumentParser(prog="python -m bench.guard", description=__doc__)
     parser.add_argument("arms", nargs="*", default=NAMES, help="arms of bench.contacts")
     parser.add_argument("--contacts", type=int, default=40, metavar="N", help="for each arm (40)")

@@ -1,4 +1,4 @@
-"""A position-controlled arm that follows a path and stops on the path on request."""
+"""A simulated position-controlled arm that follows a path and stops on the path on request."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class PositionControlledArm:
         seed: seed of the noise of the torque sensors.
 
     Attributes:
+        plant: the arm in MuJoCo.
+        t: time from the start of the motion [s].
         stop_time: planned duration of the stop [s]; NaN before a stop.
         is_touched: whether there was contact in the last step.
     """
@@ -62,14 +64,18 @@ class PositionControlledArm:
         self.is_touched = False
 
     def stop(self) -> None:
-        """Cancel the motion and come to rest on the path."""
+        """Begin to stop on the path; a second call has no effect."""
         if self._slowing == 0.0:
             fastest = float(np.abs(self._path.at(np.array([self._along])).v).max())
             self.stop_time = max(fastest / DECELERATION, PERIOD)
             self._slowing = 1.0 / self.stop_time
 
     def step(self, touch: Touch | None = None) -> Sample:
-        """Advance by one period, with or without contact; return the measured sample."""
+        """Advance by one period of 1 ms and return the measured sample.
+
+        Args:
+            touch: the contact that acts on the arm while it lasts; None without contact.
+        """
         plant, mj, data = self.plant, self.plant.mj, self.plant.data
         wanted = self._reference()
         mujoco.mj_step1(mj, data)

@@ -1,4 +1,4 @@
-"""Pick and place: one point-to-point motion after the other, with pauses between."""
+"""Pick and place: successive point-to-point motions with pauses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ SPEED = 0.8
 ACCELERATION = 2.0
 """Largest acceleration of a joint [rad/s²]."""
 REACH = 0.6
-"""Distance of the goals from the centre, each joint [rad]."""
+"""Largest distance of a goal from the centre, for each joint [rad].
+
+It is at most 90 % of the way to the joint's limit."""
 PAUSE = 0.3
 """Time at rest at each goal [s]."""
 PEAK_SPEED, PEAK_ACCELERATION = 1.875, 5.7735
@@ -20,7 +22,7 @@ PEAK_SPEED, PEAK_ACCELERATION = 1.875, 5.7735
 
 
 class PickAndPlace(Motion):
-    """Minimum-jerk motions between random goals.
+    """Minimum-jerk motions between random goals in joint space.
 
     Args:
         model: the arm.
@@ -45,7 +47,7 @@ class PickAndPlace(Motion):
         self._goals, self._begin, self._length = map(np.array, (goals, begins, lengths))
 
     def at(self, t: np.ndarray) -> Reference:
-        """Return the reference at times ``t`` (k,) [s]."""
+        """Return the desired motion at times ``t``, (k,) [s], from its start."""
         k = np.clip(np.searchsorted(self._begin, t, side="right") - 1, 0, None)
         length = self._length[k]
         s = np.clip((t - self._begin[k]) / length, 0.0, 1.0)

@@ -31,7 +31,12 @@ LENGTH = 3.0
 
 @dataclass(frozen=True)
 class Stop:
-    """One contact and the stop that it caused; times are from the start of the motion [s]."""
+    """One contact and the stop that it caused; times are from the start of the motion [s].
+
+    ``kind`` is ``push`` or ``collision``, ``onset`` the true start of the contact, ``cancel`` the
+    time at which the arm receives the request to stop, and ``standstill`` the time at which the
+    guard confirms the standstill. They are NaN if the contact was missed, except for ``onset``.
+    """
 
     kind: str
     size: float
@@ -55,9 +60,14 @@ class Stop:
 
 
 def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, DetectorParameters]:
-    """Return model and parameters after calibration on separate motions without contact.
+    """Return corrected model and detector parameters, calibrated on motions without contact.
 
     Half of the time is an exciting motion, half is pick and place.
+
+    Args:
+        plant: the specimen.
+        seed: seed of the motions and their noise.
+        duration: length of both motions together [s].
     """
     arm = plant.arm
     path = PickAndPlace(arm.model, arm.centre, seed, duration)
@@ -68,7 +78,13 @@ def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, Detecto
 
 
 def touches(seed: int, number: int, size: float) -> Iterator[Touch]:
-    """Yield pushes of ``size`` [N] and collisions in turn, at random moments."""
+    """Yield pushes and collisions in turn, each for a separate motion.
+
+    Args:
+        seed: seed of the contacts and of their start, 1 to 3 s after the start of the motion.
+        number: number of contacts.
+        size: size of the pushes [N].
+    """
     rng = np.random.default_rng(seed)
     for k in range(number):
         start, own = float(rng.uniform(1.0, 3.0)), int(rng.integers(2**31))
@@ -81,7 +97,17 @@ def touches(seed: int, number: int, size: float) -> Iterator[Touch]:
 def stop(
     plant: Plant, model: Model, parameters: DetectorParameters, touch: Touch, seed: int
 ) -> Stop | None:
-    """Move the arm, touch it, and stop it like the guard; return None if the touch missed it."""
+    """Move the arm, touch it, and stop it like the contact guard does.
+
+    Args:
+        plant: the specimen.
+        model, parameters: model and parameters of the detector, from :func:`calibrated`.
+        touch: the planned contact.
+        seed: seed of the motion and of the noise.
+
+    Returns:
+        The contact and its stop; None if the contact did not touch the arm.
+    """
     arm = PositionControlledArm(
         plant, PickAndPlace(plant.arm.model, plant.arm.centre, seed, 8.0), seed
     )
@@ -131,7 +157,16 @@ def stop(
 def false_stops(
     plant: Plant, model: Model, parameters: DetectorParameters, seed: int, duration: float
 ) -> int:
-    """Return the number of stops in ``duration`` [s] of pick and place without contact."""
+    """Return the number of false alarms in pick and place without contact.
+
+    Each onset of a contact counts, because it would stop the arm.
+
+    Args:
+        plant: the specimen.
+        model, parameters: model and parameters of the detector, from :func:`calibrated`.
+        seed: seed of the motion and its noise.
+        duration: length of the motion [s].
+    """
     path = PickAndPlace(plant.arm.model, plant.arm.centre, seed, duration)
     detector = ContactDetector(model, parameters)
     count = 0

@@ -1,1 +1,1 @@
-"""Latency, losses, load and memory of the nodes in a loop at 1 kHz: ``python -m bench.loop``."""
+"""Latency, losses, load and memory of the nodes in a control loop: ``python -m bench.loop``."""

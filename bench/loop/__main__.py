@@ -1,8 +1,9 @@
-"""``python -m bench.loop``: arm, controller and detector over DDS at 1 and 4 kHz, measured.
+"""``python -m bench.loop``: latency, losses and load of the nodes over DDS at 1 and 4 kHz.
 
-Controller and detector run as two processes and as one. A third run measures the stages of the one
-process. Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names;
-``loop.md`` has the tables of README.md and docs/speed.md.
+The loop consists of a simulated arm, controller and detector. Controller and detector run as two
+processes, then as one process. A third run measures the stages of the processing in one process.
+Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names; ``loop.md`` has
+the tables of README.md and docs/speed.md.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WIDTH = 150
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure at each rate, print and write."""
+    """Measure at each rate, print the tables and write the results."""
     parser = argparse.ArgumentParser(prog="python -m bench.loop", description=__doc__)
     parser.add_argument(
         "--rate",
@@ -99,10 +100,10 @@ def write(
     """Print the tables; write tables, picture and numbers to ``folder``.
 
     Args:
-        loops: the runs.
-        folder: for the files.
-        console: for the tables.
-        staged: runs that measure the stages only.
+        loops: results of the runs without measured stages, at least one.
+        folder: folder of the files; it is created if it does not exist.
+        console: console for the tables.
+        staged: results of the runs that measure the stages.
     """
     folder.mkdir(parents=True, exist_ok=True)
     this = machine() | {"real-time priority": loops[0].priority}

@@ -1,6 +1,6 @@
-"""Simulated arm of the loop, as a process: publishes joint states, stamped when they are sent.
+"""Process with the simulated arm of the loop: publishes joint states, stamped when they are sent.
 
-The arm keeps its rate on average. Periods that it misses on a busy machine are skipped and counted.
+The arm keeps its rate on average. On a busy machine it skips periods that it has missed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,20 @@ POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
 PUSH_EVERY, PUSH_LASTS = 0.4, 0.15
 """Period and length of the pushes on the last link [s]."""
 SWING, KNOT, SWINGS = 0.2, 0.5, 600
-"""Amplitude of the swing [rad], time between knots of its spline [s], and number of knots."""
+"""Amplitude of the swing [rad], time between two points of its trajectory [s], and their number."""
 
 
 class LoopArm:
-    """Steps the arm with the last command, publishes joint states, and stores their stamps."""
+    """A simulated arm with seven joints that publishes joint states, and is pushed periodically.
+
+    It also sends the controller one trajectory, a swing of all joints.
+
+    Args:
+        rate: joint states per second.
+
+    Attributes:
+        stamps: stamp of each published joint state [ns].
+    """
 
     def __init__(self, rate: float) -> None:
         self._model = Model.from_urdf(arm7_urdf())
@@ -69,7 +78,7 @@ class LoopArm:
         self.stamps = array("q")
 
     def step(self) -> None:
-        """Simulate one period: read the newest command, publish a joint state."""
+        """Simulate one period with the newest torque command, and publish a joint state."""
         with self._commands.handle:
             taken = self._commands.handle.take_message(Float64MultiArray, False)
         self._arm.step(np.array(taken[0].data) if taken else None)
@@ -90,7 +99,7 @@ class LoopArm:
         message = JointTrajectory(joint_names=list(self._model.joint_names))
         for k in range(SWINGS + 1):
             due = KNOT * (k + 1)
-            # A quarter of a second for each knot of the swing, with zero velocity at each knot.
+            # A quarter of the swing for each point, with zero velocity at each point.
             side = SWING * np.sin(0.5 * np.pi * k)
             point = JointTrajectoryPoint(positions=to_array(POSTURE + side))
             point.velocities = to_array(np.zeros(self._model.nv))
@@ -101,7 +110,7 @@ class LoopArm:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run until SIGTERM, then write the stamps."""
+    """Run the arm until SIGTERM, then write the stamps to the file of ``--out``."""
     parser = argparse.ArgumentParser(prog="python -m bench.loop.arm", description=__doc__)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--priority", type=int, default=0)

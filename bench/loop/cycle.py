@@ -1,8 +1,9 @@
 """``python -m bench.loop.cycle``: time, memory and garbage of a cycle of the nodes in one process.
 
-The nodes of ``contact_aware_controller`` run in this process and get joint states one by one. No
-executor runs and no joint state comes through DDS: serialized messages go directly to the
-callback of the subscription. The messages of the callback are published over DDS.
+A cycle is the processing of one joint state. The nodes of ``contact_aware_controller`` (detector
+and controller) run in this process. No executor runs and no joint state comes through DDS:
+serialized messages go directly to the callback of the subscription. The callback publishes its
+messages over DDS.
 """
 
 from __future__ import annotations
@@ -47,12 +48,15 @@ _AT_ONCE = ("-p", "passivity_controller:discovery_time:=0.0")
 _NO_CHECK = ("-p", "contact_detector:start_check_time:=0.0")
 
 FIRST = 11_000
-"""Joint states before a measurement: the detector compares model and arm for the first 10 s."""
+"""Number of joint states before a measurement.
+
+The detector compares model and arm in the first 10 s."""
 SETTLING = 1_500
-"""Joint states between the start of a measurement of memory and its first value; statistics of
-latency hold the last 1000."""
+"""Number of joint states between the start of a memory measurement and its first value.
+
+The nodes store the latencies of the last 1000 joint states."""
 PUBLICATIONS = 100
-"""Joint states in which publications are counted."""
+"""Number of joint states for which publications are counted."""
 
 _POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
 _AMPLITUDE, _SPEED = 0.01, np.pi * np.arange(1.0, 1.7, 0.1)
@@ -62,7 +66,7 @@ _NOISE = 1e-6
 
 
 class ComposedCycle:
-    """Detector and controller, configured and active, which hold a slightly moving arm.
+    """Detector and controller, configured and active, which get joint states of a moving arm.
 
     Attributes:
         detector: the node ``contact_detector``.
@@ -86,20 +90,20 @@ class ComposedCycle:
         controller._look_around()
 
     def step(self) -> None:
-        """Process one joint state as the callback of the subscription does."""
+        """Process the next joint state in the callback of the subscription."""
         self.receive(next(self._messages))
 
     def run(self, count: int) -> None:
-        """Process several joint states."""
+        """Process the next ``count`` joint states."""
         for _ in range(count):
             self.step()
 
     def take(self, count: int) -> list[bytes]:
-        """Return the next joint states, serialized, for :meth:`receive`."""
+        """Return the next ``count`` joint states, serialized, for :meth:`receive`."""
         return [next(self._messages) for _ in range(count)]
 
     def receive(self, message: bytes) -> None:
-        """Process a serialized joint state."""
+        """Process a serialized joint state in the callback of the subscription."""
         self.controller._input._receive(message)
 
     def destroy(self) -> None:
@@ -116,7 +120,11 @@ class ComposedCycle:
 
 @contextmanager
 def composed_cycle(domain: int) -> Iterator[ComposedCycle]:
-    """Yield the cycle in a ROS domain; ROS is started and shut down."""
+    """Start ROS in a domain, yield the nodes ready for cycles, and shut ROS down afterwards.
+
+    Raises:
+        RbdControlError: if a node cannot be configured or activated.
+    """
     given = ["--params-file", str(CONFIG), "-p", "autostart:=false", *_AT_ONCE, *_NO_CHECK]
     try:
         with without_shared_memory():
@@ -154,13 +162,13 @@ def _messages(begin: float) -> Iterator[bytes]:
 
 
 def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
-    """Measure ``count`` cycles after the first seconds, and return the results.
+    """Measure ``count`` cycles after the first :data:`FIRST` joint states.
 
     Returns:
         ``microseconds``: median time of a cycle; ``collections``: runs of the garbage collector by
-        generation; ``bytes``: growth of the memory of Python and numpy; ``publications``: messages
-        per joint state; ``mode``, ``valid``: state of the controller and of the verdict at the
-        end.
+        generation; ``bytes``: growth of the memory of Python and numpy in ``count`` cycles;
+        ``publications``: messages per joint state; ``mode``: mode of the controller at the end;
+        ``valid``: whether the detector has the verdict "no contact" at the end.
     """
     cycle.run(FIRST)
     messages, times = cycle.take(count), array("q", [0]) * count
@@ -192,7 +200,10 @@ def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
 
 
 def stage_medians(cycle: ComposedCycle, count: int) -> dict[str, float]:
-    """Return the median of each stage in the callback [µs]; the clocks stay installed."""
+    """Process ``count`` joint states, and return the median time of each stage [µs] by name.
+
+    Stages outside the callback are left out. The methods that measure stay installed.
+    """
     messages, clock = cycle.take(count), StageClock()
     clock.install()
     for message in messages:
@@ -203,7 +214,7 @@ def stage_medians(cycle: ComposedCycle, count: int) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure and print the numbers as JSON."""
+    """Measure the cycle and its stages, and print the numbers as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.loop.cycle", description=__doc__)
     parser.add_argument("--count", type=int, default=5000, metavar="N", help="cycles (5000)")
     given = parser.parse_args(arguments)

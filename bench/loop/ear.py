@@ -39,8 +39,9 @@ class Ear:
     """Records the messages on the topics of the loop.
 
     Attributes:
-        counted: last values of each node on ``/diagnostics``.
-        faults: last error message of each node on ``/diagnostics``.
+        counted: last values on ``/diagnostics``, by name of the node and key.
+        faults: message of the last report of each node on ``/diagnostics`` if its level is ERROR;
+            otherwise empty.
     """
 
     def __init__(self) -> None:
@@ -76,12 +77,18 @@ class Ear:
             self._reports[status.name] += 1
 
     def listen(self, seconds: float, then: Callable[[], None] = lambda: None) -> None:
-        """Receive messages for some time, then call ``then``."""
+        """Receive messages for some time [s], then call ``then``."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         then()
 
     def counts_of_next_report(self, node: str) -> dict[str, dict[str, str]]:
-        """Wait for the next report of a node, at most :data:`REPORT_TIME`; return ``counted``."""
+        """Wait for the next report of a node on ``/diagnostics``, and return a copy of ``counted``.
+
+        After :data:`REPORT_TIME` without a report, the last values are returned.
+
+        Args:
+            node: name of the node in the reports.
+        """
         before, deadline = self._reports[node], time.monotonic() + REPORT_TIME
         while self._reports[node] == before and time.monotonic() < deadline:
             self.listen(SLICE)
@@ -96,32 +103,35 @@ class Ear:
 
     @property
     def is_loop_closed(self) -> bool:
-        """Whether both nodes answered most of the joint states; a few answers do not suffice."""
+        """Whether both nodes answered at least the share :data:`MOST` of recorded joint states."""
         most = MOST * max(len(self._states), 1)
         return len(self._errors) >= most and len(self._torques) >= most
 
     def states(self) -> list[Answer]:
-        """Return the joint states as this process received them, the latency of one hop."""
+        """Return stamp and time of receipt of each joint state, the latency of one hop."""
         return [(_stamp(raw), received) for received, raw in self._states]
 
     def torques(self) -> list[Answer]:
-        """Return the detector's residuals."""
+        """Return joint-state stamp and time of receipt of each residual of the detector."""
         return [(_stamp(raw), received) for received, raw in self._torques]
 
     def commands(self) -> list[Command]:
-        """Return the controller's torques."""
+        """Return the controller's torque commands with their times of receipt."""
         return [Command(received, raw[-_TORQUE:]) for received, raw in self._commands]
 
     def errors(self) -> list[TrackingError]:
-        """Return the tracking errors, which link each torque to its joint state."""
+        """Return the controller's tracking errors, which link each torque to its joint state.
+
+        Each has the stamp of the joint state, and the commanded torque as its effort.
+        """
         return [TrackingError(_stamp(raw), raw[-_TORQUE:]) for _, raw in self._errors]
 
     def flags(self) -> list[tuple[int, bool]]:
-        """Return every message of the contact flag."""
+        """Return time of receipt [ns] and value of every message of the contact flag."""
         return [(received, deserialize_message(raw, Bool).data) for received, raw in self._flags]
 
     def detected(self) -> list[int]:
-        """Return stamps of the samples that raised the flag."""
+        """Return the stamps of the joint states at which contacts were detected [ns]."""
         events: list[Any] = [
             event_from_status(status)
             for _, raw in self._events

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 Answer = tuple[int, int]
-"""Stamp of a joint state and time of receipt of its answer [ns]."""
+"""Stamp of a joint state, and time of receipt of a message that a node sends for it [ns]."""
 
 
 class Command(NamedTuple):
@@ -25,7 +25,10 @@ class Command(NamedTuple):
 
 
 class TrackingError(NamedTuple):
-    """Stamp [ns] and torque bytes of a tracking error, the controller's report on a sample."""
+    """Stamp [ns] and torque bytes of a message on ``~/tracking_error``.
+
+    The controller publishes it for each joint state, with the commanded torque as effort.
+    """
 
     stamp: int
     torque: bytes
@@ -33,7 +36,7 @@ class TrackingError(NamedTuple):
 
 @dataclass(frozen=True)
 class Latency:
-    """Percentiles of the latency of answers [ms]."""
+    """Number of answers, and percentiles of their latency [ms]; NaN without answers."""
 
     count: int
     median: float
@@ -59,7 +62,7 @@ class Answers:
 
 
 def latency(milliseconds: Sequence[float]) -> Latency:
-    """Return percentiles of latencies; NaN without latencies."""
+    """Return the percentiles of latencies [ms]; NaN without latencies."""
     values = np.asarray(milliseconds, dtype=float)
     if not values.size:
         return Latency(0, *[float("nan")] * 4)
@@ -68,13 +71,13 @@ def latency(milliseconds: Sequence[float]) -> Latency:
 
 
 def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> Answers:
-    """Match answers with joint states.
+    """Match answers with joint states, and return their latencies and losses.
 
     Answers to other joint states are ignored. If a joint state has two answers, the first counts.
 
     Args:
         sent: stamps of the joint states [ns].
-        answered: the answers.
+        answered: the answers, in the order of receipt.
         period: latency above which an answer is late [s].
     """
     first: dict[int, int] = {}
@@ -86,9 +89,10 @@ def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> A
 
 
 def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> list[Answer]:
-    """Return commands with the stamps of their joint states, matched by the torque in both topics.
+    """Return the commands as answers, with the stamps of their joint states.
 
-    Equal torques are paired in order. Commands without a tracking error are ignored.
+    A command has no stamp. It is matched with the tracking error that contains the same torque;
+    equal torques are paired in order. Commands without a tracking error are ignored.
     """
     told: defaultdict[bytes, deque[int]] = defaultdict(deque)
     for error in errors:
@@ -97,10 +101,13 @@ def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> lis
 
 
 def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[Answer]:
-    """Return the times at which the flag rose; ``detected`` are the stamps of these samples.
+    """Return the rises of the contact flag as answers to the joint states that caused them.
 
-    ``flags`` are (time of receipt, flag) of all messages, repetitions included. A rise without its
-    event and an event without a received flag are ignored.
+    A rise without an event and an event without a received flag are ignored.
+
+    Args:
+        flags: time of receipt [ns] and value of all messages of the flag, repetitions included.
+        detected: stamps of the joint states at which events were detected, increasing [ns].
     """
     rises = []
     before = False
@@ -118,7 +125,14 @@ def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[A
 
 
 def growth(seconds: Sequence[float], kilobytes: Sequence[float]) -> float:
-    """Return the growth of memory in the second half of the run [kB/min], by least squares."""
+    """Return the growth of memory in the second half of a run [kB/min], by least squares.
+
+    It is NaN with fewer than two values in the second half.
+
+    Args:
+        seconds: times of the values [s], at least one.
+        kilobytes: memory at these times [kB].
+    """
     t, y = np.asarray(seconds, dtype=float), np.asarray(kilobytes, dtype=float)
     half = t >= 0.5 * (t[0] + t[-1])
     if half.sum() < 2:

@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/speed.md that come from ``make bench-loop``, as Markdown."""
+"""Tables of README.md and docs/speed.md from the results of ``make bench-loop``, as Markdown."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def page(loops: Sequence[Loop], facts: str, staged: Sequence[Loop] = ()) -> str:
     """Return the tables as one Markdown file.
 
     Args:
-        loops: the runs: one for each rate and arrangement, without and with the view.
-        facts: the machine, a list in Markdown.
-        staged: runs that measure the stages, one for each rate.
+        loops: results of the runs: one for each rate and arrangement, without and with the view.
+        facts: description of the machine, a list in Markdown.
+        staged: results of the runs that measure the stages, one for each rate.
     """
     sheets = [_readme(loop) for loop in loops if _is_in_readme(loop)]
     sheets += [_latencies(loops), _processes(loops), *map(_stages, staged)]

@@ -1,4 +1,4 @@
-"""Picture of the loop: distribution of the latencies, and memory over time."""
+"""Picture of the results of the loop: distribution of the latencies, and memory over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ COLORS = {"one hop": "tab:gray", "torque": "tab:blue", "external torque": "tab:r
 
 
 def draw(loops: Sequence[Loop], machine: dict[str, str], path: Path) -> None:
-    """Write the picture as a PNG."""
+    """Write the picture as a PNG file with one row per run.
+
+    Args:
+        loops: results of the runs.
+        machine: description of the machine, from :func:`bench.speed.machine.machine`.
+        path: the PNG file.
+    """
     figure = Figure(figsize=(12.0, 4.0 * len(loops) + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(loops), 2, squeeze=False)

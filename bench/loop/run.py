@@ -35,9 +35,10 @@ class Arrangement:
     """The processes in which controller and detector run.
 
     Attributes:
-        name: for tables.
+        name: name in the tables.
         processes: module of each process.
-        measures_stages: whether the process takes a file for the times of its stages.
+        measures_stages: whether the process takes, as its first argument, a file for the times of
+            its stages.
     """
 
     name: str
@@ -61,7 +62,11 @@ Counts = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Usage:
-    """Use of a process: share of a core, memory at the end, and growth in the second half."""
+    """Processor time and memory of one process during a run.
+
+    ``core`` is the share of a core, ``megabytes`` the resident memory at the end, ``kilobytes`` the
+    memory at the times ``seconds``.
+    """
 
     core: float
     megabytes: float
@@ -73,7 +78,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class Loop:
-    """Results of a run."""
+    """Results of a run.
+
+    ``rate`` is the wanted rate of joint states [1/s], ``duration`` the measured time [s].
+    ``torque``, ``residual`` and ``flag`` are the latencies from the stamp of a joint state to the
+    receipt of the torque, the residual and the rise of the contact flag.
+    """
 
     rate: float
     duration: float
@@ -103,7 +113,7 @@ class Loop:
 
     @property
     def setup(self) -> str:
-        """Return the arrangement, and whether the view ran beside the nodes."""
+        """Name of the arrangement, followed by ``, with view`` if the view ran beside the nodes."""
         return f"{self.arrangement}{', with view' if self.is_watched else ''}"
 
 
@@ -116,7 +126,9 @@ def measure(
     *,
     view: bool = False,
 ) -> Loop:
-    """Run arm, controller and detector for some seconds, with real-time priority if permitted.
+    """Run arm, controller and detector, measure for some seconds, and return the results.
+
+    The processes run in an unused ROS domain, with real-time priority if it is permitted.
 
     Args:
         rate: joint states per second.
@@ -127,7 +139,8 @@ def measure(
         view: run ``rbd-control view`` with a browser beside the nodes.
 
     Raises:
-        RbdControlError: if a process ends or the loop does not close.
+        RbdControlError: if a process ends, or if controller and detector do not answer the joint
+            states within :data:`STARTING` seconds.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench_loop_")))
@@ -180,7 +193,13 @@ def measure(
 
 
 def counted(counts: tuple[Counts, Counts], node: str, key: str) -> int:
-    """Return how far a count of a node has increased; zero if the node does not report it."""
+    """Return the increase of a count of a node; zero if the node does not report it.
+
+    Args:
+        counts: the counts before and after.
+        node: name of the node.
+        key: key of the count on ``/diagnostics``.
+    """
     before, after = (int(each.get(node, {}).get(key, 0)) for each in counts)
     return after - before
 

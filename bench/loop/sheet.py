@@ -1,4 +1,4 @@
-"""Results of the loop as tables, as plain values, and in comparison with the targets."""
+"""Results of the loop as tables for the terminal, as plain values, and beside the targets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from bench.loop.figures import Answers, Latency
 from bench.loop.run import NODES, ONE, STAGED, TWO, Loop
 
 TARGET_RATE = 1000.0
-"""Rate at which all targets apply [1/s]; at other rates, latency and losses of one process do."""
+"""Rate at which all targets apply [1/s].
+
+At other rates only the targets of latency and losses apply, to controller and detector in one
+process."""
 LEAST_RATE = 0.98
-"""Smallest share of sent joint states with which a run is compared with the targets."""
+"""Smallest ratio of reached to wanted rate with which a run is compared with the targets."""
 CORE, P99, GROWTH = 0.25, 1.0, 100.0
 """Targets: share of a core, p99 of the latencies [ms], and growth of memory [kB/min]."""
 LOST = "joint states delivered and lost"
@@ -26,7 +29,7 @@ TOGETHER = 0.35
 
 @dataclass(frozen=True)
 class Target:
-    """A target with the measured value."""
+    """A target with the measured value and the largest accepted value."""
 
     text: str
     measured: float
@@ -39,7 +42,7 @@ class Target:
 
 
 def targets(loop: Loop) -> list[Target]:
-    """Return the targets that apply to a run, with the measured values."""
+    """Return the targets that apply to a run, with the measured values; may be empty."""
     is_one = loop.arrangement == ONE.name
     if loop.arrangement == STAGED.name or not (is_one or loop.rate == TARGET_RATE):
         return []
@@ -84,7 +87,10 @@ def _skipped(loop: Loop) -> str:
 
 
 def latencies(loops: Sequence[Loop]) -> Table:
-    """Return the latencies from the stamp of a joint state, set when sent, to the answer."""
+    """Return the table of latencies [ms] from the stamp of a joint state to the answers.
+
+    A joint state is stamped when it is sent.
+    """
     table = Table(title=r"latency \[ms] and losses", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("nodes in")
@@ -120,7 +126,11 @@ def processes(loops: Sequence[Loop]) -> Table:
 
 
 def doubt(loop: Loop) -> str:
-    """Return why this run is not representative of the nodes; empty if it is."""
+    """Return why a run does not show the performance of the nodes; empty if it does.
+
+    Reasons are a fault of the controller, a rate below :data:`LEAST_RATE`, and a p99 of one hop
+    above :data:`P99`.
+    """
     if loop.fault:
         return f"the controller was not in charge: {loop.fault}"
     if loop.achieved < LEAST_RATE * loop.rate:
@@ -137,7 +147,7 @@ def doubt(loop: Loop) -> str:
 
 
 def asked(loop: Loop) -> Table:
-    """Return the table of the targets and the measured values."""
+    """Return the table of the targets and the measured values of a run."""
     results = targets(loop)
     title = f"targets at {loop.rate:g} Hz, {loop.setup}"
     table = Table(title=title, title_justify="left")
@@ -154,7 +164,7 @@ def asked(loop: Loop) -> Table:
 
 
 def budget(loop: Loop) -> Table:
-    """Return the time of each stage from the stamp of a joint state to the torque."""
+    """Return the table of the time of each stage from the stamp of a joint state to the torque."""
     table = Table(
         title=f"stages at {loop.achieved:.0f} joint states a second", title_justify="left"
     )
@@ -170,7 +180,10 @@ def budget(loop: Loop) -> Table:
 
 
 def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
-    """Return all numbers, times in ms unless stated otherwise; None for missing numbers."""
+    """Return all numbers of the runs as plain values for ``json``.
+
+    Times are in ms unless stated otherwise; missing numbers are None.
+    """
     everything = {
         "machine": machine,
         "loops": [_without_series(asdict(loop)) for loop in loops],

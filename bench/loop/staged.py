@@ -1,6 +1,7 @@
-"""``contact_aware_controller`` as a process that measures its stages.
+"""``contact_aware_controller`` as a process that measures the stages of :mod:`bench.loop.stages`.
 
-``python -m bench.loop.staged FILE [--ros-args ...]``. The times are written when the process ends.
+``python -m bench.loop.staged FILE [--ros-args ...]``. The times are written to FILE (``.npy``) when
+the process ends, as :attr:`~bench.loop.stages.StageClock.times`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from rbd_control.nodes.contact_aware_controller import main as run_nodes
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the nodes; the first argument is the file for the times, the others are for ROS."""
+    """Run the nodes, write the times of the stages, and return the exit code of the nodes.
+
+    Args:
+        arguments: the file for the times, followed by the arguments of ROS.
+    """
     path, *ros = arguments
     clock = StageClock()
     clock.install()

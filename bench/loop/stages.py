@@ -1,8 +1,8 @@
 """Times of the stages between the stamp of a joint state and the torque on the wire.
 
 A :class:`StageClock` replaces functions of this package and of rclpy by functions that measure the
-time of the original. The times are self times: the time of a stage that is called inside another
-one counts for the inner stage only.
+time of the original. The times are self times: if a stage calls another stage, the time of the
+inner stage does not count for the outer stage.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ class StageTime:
 
 
 class StageClock:
-    """Measures the stages of each joint state that the callback of a subscription processes."""
+    """Measures the stages of each joint state that the callback of a subscription processes.
+
+    Call :meth:`install` once; :attr:`times` then grows with each joint state that ends in a torque.
+    """
 
     def __init__(self) -> None:
         self._times = array("q")
@@ -171,10 +174,10 @@ class StageClock:
 
 
 def stage_times(times: NDArray[np.int64]) -> list[StageTime]:
-    """Return mean, median and p99 of the stages.
+    """Return mean, median and p99 of each stage, in the order of :data:`STAGES`.
 
     Args:
-        times: of :attr:`StageClock.times`, (k, number of stages) [ns], k at least 1.
+        times: rows of :attr:`StageClock.times`, (k, number of stages) [ns], k at least 1.
     """
     return [
         StageTime(

@@ -1,4 +1,4 @@
-"""``rbd-control view`` beside the nodes, with a browser that is connected."""
+"""``rbd-control view`` beside the nodes of a benchmark, with a connected headless browser."""
 
 from __future__ import annotations
 
@@ -29,17 +29,20 @@ _ESTABLISHED, _LISTENING = "01", "0A"
 
 @contextmanager
 def watched(processes: NodeProcesses, wait: Callable[[float], None]) -> Iterator[None]:
-    """Start the view and a headless browser that shows its page, and wait for the connection.
+    """Run the view and a headless browser with its page inside the ``with`` block.
+
+    The block begins when the browser is connected. The view ends with ``processes``.
 
     The browser draws without a graphics card, so the 3D scene stays empty; the view sends it the
     same data.
 
     Args:
-        processes: takes the process of the view.
-        wait: waits for some time [s] and checks the other processes.
+        processes: receives the process of the view, named :data:`VIEW`.
+        wait: waits for the given time [s] and checks the other processes.
 
     Raises:
-        RbdControlError: if no browser is installed, or no browser connects.
+        RbdControlError: if no browser is installed, or if the view does not answer or no browser
+            connects within :data:`CONNECTING`.
     """
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
@@ -87,7 +90,7 @@ def is_served(port: int) -> bool:
 
 
 def connections(port: int) -> int:
-    """Return the number of TCP connections to a port of this machine."""
+    """Return the number of established TCP connections to a port of this machine."""
     return sum(state == _ESTABLISHED for state in _states(port))
 
 

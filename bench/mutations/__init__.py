@@ -1,4 +1,4 @@
-"""Mutation test: known defects of the controller are put back one by one for the state machine."""
+"""Mutation test: does the stateful test of the controller find known defects that are put back?"""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
-"""Put known defects back and print after how many examples the state machine finds each.
+"""Put known defects back, one by one, and print after how many examples each is found.
 
+An example is one random run of the stateful test of the controller
+(``test/stateful/controller_machine.py``), which checks the promises of the controller.
 ``python -m bench.mutations [--examples N] [--seed N] [--defect NUMBER ...]``
 """
 
@@ -18,10 +20,16 @@ from bench.mutations.defects import DEFECTS, Defect
 
 
 def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, float]:
-    """Run the state machine with a defect.
+    """Run the stateful test of the controller with a defect until it finds the defect.
+
+    Args:
+        defect: the defect.
+        examples: maximum number of examples.
+        seed_value: seed of the examples.
 
     Returns:
-        The promise that was broken or an empty text, after how many examples, and the time [s].
+        Name of the promise that was broken (empty if the defect was not found), number of examples
+        until then, and the time [s].
 
     Raises:
         LookupError: if the code that the defect patches is missing.
@@ -50,7 +58,7 @@ def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, floa
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; return 1 unless every defect was found."""
+    """Test all chosen defects and print the table; return 0 if each was found, otherwise 1."""
     parser = argparse.ArgumentParser(prog="bench.mutations", description=__doc__)
     parser.add_argument("--examples", type=int, default=5000, help="most examples for a defect")
     parser.add_argument("--seed", type=int, default=1)

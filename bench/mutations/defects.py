@@ -1,9 +1,9 @@
 """Eight defects that the controller once had, as patches of the present code.
 
-Each patch replaces one or two functions. If such a function is missing, or does not contain the
-text that the patch was made for, or if the patch uses a name that the present code lacks,
-:meth:`Defect.put_back` raises, so that a defect that was not put back is counted neither as found
-nor as missed.
+Each patch replaces one or two functions. :meth:`Defect.put_back` raises an error if such a function
+is missing, if it does not contain the text that the patch was made for, if the patch uses a name
+that the present code lacks, or if nothing calls the function. So a defect that could not be put
+back counts neither as found nor as missed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class Change:
     new: Callable[..., Any]
 
     def check(self) -> None:
-        """Raise a LookupError if the code that this change replaces is missing."""
+        """Check that the code that this change replaces exists.
+
+        Raises:
+            LookupError: if the function is missing, or its source does not have ``contains``.
+        """
         old = getattr(self.owner, self.name, None)
         if old is None or (self.contains and self.contains not in inspect.getsource(old)):
             raise LookupError(
@@ -52,14 +56,19 @@ class Change:
                 "bench/mutations/defects.py"
             )
 
-    def watched(self, failures: list[str]) -> Callable[..., Any]:
-        """Return the new function, which adds its errors in the use of the code to ``failures``.
+    def watched(self, failures: list[str], reached: set[str]) -> Callable[..., Any]:
+        """Return the new function, wrapped so that its errors are recorded.
 
-        The controller answers every exception with the safe torque, so that the state machine goes
-        on as if the defect were not there.
+        The controller answers every exception with the safe torque, so an error of the patch would
+        not be noticed otherwise.
+
+        Args:
+            failures: receives the text of each AttributeError, NameError and TypeError.
+            reached: receives the name of the function when it is called.
         """
 
         def call(*arguments: Any, **named: Any) -> Any:
+            reached.add(self.name)
             try:
                 return self.new(*arguments, **named)
             except (AttributeError, NameError, TypeError) as error:
@@ -71,7 +80,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect, its description, and the changes that put it back."""
+    """A defect that the controller once had, and the changes that put it back."""
 
     number: int
     text: str
@@ -81,18 +90,22 @@ class Defect:
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
-        """Return a context in which the controller has the defect.
+        """Let the controller have the defect inside the ``with`` block.
 
         Raises:
             LookupError: if the code that is patched, or used by the patch, is missing.
         """
         failures: list[str] = []
+        reached: set[str] = set()
         with ExitStack() as stack:
             for change in self.changes:
                 change.check()
-                new = change.watched(failures)
+                new = change.watched(failures, reached)
                 stack.enter_context(patch.object(change.owner, change.name, new))
             yield
+        unused = [change.name for change in self.changes if change.name not in reached]
+        if unused and not failures:
+            failures.append(f"nothing calls {unused[0]}")
         if failures:
             raise LookupError(f"{failures[0]}; correct bench/mutations/defects.py")
 

@@ -1,1 +1,1 @@
-"""Comparison of the momentum observers at equal false-alarm rate."""
+"""Comparison of the momentum observers by their detection delay, at equal false-alarm rate."""

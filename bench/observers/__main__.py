@@ -1,6 +1,7 @@
 """``python -m bench.observers [arm ...]``: delay of each observer at equal false-alarm rate.
 
-Takes some minutes. The table goes to ``observers.md`` in the folder that ``--report`` names.
+The study takes some minutes. The table goes to ``observers.md`` in the folder that ``--report``
+names.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ KINDS = ("8 N", "20 N", "collision")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Study all arms, print and write."""
+    """Study the arms that the arguments name, print the table and write it."""
     parser = argparse.ArgumentParser(prog="python -m bench.observers", description=__doc__)
     parser.add_argument("arms", nargs="*", default=["panda", "ur5", "arm7"], metavar="arm")
     parser.add_argument("--seed", type=int, default=1)

@@ -24,9 +24,9 @@ OTHERS = 3
 SETTLED = 0.5
 """Time at the start of a motion in which residuals are ignored [s]."""
 MARGIN = 1.05
-"""Ratio of the thresholds to the largest residuals that must not exceed them."""
+"""Ratio of the thresholds to the largest residuals in motions without contact."""
 LATE = 0.05
-"""Time after the end of a contact from which a flag no longer belongs to it [s]."""
+"""Longest time after the end of a contact in which a rising flag still belongs to it [s]."""
 GAINS = {
     "momentum": (25.0, 50.0, 100.0, 200.0),
     "second_order": (100.0, 200.0, 300.0, 400.0),
@@ -38,7 +38,13 @@ DAMPINGS = (1.0, 0.7)
 
 @dataclass(frozen=True)
 class Candidate:
-    """An observer with its tuning."""
+    """An observer with its tuning.
+
+    ``observer``, ``gain`` and ``damping`` are the detector's parameters ``observer``,
+    ``observer_gain`` [1/s] and ``observer_damping``; for the Kalman observer ``gain`` is
+    ``torque_drift`` in torque noises per √s. ``statistic`` selects whether the statistic of the
+    residuals of all joints raises the flag as well.
+    """
 
     observer: str
     gain: float
@@ -55,7 +61,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a candidate on one arm."""
+    """Result of a candidate on one arm; a kind of contact is ``8 N``, ``20 N`` or ``collision``."""
 
     arm: str
     candidate: Candidate
@@ -69,7 +75,7 @@ class Outcome:
 
 
 def candidates() -> Iterator[Candidate]:
-    """Return all candidates."""
+    """Yield all candidates: each observer with each tuning, without and with the statistic."""
     for statistic in (False, True):
         for observer, gains in GAINS.items():
             for gain in gains:
@@ -108,11 +114,17 @@ def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outco
 
 
 def interval_noises(x: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return standard deviations of torque and momentum samples, (nv,) each.
+    """Return the standard deviations of torque and momentum samples, for the Kalman observer.
 
     White noise ``w`` of the torque and ``n`` of the momentum make the mean external torque of an
     interval ``x = w + (n_k - n_(k-1)) / dt``; neighbours have the covariance ``-var(n) / dt²``.
-    ``x`` is (k, nv), of intervals as long as ``dt`` [s] without contact.
+
+    Args:
+        x: mean external torque of successive intervals without contact, (k, nv) [N·m].
+        dt: length of the intervals [s].
+
+    Returns:
+        Standard deviations of torque [N·m] and momentum [N·m·s], (nv,) each.
     """
     x = x - x.mean(axis=0)
     variance, next_one = (x * x).mean(axis=0), (x[1:] * x[:-1]).mean(axis=0)

@@ -1,1 +1,1 @@
-"""Speed and memory of ``replay``."""
+"""Speed and memory of the replay of recordings through the contact detector."""

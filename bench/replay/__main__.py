@@ -1,7 +1,7 @@
 """``python -m bench.replay``: speed and memory of the replay of recordings.
 
 The benchmark writes synthetic recordings of an arm of seven joints at 1 kHz, in each format and in
-two lengths, and replays each of them several times in a process of its own. The time includes
+two lengths, and replays each of them several times in a separate process. The time includes
 reading and excludes start-up; the median is reported. A run takes some minutes, most of them for
 writing.
 """
@@ -26,7 +26,7 @@ TARGET = 300.0
 
 
 def main() -> None:
-    """Write, replay, print."""
+    """Write the recordings to a temporary folder, replay them, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.replay", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; all")
     parser.add_argument("--minutes", type=float, nargs="+", default=[1.0, 10.0], metavar="M")
@@ -44,7 +44,11 @@ def main() -> None:
 
 
 def measure(recording: Path) -> dict[str, Any]:
-    """Return the result of :mod:`bench.replay.once` for a recording."""
+    """Replay a recording in a separate process, and return the result of :mod:`bench.replay.once`.
+
+    Raises:
+        CalledProcessError: if the process fails.
+    """
     command = [sys.executable, "-m", "bench.replay.once", str(recording)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     outcome: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,8 @@
-"""``python -m bench.replay.once RECORDING``: print time and memory of several replays as JSON."""
+"""``python -m bench.replay.once RECORDING``: print time and memory of several replays as JSON.
+
+The keys are ``samples``, ``duration`` of the recording [s], ``seconds`` and ``cpu`` (elapsed and
+processor time of each replay, sorted [s]), and ``memory`` (peak of the process [MiB]).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ from rbd_control.playback import read_recording, replay
 from rbd_control.simulation import arm7_urdf
 
 RUNS = 5
-"""Number of timed replays, after one that loads the compiled code."""
+"""Number of timed replays; an untimed replay before them loads the compiled code."""
 
 
 def main(path: str) -> None:
-    """Measure and print."""
+    """Replay the recording at ``path`` several times and print the measurements."""
     model, parameters = Model.from_urdf(arm7_urdf()), DetectorParameters()
     seconds, cpu = [], []
     replay(read_recording(path), model, parameters)

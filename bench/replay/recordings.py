@@ -1,4 +1,4 @@
-"""A synthetic recording at 1 kHz of the arm that ships with the package, as mcap, db3 and CSV."""
+"""Synthetic recordings at 1 kHz of the arm that ships with the package, as mcap, db3 and CSV."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ _PIECE = 10_000
 
 
 def write(folder: Path, kind: str, duration: float) -> Path:
-    """Write ``duration`` [s] of contact-free motion; return the path of the recording."""
+    """Write a recording of contact-free motion and return its path.
+
+    Args:
+        folder: folder for the recording; its name follows from ``kind`` and ``duration``.
+        kind: one of :data:`KINDS`.
+        duration: length of the motion [s].
+    """
     path = folder / f"{kind}_{duration:g}s"
     if kind == "csv":
         return _write_csv(path.with_suffix(".csv"), duration)

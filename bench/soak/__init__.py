@@ -1,1 +1,1 @@
-"""Endurance test of the nodes: an hour of work with faults: ``python -m bench.soak``."""
+"""Endurance test (soak) of the nodes, an hour of work with faults: ``python -m bench.soak``."""

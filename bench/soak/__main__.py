@@ -1,7 +1,7 @@
 """``python -m bench.soak``: the nodes at 1 kHz for an hour, with pushes, motions and faults.
 
 The results are written to ``soak.json`` and ``soak.png`` in the folder of ``--report``. The exit
-code is 1 if a requirement of the verdict is missed or anything else failed.
+code is 1 if a requirement (bench/soak/verdict.py) is missed or anything else failed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ WIDTH = 150
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the soak, print and write its results; return 0 if nothing was missed or failed."""
+    """Run the soak, print and write its results.
+
+    Returns:
+        Exit code: 0, or 1 if a requirement was missed or anything else failed.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, metavar="M", help="length (60)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the schedule (1)")
@@ -63,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write(result: Soak, folder: Path, console: Console) -> None:
-    """Print the tables; write picture and numbers to ``folder``."""
+    """Print the tables and failures; write picture and numbers to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     this = machine()
     console.print(sheet.items_table(result), sheet.processes_table(result))

@@ -13,7 +13,10 @@ from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
 
 class SoakArm(SimulatedArmNode):
-    """Publishes joint states through a :class:`FaultyWriter`; ``~/fault`` receives the orders."""
+    """The simulated arm, whose joint states are published through a :class:`FaultyWriter`.
+
+    Each message (std_msgs/String) on ``~/fault`` is an :class:`~bench.soak.faults.Order` as text.
+    """
 
     def configure(self) -> None:
         """Create the arm, and insert the faults between its sensors and the published messages."""

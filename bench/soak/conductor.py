@@ -1,4 +1,8 @@
-"""Execution of the schedule: one item at a time, with recovery to normal work after each."""
+"""Execution of the schedule of a soak: one item at a time, with recovery after each item.
+
+An item is a push, a motion or a fault. The nodes work normally if torques and verdicts of the
+detector arrive, there is no contact, and ``~/resume`` of the controller succeeds.
+"""
 
 from __future__ import annotations
 
@@ -89,21 +93,24 @@ _CHANGES: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
 
 
 class Conductor:
-    """Executes the items that are due.
+    """Executes the items of a schedule, one at a time.
+
+    Call :meth:`begin` with an item if :attr:`is_free`, and :meth:`step` in a loop.
 
     Args:
         node: node that sends the orders.
-        ear: listener, to which the items report the times of excused faults.
-        rig: the processes.
+        ear: listener, to which the items report the times in which faults are excused.
+        rig: the processes of the nodes.
         model: the arm.
-        thresholds: contact thresholds of the detector [N·m].
+        thresholds: contact thresholds of the detector, (nv,) [N·m].
 
     Attributes:
         done: number of executed items by kind.
-        skipped: items for which the nodes were not ready in time, or no push was possible.
+        skipped: number of items by kind that could not be executed: pushes, if no push was
+            possible in the present posture.
         failures: descriptions of failed recoveries.
-        staged: ratios of torque to threshold of the staged pushes.
-        doing: description of the present item.
+        staged: for each push, the largest ratio of a joint torque to the threshold of the joint.
+        doing: kind of the present item; empty without an item.
     """
 
     def __init__(
@@ -142,7 +149,10 @@ class Conductor:
         return self._item is None and self._is_steady(time.monotonic())
 
     def step(self) -> None:
-        """Continue the present item; call this method often."""
+        """Continue the present item; call this method at least every few milliseconds.
+
+        The method returns after at most some milliseconds.
+        """
         self._executor.spin_until_future_complete(Future(), timeout_sec=0.001)
         now = time.monotonic()
         if now >= self._until and self._after is not None:
@@ -171,7 +181,7 @@ class Conductor:
             self._deadline = now + RECOVERY
 
     def begin(self, item: Item) -> None:
-        """Start an item; no other item may be in progress."""
+        """Start an item; call it only if :attr:`is_free`."""
         random = Random(item.seed)
         self._item, self.doing, self._good_since = item, item.kind, None
         now, wall = time.monotonic(), time.time_ns()

@@ -1,4 +1,4 @@
-"""Subscriber of the soak to all nodes; it polls its queues without an executor.
+"""Subscriber to all nodes of a soak, which polls its queues without an executor.
 
 The events executor of rclpy 9.1 cannot pass the source timestamp of a message to a callback, and
 the other executors would use a whole core at 5,000 messages per second.
@@ -31,10 +31,10 @@ DEPTH = 20_000
 """Queue depth of each subscription, for messages that arrive while this process is busy."""
 
 LEAST_EXTERNAL = 1.0
-"""Largest external torque of a joint that does not count as an impact [N·m]."""
+"""External torque of a joint above which the arm is touched or hits its own stops [N·m]."""
 
 PLAYED_PERIOD = 1_000_000
-"""Period of the messages in the played recording [ns]."""
+"""Period of the messages in the recording that the player plays [ns]."""
 
 ARM, CONTROLLER, DETECTOR, PLAYER = (
     "soak/simulated_arm",
@@ -45,36 +45,46 @@ ARM, CONTROLLER, DETECTOR, PLAYER = (
 """Full names of the nodes."""
 
 LOST = ("lost on the way", "overwritten in the queue (estimated)", "skipped for a newer one")
-"""Diagnostic values that count samples which a node did not act on."""
+"""Keys on ``/diagnostics`` of the counts of samples that a node did not process."""
 
 COUNTED = (*LOST, *DROPS)
-"""Diagnostic values that explain a sample without answer."""
+"""Keys on ``/diagnostics`` of the counts that explain a sample without answer."""
 
 Array = NDArray[np.float64]
 
 
 class Ear:
-    """Stores statistics, not messages, so that its memory does not grow with the run.
+    """Computes statistics of the messages of all nodes, without storing the messages.
+
+    So its memory does not grow with the run. A sample is a joint state of the arm; its answer is
+    the message that the controller or the detector publishes for it.
 
     Args:
         node: node for the subscriptions; no executor may spin it.
         timeout: maximum gap between torques [s].
         limits: largest torque of each joint [N·m].
-        foreign: torques of the soak's own second publisher, which are not checked.
+        foreign: torque of each joint that the soak's own second publisher sends [N·m]; such
+            commands are not checked.
 
     Attributes:
         sample_windows, torque_windows: times in which faults excuse missing answers and torques.
         answered: counts of samples and missing answers, by node.
         torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
         contacts: the true contacts.
-        external: times with any external torque: contacts, and impacts on the arm's own stops.
+        external: times with an external torque above :data:`LEAST_EXTERNAL`: contacts, and impacts
+            on the arm's own stops.
         detected: description of each event, by the stamp of the sample that detected it [ns].
         played: counts of the messages of the player.
-        violations: torques that were not finite or over their limit.
+        violations: descriptions of torques that were not finite or over their limit.
+        torques: number of received torque commands.
+        largest: largest ratio of a torque to its limit.
         reports: last level, message and values of each node's diagnostics.
-        told: counts of each node, over all its restarts.
-        verdict: the last verdict, and its time of receipt on the steady clock [s].
-        state: the newest joint state as position, velocity, effort; empty before the first.
+        told: counts of each node, summed over its restarts.
+        verdict: whether the last message of the detector reported contact.
+        verdict_at, torque_at: time of receipt of the last verdict and of the last torque, on the
+            monotonic clock [s]; 0 before the first.
+        state: positions, velocities and efforts of the newest joint state, (nv,) each, the efforts
+            empty if it has none; None before the first.
     """
 
     def __init__(self, node: Node, timeout: float, limits: Sequence[float], foreign: float) -> None:
@@ -104,7 +114,7 @@ class Ear:
             ), kind, take))  # fmt: skip
 
     def restart(self) -> None:
-        """Reset all statistics; samples sent before this call do not count."""
+        """Reset all statistics except ``told``; samples sent before this call do not count."""
         self._since = time.time_ns()
         self.sample_windows, self.torque_windows = Windows(), Windows()
         self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}

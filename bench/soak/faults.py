@@ -22,7 +22,7 @@ POSITION_STEP, VELOCITY_STEP, EFFORT = 0.7, 50.0, 1e30
 
 
 class Writer(Protocol):
-    """Interface of :class:`rbd_control.nodes.messages.JointStateWriter`, which publishes."""
+    """Interface of :class:`rbd_control.nodes.messages.JointStateWriter`."""
 
     def publish(
         self,
@@ -31,16 +31,16 @@ class Writer(Protocol):
         velocity: Array | None = None,
         effort: Array | None = None,
     ) -> None:
-        """Publish; fields that are None stay empty."""
+        """Publish a joint state, whose fields are empty if they are None here."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """An order to modify some joint states.
+    """An order to damage or drop the next joint states.
 
     Attributes:
-        kind: one of :data:`bench.soak.schedule.OF_THE_ARM`.
-        samples: number of joint states.
+        kind: kind of fault, one of :data:`bench.soak.schedule.OF_THE_ARM`.
+        samples: number of affected joint states.
         joint: index of the affected joint, for faults of a single joint.
     """
 
@@ -54,7 +54,12 @@ class Order:
 
     @classmethod
     def from_text(cls, text: str) -> Order:
-        """Return the order from the result of :meth:`to_text`."""
+        """Return the order from the result of :meth:`to_text`.
+
+        Raises:
+            ValueError: if the text is not JSON.
+            KeyError: if a value is missing.
+        """
         plain = json.loads(text)
         return cls(plain["kind"], plain["samples"], plain["joint"])
 
@@ -73,7 +78,7 @@ class FaultyWriter:
         self._last: tuple[Any, Array, Array, Array | None] | None = None
 
     def obey(self, order: Order) -> None:
-        """Apply a fault to the next joint states."""
+        """Apply the fault of ``order`` to the next joint states, instead of an earlier order."""
         self._order, self._left = order, order.samples
 
     def publish(
@@ -83,7 +88,7 @@ class FaultyWriter:
         velocity: Array | None = None,
         effort: Array | None = None,
     ) -> None:
-        """Publish a joint state, unless the order is to lose it."""
+        """Publish a joint state with the fault of the present order, or drop it (dropout)."""
         if self._left <= 0 or position is None or velocity is None:
             if position is not None and velocity is not None:
                 self._last = (stamp, position, velocity, effort)

@@ -1,7 +1,8 @@
-"""Statistics of the soak: samples without answer, gaps, events and true contacts, memory.
+"""Statistics of a soak: samples without answer, gaps, events and true contacts, memory.
 
-Stamps and source timestamps are integers in nanoseconds of this machine's clock; all other times
-are in seconds.
+A sample is a joint state of the arm; its answer is the message that a node publishes for it. Stamps
+and source timestamps are integers in nanoseconds of this machine's clock; all other times are in
+seconds unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ PATIENCE = 5_000_000_000
 """Time after which a sample without answer counts as unanswered [ns]."""
 
 MOST_EARLY = 10_000
-"""Maximum number of stored answers whose samples are still in the queue."""
+"""Maximum number of stored answers whose samples have not been read yet."""
 
 MOST_KEPT = 10_000
-"""Maximum number of stored times of missing answers, and of stored rises of counts."""
+"""Maximum number of stored times of missing answers, and of stored increases of counts."""
 
 REPORTED_WITHIN = 2_500_000_000
 """Longest time from the increase of a count to its report; nodes report once a second [ns]."""
@@ -39,30 +40,30 @@ class Window:
     end: int
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """Return whether the interval overlaps with the time from ``begin`` to ``end``."""
+        """Return whether the interval overlaps with the time from ``begin`` to ``end`` [ns]."""
         return self.begin <= end and begin <= self.end
 
 
 class Windows:
-    """Intervals that a fault excuses; the last interval may still be open."""
+    """Intervals that faults excuse [ns]; the last interval may still be open."""
 
     def __init__(self) -> None:
         self._closed: list[Window] = []
         self._open: int | None = None
 
     def open(self, now: int) -> None:
-        """Begin an excused interval at ``now``."""
+        """Begin an excused interval at ``now`` [ns], unless one is open."""
         if self._open is None:
             self._open = now
 
     def close(self, now: int) -> None:
-        """End the open excused interval."""
+        """End the open excused interval at ``now`` [ns]; do nothing if none is open."""
         if self._open is not None:
             self._closed.append(Window(self._open, now))
             self._open = None
 
     def cover(self, begin: int, end: int) -> bool:
-        """Return whether any part of the time from ``begin`` to ``end`` is excused."""
+        """Return whether any part of the time from ``begin`` to ``end`` [ns] is excused."""
         if self._open is not None and end >= self._open:
             return True
         return any(window.overlaps(begin, end) for window in reversed(self._closed))
@@ -70,6 +71,9 @@ class Windows:
 
 class Unanswered:
     """Counts samples without answer; its memory does not grow with the run.
+
+    Args:
+        windows: intervals in which a missing answer is excused.
 
     Attributes:
         sent: number of samples.
@@ -86,7 +90,7 @@ class Unanswered:
         self.times: list[int] = []
 
     def sample(self, stamp: int, now: int) -> None:
-        """Record that a sample was sent."""
+        """Record that the sample with the stamp ``stamp`` was sent at ``now`` [ns]."""
         self.sent += 1
         # Queues are read one after the other, so an answer may be read before its sample.
         if stamp in self._early:
@@ -95,14 +99,14 @@ class Unanswered:
             self._pending[stamp] = now
 
     def answer(self, stamp: int) -> None:
-        """Record that a sample was answered."""
+        """Record that the sample with the stamp ``stamp`` [ns] was answered."""
         if self._pending.pop(stamp, None) is None:
             self._early[stamp] = None
             while len(self._early) > MOST_EARLY:
                 del self._early[next(iter(self._early))]
 
     def settle(self, now: int) -> None:
-        """Count samples that are too old to be answered."""
+        """Count samples as unanswered that were sent more than :data:`PATIENCE` before ``now``."""
         for stamp, sent in list(self._pending.items()):
             if sent > now - PATIENCE:
                 break  # the samples are in order of time
@@ -116,10 +120,12 @@ class Unanswered:
 
 
 class Told:
-    """Counts that a node publishes, summed over its restarts, which reset its own counts.
+    """Counts that a node publishes on ``/diagnostics``, summed over its restarts.
+
+    A restart resets the counts of the node.
 
     Args:
-        keys: the counts to follow; all others are ignored.
+        keys: keys of the counts to follow; all others are ignored.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -141,11 +147,16 @@ class Told:
             self._newest[key] = count
 
     def total(self, keys: Iterable[str]) -> int:
-        """Return the sum of the counts ``keys``."""
+        """Return the sum of the counts with these keys."""
         return sum(self._before[key] + self._newest.get(key, 0) for key in keys)
 
     def near(self, times: Iterable[int]) -> dict[str, int]:
-        """Return the increases of the counts shortly after any of these times [ns], by key."""
+        """Return the increases of the counts shortly after some times, by key.
+
+        Args:
+            times: the times [ns]; an increase counts if it was reported less than
+                :data:`REPORTED_WITHIN` after one of them.
+        """
         marks = tuple(times)
         found: Counter[str] = Counter()
         for at, key, count in self._rises:
@@ -155,7 +166,7 @@ class Told:
 
 
 class Gaps:
-    """Finds the gaps between messages.
+    """Finds the gaps between the messages of a topic.
 
     Args:
         windows: intervals in which a gap is excused.
@@ -163,7 +174,7 @@ class Gaps:
 
     Attributes:
         largest: length of the longest gap that is not excused [s].
-        over: gaps over the limit: time of the end [ns], length [s], whether it was excused.
+        over: for each gap over the limit, its end [ns], its length [s], and whether it was excused.
     """
 
     def __init__(self, windows: Windows, limit: float) -> None:
@@ -173,7 +184,7 @@ class Gaps:
         self.over: list[tuple[int, float, bool]] = []
 
     def message(self, sent: int) -> None:
-        """Record that a message was sent at this time [ns]."""
+        """Record that a message was sent at the time ``sent`` [ns]."""
         last, self._last = self._last, sent
         if last is None:
             return
@@ -188,7 +199,7 @@ class Gaps:
 
 
 class Played:
-    """Counts the messages of a recording that the player omitted, and those that were lost.
+    """Counts the messages of a recording that the player omitted, and lost messages.
 
     A message lost by the middleware leaves a gap in stamps and sequence numbers. A message omitted
     by the player leaves a gap in the stamps only.
@@ -224,7 +235,9 @@ class Played:
 
 
 class Contacts:
-    """Converts the stamps of a true force to intervals.
+    """Converts the stamps at which the arm is in contact to intervals.
+
+    A contact ends if no stamp follows within :data:`APART`.
 
     Attributes:
         intervals: begin and end of each contact that has ended [ns].
@@ -236,7 +249,7 @@ class Contacts:
         self._last = 0
 
     def force(self, stamp: int) -> None:
-        """Record that the arm is in contact at this time."""
+        """Record that the arm is in contact at the time ``stamp`` [ns]."""
         if self._begin is None or stamp - self._last > APART:
             self.finish()
             self._begin = stamp
@@ -274,7 +287,10 @@ def matched(
     detected: Sequence[int],
     others: Sequence[tuple[int, int]] = (),
 ) -> Match:
-    """Match events with contacts.
+    """Match detected events with true contacts.
+
+    An event belongs to a contact if it is detected between the begin of the contact and
+    :data:`GRACE` after its end.
 
     Args:
         contacts: begin and end of each true contact [ns].
@@ -300,7 +316,7 @@ class Growth:
     """Growth of the memory of one node, summed over its processes.
 
     Attributes:
-        megabytes: growth after the settling time [MB].
+        megabytes: growth after the settling time [MB]; NaN without enough samples.
         slope: slope of a least-squares line [kB/min]; NaN without enough samples.
         observed: duration of the measurement [s].
     """
@@ -311,11 +327,12 @@ class Growth:
 
 
 def growth(lives: Sequence[Sequence[tuple[float, int]]], settling: float) -> Growth:
-    """Return the growth of memory.
+    """Return the growth of the memory of a node.
 
     Args:
-        lives: (time [s], resident memory [kB]) of each process of a node.
-        settling: time after the start of a process in which its memory does not count [s].
+        lives: for each process of the node, the successive values of time [s] and resident memory
+            [kB].
+        settling: time after the first value of a process in which its memory does not count [s].
     """
     total, observed = 0.0, 0.0
     slopes: list[tuple[float, float]] = []

@@ -1,8 +1,8 @@
 """Motions and pushes of the soak, and the criterion for pushes that must be detected.
 
-In its initial posture, a staged push loads at least one joint with :data:`LEAST_RATIO` times the
-detector's threshold for that joint. This is more than the threshold plus twice the joint's Coulomb
-friction, which is the largest torque that friction of unknown direction can hide.
+In the posture in which it begins, a push loads at least one joint with :data:`LEAST_RATIO` times
+the detector's threshold for that joint. This is more than the threshold plus twice the joint's
+Coulomb friction, which is the largest torque that friction of unknown direction can hide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POINTS = 8
 """Number of points of a motion; the arm stops at each point."""
 
 LEAST_RATIO, MOST_RATIO = 2.0, 4.0
-"""Smallest ratio of a push's joint torque to the threshold, at the joint with the largest ratio."""
+"""Bounds of the largest ratio of a push's joint torque to the threshold of the joint."""
 
 MOST_FORCE = 60.0
 """Largest force of a push [N]; if a larger force would be needed, another link is pushed."""
@@ -43,11 +43,11 @@ _TRIES = 100
 
 @dataclass(frozen=True)
 class Push:
-    """A push at the origin of a link.
+    """A force at the origin of a link.
 
     Attributes:
-        link: the link.
-        force: force in world axes [N].
+        link: name of the link.
+        force: force in world axes, (3,) [N].
         ratio: largest ratio of a joint torque to the threshold of that joint.
     """
 
@@ -57,7 +57,14 @@ class Push:
 
 
 def make_push(random: Random, model: Model, q: Array, thresholds: Array) -> Push | None:
-    """Return a push that must be detected at posture ``q``; None if there is no such push."""
+    """Return a random push that the detector must detect; None if no such push is found.
+
+    Args:
+        random: source of link, direction and size.
+        model: the arm.
+        q: present joint positions, (nv,) [rad].
+        thresholds: contact thresholds of the detector, (nv,) [N·m].
+    """
     links = [*model.joint_links[1:], "tool"]
     for _ in range(_TRIES):
         link = random.choice(links)
@@ -75,7 +82,13 @@ def make_push(random: Random, model: Model, q: Array, thresholds: Array) -> Push
 
 
 def make_motion(random: Random, joints: Sequence[str], q: Array) -> JointTrajectory:
-    """Return a motion through several postures, beginning at ``q``."""
+    """Return a trajectory message through :data:`POINTS` random postures near :data:`POSTURE`.
+
+    Args:
+        random: source of the postures.
+        joints: names of the joints.
+        q: present joint positions, from which the motion starts, (nv,) [rad].
+    """
     message = JointTrajectory(joint_names=list(joints))
     due, last = 0.0, q
     for _ in range(POINTS):

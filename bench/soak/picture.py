@@ -1,4 +1,4 @@
-"""The picture of a soak: memory, gaps between torques, and contacts over time."""
+"""Picture of the results of a soak: memory, gaps between torques, and contacts over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.soak.verdict import SETTLING
 
 
 def draw(soak: Soak, path: Path) -> None:
-    """Write the picture as a PNG."""
+    """Write the picture of a soak as a PNG file."""
     figure = Figure(figsize=(12.0, 9.0), layout="constrained")
     FigureCanvasAgg(figure)
     memory, gaps, contacts = figure.subplots(3, 1, sharex=True)

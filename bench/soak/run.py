@@ -21,6 +21,7 @@ from bench.rig import NodeSpec, Rig, signature, traces_in
 from bench.soak.conductor import FOREIGN, Conductor
 from bench.soak.ear import ARM, CONTROLLER, DETECTOR, LOST, PLAYER, Ear
 from bench.soak.figures import growth, matched, overlaps
+from bench.soak.pauses import Pauses, longest_pause, time_paused
 from bench.soak.schedule import PUSH, make_schedule
 from bench.soak.verdict import (
     SETTLING,
@@ -50,7 +51,10 @@ MEMORY_EVERY = 10.0
 """Period at which memory is read [s]; a sixtieth of the duration in shorter runs."""
 
 WAITED = 0.5
-"""Fraction of a gap spent waiting for a processor, from which the machine caused the gap."""
+"""Fraction of a gap from which the machine caused the gap.
+
+It is the fraction in which the nodes waited for a processor, or in which a processor paused.
+"""
 
 PAUSE = 0.003
 """Polling period of messages, schedule and processes [s]."""
@@ -68,9 +72,10 @@ class Process:
     """Processor time and memory of one node.
 
     Attributes:
-        lives: (time [s], resident memory [kB]) of each of its processes.
-        cores: mean share of a core.
-        starts: number of its starts.
+        lives: for each process of the node, the successive values of time [s] and resident memory
+            [kB]; a restart begins a new process.
+        cores: mean share of a core of the last process.
+        starts: number of processes of the node.
     """
 
     lives: list[list[tuple[float, int]]] = field(default_factory=list)
@@ -80,18 +85,25 @@ class Process:
 
 @dataclass
 class Soak:
-    """Results of a soak.
+    """Results of a soak; times are from its start.
 
     Attributes:
-        lines: the lines of the verdict.
-        staged, contacts: time of each push [s], and whether it was detected.
+        seed: seed of the schedule.
+        seconds: duration [s].
+        priority: real-time priority of the nodes, or ``none``.
+        lines: the lines of the verdict, one per requirement.
+        processes: processor time and memory by node.
+        items, skipped: number of executed and of skipped items by kind.
+        contacts: start of each true contact [s], and whether it was detected.
         delays: delays of detection [s].
-        false: times of false contacts [s].
-        gaps: torque gaps over the timeout: time [s], length [s], whether a fault excused it.
+        false: times of events without contact [s].
+        gaps: torque gaps over the timeout: end [s], length [s], whether a fault excused it.
         begun: start time [s] and kind of each item.
-        reports: last diagnostic values of each node.
         unanswered: times of samples without answer outside of faults, by node [s].
+        reports: last diagnostic values of each node.
+        figures: further numbers by description.
         failures: descriptions of other failures, which have no line in the verdict.
+        traced: growth of Python's memory as text, by node; empty without ``--trace``.
     """
 
     seed: int
@@ -114,15 +126,16 @@ class Soak:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed and no line was missed."""
+        """Whether nothing failed and no requirement was missed."""
         return not self.failures and not any(line.missed for line in self.lines)
 
 
 class _Watch:
     """Monitors the processes: memory, processor time, waiting time, output."""
 
-    def __init__(self, rig: Rig, begin: float, every: float, soak: Soak) -> None:
-        self._rig, self._begin, self._every, self._soak = rig, begin, every, soak
+    def __init__(self, rig: Rig, pauses: Pauses, begin: float, every: float, soak: Soak) -> None:
+        self._rig, self._pauses = rig, pauses
+        self._begin, self._every, self._soak = begin, every, soak
         self._due = begin
         self._pids: dict[str, int] = {}
         self._used: dict[int, tuple[float, float]] = {}
@@ -160,15 +173,18 @@ class _Watch:
                 process.cores = self._cores(name)
 
     def is_of_the_machine(self, end: int, gap: float) -> bool:
-        """Return whether controller and arm waited for a processor for most of a gap.
+        """Return whether controller and arm could not run for most of a gap.
 
-        The controller answers joint states, so it sends no torque while the arm is silent.
+        They waited for a processor, or a processor paused. The controller answers joint states, so
+        it sends no torque while the arm is silent.
 
         Args:
             end: end of the gap [ns].
             gap: its length [s].
         """
         begin = end - round(gap * 1e9)
+        if time_paused(self._pauses.of_processors(), begin, end) > WAITED * gap:
+            return True
         before = [wait for at, wait in self._waits if at <= begin]
         after = [wait for at, wait in self._waits if at >= end]
         if not before or not after:
@@ -199,7 +215,9 @@ class _Watch:
 
 
 def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> Soak:
-    """Run a soak.
+    """Start the nodes, execute a schedule, end the nodes, and return the results.
+
+    SIGINT ends the soak early; the results until then are returned.
 
     Args:
         seed: seed of the schedule.
@@ -209,7 +227,8 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         show: called with the progress as text.
 
     Raises:
-        RbdControlError: if the nodes do not start.
+        RbdControlError: if a node ends during the start, or if the nodes do not work normally
+            within :data:`STARTING` seconds.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="soak_")))
@@ -237,7 +256,9 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         if priority:
             _go_first()
         result = Soak(seed, 60.0 * minutes, str(priority or "none"))
-        _carry_out(result, conductor, ear, rig, show)
+        pauses = Pauses(folder)
+        stack.callback(pauses.stop)
+        _carry_out(result, conductor, ear, rig, pauses, show)
         if trace:
             result.traced = {name: rig.last_lines(name, "traced: ") for name in rig.names}
         return result
@@ -287,10 +308,12 @@ def _wait_until_free(conductor: Conductor, ear: Ear, rig: Rig) -> None:
             raise RbdControlError(f"the nodes did not work in {STARTING:g} s\n{tails}")
 
 
-def _carry_out(result: Soak, conductor: Conductor, ear: Ear, rig: Rig, show: Show) -> None:
+def _carry_out(
+    result: Soak, conductor: Conductor, ear: Ear, rig: Rig, pauses: Pauses, show: Show
+) -> None:
     begin, wall = time.monotonic(), time.time_ns()
     every = min(MEMORY_EVERY, result.seconds / 60.0)
-    watch = _Watch(rig, begin, every, result)
+    watch = _Watch(rig, pauses, begin, every, result)
     items = make_schedule(result.seed, result.seconds)
     at_first = {name: ear.told[name].total(LOST) for name in (CONTROLLER, DETECTOR)}
     by_machine, judged = 0, 0
@@ -317,6 +340,10 @@ def _carry_out(result: Soak, conductor: Conductor, ear: Ear, rig: Rig, show: Sho
     result.seconds = time.monotonic() - begin
     _finish(conductor, ear)
     _sum_up(result, conductor, ear, at_first, by_machine, wall)
+    if pauses.watches:
+        found = pauses.of_processors()
+        result.figures["pauses of a processor"] = float(sum(map(len, found)))
+        result.figures["longest pause of a processor [ms]"] = 1e3 * longest_pause(found)
 
 
 def _finish(conductor: Conductor, ear: Ear) -> None:

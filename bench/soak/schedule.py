@@ -26,7 +26,7 @@ RESTART_EVERY = 1200.0
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of item.
+    """A kind of fault.
 
     Attributes:
         weight: relative frequency among the faults.
@@ -76,7 +76,7 @@ FAULTS: Mapping[str, Kind] = {
     "arm stopped": Kind(1.0, 0.3, spares_samples=False, spares_torque=False),
     RESTART: Kind(1.0, 0.1, spares_samples=False),
 }
-"""All kinds of faults."""
+"""All kinds of faults by name; orders and changes of parameters count as faults as well."""
 
 OF_THE_ARM = tuple(FAULTS)[: tuple(FAULTS).index("hold")]
 """Faults that the process of the arm applies."""
@@ -87,7 +87,7 @@ ORDERS = ("hold", "float", "slow", "retract", "cancel")
 
 @dataclass(frozen=True)
 class Item:
-    """An item of the schedule.
+    """An item of the schedule: a push, a motion or a fault.
 
     Attributes:
         at: time from the beginning [s].
@@ -101,10 +101,15 @@ class Item:
 
 
 def make_schedule(seed: int, seconds: float) -> list[Item]:
-    """Return the items of a run of some length.
+    """Return the items of a run in the order of their times.
 
-    As long as there is time, each kind of fault occurs once before any kind is repeated. The
-    detector is restarted once in :data:`RESTART_EVERY`.
+    Faults are drawn in rounds. A round contains each kind of fault as often as its rounded weight,
+    in random order. The detector is restarted at most once in :data:`RESTART_EVERY`; a push
+    replaces each other restart.
+
+    Args:
+        seed: seed of the schedule.
+        seconds: duration of the run [s].
     """
     random = Random(f"soak {seed}")
     items = []

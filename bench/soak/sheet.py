@@ -1,4 +1,4 @@
-"""Results of a soak as tables and as plain values."""
+"""Results of a soak as tables for the terminal and as plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.soak.schedule import FAULTS
 
 
 def verdict_table(soak: Soak) -> Table:
-    """Return the table of the verdict."""
+    """Return the table of the verdict, with a row for each requirement."""
     title = f"verdict after {soak.seconds / 60.0:.1f} min, seed {soak.seed}"
     table = Table(title=title, title_justify="left")
     table.add_column("what")
@@ -44,7 +44,7 @@ def processes_table(soak: Soak) -> Table:
 
 
 def items_table(soak: Soak) -> Table:
-    """Return the table of the number of items by kind."""
+    """Return the table of the number of executed items by kind."""
     table = Table(title="items", title_justify="left")
     table.add_column("kind")
     table.add_column("carried out", justify="right")
@@ -54,7 +54,7 @@ def items_table(soak: Soak) -> Table:
 
 
 def figures_table(soak: Soak) -> Table:
-    """Return further figures."""
+    """Return the table of further numbers (``Soak.figures``)."""
     table = Table(title="figures", title_justify="left")
     table.add_column("what")
     table.add_column("value", justify="right")
@@ -64,7 +64,12 @@ def figures_table(soak: Soak) -> Table:
 
 
 def as_json(soak: Soak, machine: dict[str, str]) -> dict[str, Any]:
-    """Return all results as plain values; None for missing numbers."""
+    """Return all results as plain values for ``json``; None for missing numbers.
+
+    Args:
+        soak: the results.
+        machine: description of the machine, from :func:`bench.speed.machine.machine`.
+    """
     plain = asdict(soak)
     plain["lines"] = [
         {**asdict(line), "met": line.met, "missed": line.missed} for line in soak.lines

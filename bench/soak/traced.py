@@ -1,7 +1,7 @@
 """Execution of a node with tracing of Python's memory allocations, which prints their growth.
 
-Start it as ``python -m bench.soak.traced ... -- --traced=MODULE``. Growth that is not listed is
-caused by C or C++ code.
+Start it as ``python -m bench.soak.traced ... -- --traced=MODULE``, with the arguments of the node
+for ``...``. Growth of the resident memory that is not listed is caused by C or C++ code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIX = "--traced="
 
 
 def report() -> None:
-    """Print the growth since the first snapshot, periodically."""
+    """Print the growth of memory since the first snapshot every :data:`EVERY` seconds, for ever."""
     time.sleep(SETTLING)
     first, begin, before = tracemalloc.take_snapshot(), time.monotonic(), resident(os.getpid())
     while True:
@@ -49,7 +49,7 @@ def report() -> None:
 
 
 def main() -> None:
-    """Run the node whose module the last argument names."""
+    """Run the node whose module the last argument of the process names, with tracing."""
     module = sys.argv.pop().removeprefix(PREFIX)
     if sys.argv and sys.argv[-1] == "--":
         sys.argv.pop()

@@ -1,4 +1,4 @@
-"""Verdict of a soak: one line for each requirement."""
+"""Verdict of a soak: one line for each requirement, with the measured value and its limit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SETTLING = 300.0
 """Time after the start of a process in which its memory does not count [s]."""
 
 MOST_GROWTH = 1.0
-"""Largest accepted growth of a node's memory after this time [MB]."""
+"""Largest accepted growth of a node's memory after :data:`SETTLING` [MB]."""
 
 MOST_TOLD = 5
-"""Maximum number of described false contacts."""
+"""Maximum number of described events without contact."""
 
 ENOUGH = 600.0
 """Shortest duration of a measurement of memory growth [s]."""
@@ -28,9 +28,9 @@ class Line:
 
     Attributes:
         text: the requirement.
-        measured: the measured value.
+        measured: the measured value; NaN if it is missing.
         limit: the largest accepted value.
-        doubt: why this run cannot show the result; empty if it can.
+        doubt: why this run cannot show whether the requirement is met; empty if it can.
         remark: further information.
     """
 
@@ -52,7 +52,7 @@ class Line:
 
 
 def growth_line(node: str, growth: Growth) -> Line:
-    """Return the line on the memory of one node."""
+    """Return the line on the growth of the memory of one node."""
     doubt = ""
     if growth.observed < ENOUGH or isnan(growth.megabytes):
         doubt = f"observed for {growth.observed:.0f} s of {ENOUGH:g}"
@@ -63,10 +63,10 @@ def growth_line(node: str, growth: Growth) -> Line:
 
 
 def samples_line(node: str, unanswered: Unanswered, told: int, reasons: Mapping[str, int]) -> Line:
-    """Return the line on samples that were delivered and not answered.
+    """Return the line on samples that were delivered to a node and not answered.
 
     Args:
-        node: the node.
+        node: name of the node.
         unanswered: samples without answer.
         told: samples that the node counted as lost, overwritten or skipped for a newer one.
         reasons: increases of the node's counts near the samples without answer.
@@ -81,11 +81,11 @@ def samples_line(node: str, unanswered: Unanswered, told: int, reasons: Mapping[
 
 
 def contact_lines(match: Match, staged: int, false: Sequence[str] = ()) -> list[Line]:
-    """Return the lines on contacts.
+    """Return the lines on missed contacts and on events without contact.
 
     Args:
-        match: events against the truth.
-        staged: number of contacts that were staged.
+        match: match of events and true contacts.
+        staged: number of pushes that were made.
         false: descriptions of the events without contact.
     """
     found = len(match.delays)
@@ -107,7 +107,8 @@ def gap_line(largest: float, over: int, by_machine: int, timeout: float) -> Line
     Args:
         largest: longest gap outside of faults [s].
         over: number of gaps over ``timeout`` outside of faults.
-        by_machine: number of these gaps in which the nodes waited for a processor.
+        by_machine: number of these gaps in which the nodes waited for a processor, or a processor
+            paused.
         timeout: timeout of the controller [s].
     """
     return Line(
@@ -115,5 +116,5 @@ def gap_line(largest: float, over: int, by_machine: int, timeout: float) -> Line
         float(over - by_machine),
         0.0,
         "",
-        f"largest {1e3 * largest:.1f} ms; {by_machine} more while waiting for a processor",
+        f"largest {1e3 * largest:.1f} ms; {by_machine} more in which nodes could not run",
     )

@@ -35,7 +35,7 @@ WIDTH = 220
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prepare and time all mechanisms, print and write."""
+    """Prepare and time the mechanisms that the arguments name; print and write the results."""
     parser = argparse.ArgumentParser(prog="python -m bench.speed", description=__doc__)
     parser.add_argument("mechanisms", nargs="*", metavar="mechanism", help="only these")
     parser.add_argument(
@@ -87,7 +87,14 @@ def _prepared(mechanisms: Sequence[Mechanism], console: Console) -> tuple[list[C
 
 
 def write(timings: Sequence[Timing], remarks: str, folder: Path, console: Console) -> None:
-    """Print the tables; write them, the picture and all numbers to ``folder``."""
+    """Print the tables; write them, the picture and all numbers to ``folder``.
+
+    Args:
+        timings: the measurements, one per mechanism and quantity.
+        remarks: lines on missing libraries and on differences of results.
+        folder: folder of the files; it is created if it does not exist.
+        console: console for the tables.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     this, results = machine(), outcomes(timings)
     featured = [timing for timing in timings if timing.mechanism.featured]
@@ -117,7 +124,7 @@ def write(timings: Sequence[Timing], remarks: str, folder: Path, console: Consol
 def as_json(
     timings: Sequence[Timing], results: Sequence[Outcome], this: dict[str, str], remarks: str
 ) -> dict[str, Any]:
-    """Return all numbers: medians and quartiles of times [µs] and of the target ratios."""
+    """Return all numbers as plain values: medians and quartiles of times [µs] and target ratios."""
     return {
         "machine": this,
         "remarks": remarks.splitlines(),

@@ -31,26 +31,38 @@ Rounding errors are largest for accelerations of a hundred links, some 1e-8.
 
 @dataclass(frozen=True)
 class Timing:
-    """One row of the table."""
+    """Times of all columns for one quantity of one mechanism: one row of the table."""
 
     mechanism: Mechanism
     quantity: Quantity
     seconds: dict[Column, np.ndarray]
-    """Time of one call or state in each round [s]."""
+    """Time of one call or state in each round [s], by column."""
 
     def microseconds(self, column: Column) -> Spread | None:
-        """Return the time of one call [µs]; None if the column was not measured."""
+        """Return the time of one call or state [µs]; None if the column was not measured."""
         return spread(1e6 * self.seconds[column]) if column in self.seconds else None
 
     def ratio(self, column: Column, reference: Column) -> Spread | None:
-        """Return the time of ``column`` divided by the time of ``reference`` in the same round."""
+        """Return the time of ``column`` divided by the time of ``reference`` in the same round.
+
+        It is None if one of the columns was not measured.
+        """
         if column not in self.seconds or reference not in self.seconds:
             return None
         return spread(self.seconds[column] / self.seconds[reference])
 
 
 class Contest:
-    """All contestants of one mechanism for some ``quantities``."""
+    """All contestants (libraries and ways to call them) for the quantities of one mechanism.
+
+    Args:
+        mechanism: the mechanism.
+        quantities: quantities that take part; None for all quantities of the mechanism.
+
+    Attributes:
+        mechanism: the mechanism.
+        without_mujoco: reason why MuJoCo rejects the mechanism; empty if MuJoCo takes part.
+    """
 
     def __init__(self, mechanism: Mechanism, quantities: Sequence[Quantity] | None = None) -> None:
         self.mechanism = mechanism
@@ -83,12 +95,12 @@ class Contest:
                 contestants[Column.MUJOCO] = with_mujoco.contestant(self.mechanism, quantity, model)
 
     def add_cpp(self, library: Library) -> None:
-        """Add Pinocchio in C++ to the contestants."""
+        """Add Pinocchio, called from C++, to the contestants."""
         for quantity, contestants in self._contestants.items():
             contestants[Column.PINOCCHIO_CPP] = library.contestant(self._twin, quantity)
 
     def add_rivals(self, rivals: Rivals) -> None:
-        """Let exported C, CasADi, Drake and frax take part where they can."""
+        """Add exported C, CasADi, Drake and frax for the quantities that they have."""
         found = rivals.contestants(self.mechanism, self._twin)
         for (quantity, column), contestant in found.items():
             if quantity in self._contestants:
@@ -100,7 +112,8 @@ class Contest:
         The call also compiles all functions that are not compiled yet.
 
         Raises:
-            ValueError: if the result of a contestant differs, because its time would mean nothing.
+            ValueError: if the difference exceeds :data:`AGREEMENT`, because times of wrong results
+                mean nothing.
         """
         worst = 0.0
         for quantity, contestants in self._contestants.items():
@@ -120,7 +133,14 @@ class Contest:
         return worst
 
     def timings(self, rounds: int = ROUNDS, duration: float = DURATION) -> list[Timing]:
-        """Return the times of all quantities; both algorithms for M are timed in the same round."""
+        """Measure all contestants, and return the times of each quantity.
+
+        Both algorithms for M are timed in the same round, so that they can be compared.
+
+        Args:
+            rounds: number of measurements of each contestant.
+            duration: duration of one measurement [s].
+        """
         rest = [(q,) for q in self._contestants if q not in TWO_WAYS]
         timings = {}
         for group in (TWO_WAYS, *rest):

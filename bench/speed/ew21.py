@@ -32,7 +32,8 @@ LARGE = PUBLISHED_SIZE
 def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
     """Return the number of pairs (C) or triples (Christoffel symbols) of related bodies.
 
-    These are the sums N d and N d² of EW21 for this tree, with each joint of a free body counted.
+    Bodies are related if one of them carries the other. The numbers are the sums N d and N d² of
+    EW21 for this tree, with each degree of freedom of a free body counted as a joint.
     """
     root = 6 if mechanism.floating else 0
     depths = [*range(1, root + 1)]
@@ -45,19 +46,28 @@ def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
 
 
 def of_family(timings: Sequence[Timing], family: str, quantity: Quantity) -> dict[int, Timing]:
-    """Return the timings of a family by number of joints, ascending."""
+    """Return the timings of a quantity for a family of mechanisms, by number of joints, ascending.
+
+    Args:
+        timings: all measurements.
+        family: one of :data:`~bench.speed.mechanisms.FAMILIES`.
+        quantity: the quantity.
+    """
     chosen = [t for t in timings if t.mechanism.family == family and t.quantity is quantity]
     return {t.mechanism.joints: t for t in sorted(chosen, key=lambda t: t.mechanism.joints)}
 
 
 def curve(timings: dict[int, Timing], column: Column) -> dict[int, float]:
-    """Return the median time [µs] by number of joints."""
+    """Return the median time of a column [µs] by number of joints, where it was measured."""
     points = {n: timing.microseconds(column) for n, timing in timings.items()}
     return {n: point.median for n, point in points.items() if point}
 
 
 def slope(points: dict[int, float]) -> float:
-    """Return the exponent k of N^k through the points with many joints; NaN below two points."""
+    """Return the exponent k of a curve N^k fitted to times by number of joints N.
+
+    Only points with at least :data:`LARGE` joints count; NaN with fewer than two such points.
+    """
     large = {n: value for n, value in points.items() if n >= LARGE}
     if len(large) < 2:
         return float("nan")
@@ -65,9 +75,13 @@ def slope(points: dict[int, float]) -> float:
 
 
 def crossing(first: dict[int, float], second: dict[int, float]) -> float | None:
-    """Return the number of joints from which on ``first`` is faster; None if it never is.
+    """Return the number of joints from which on ``first`` is faster than ``second``.
 
-    Between two sizes the logarithms of the times are interpolated linearly.
+    Between two sizes the logarithms of the times are interpolated linearly. The result is None if
+    ``first`` is not faster with the largest number of joints.
+
+    Args:
+        first, second: times by number of joints, in the same unit.
     """
     sizes = sorted(set(first) & set(second))
     gap = [float(np.log(first[n] / second[n])) for n in sizes]

@@ -13,7 +13,7 @@ PACKAGES = ("numpy", "numba", "pin", "mujoco", "casadi", "drake", "frax", "jax")
 
 
 def machine() -> dict[str, str]:
-    """Return processor, operating system and versions by name."""
+    """Return a description of this machine: processor, clock, load, system and versions by name."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "clock": _clock(),

@@ -1,4 +1,4 @@
-"""Timing in rounds: every round times all contestants in turn, so that they see the same noise.
+"""Timing in rounds: every round times all contestants in turn, under the same load of the machine.
 
 The clock rate and the load of a machine change, so ratios within one round are more reliable than
 absolute times. The result is the median over the rounds; the quartiles show its uncertainty.
@@ -20,7 +20,7 @@ DURATION = 1.5e-3
 """Duration of one measurement [s]: long compared with its overhead, short compared with noise."""
 
 CALLED_STATES = 64
-"""Number of states for calls from Python; each is a tuple of prepared arrays."""
+"""Number of different states for calls from Python; each is a tuple of prepared arrays."""
 
 Run = Callable[[int], float]
 Key = TypeVar("Key")
@@ -28,7 +28,7 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Spread:
-    """Median and quartiles over the rounds."""
+    """Median, lower and upper quartile over the rounds, in any unit."""
 
     median: float
     low: float
@@ -47,7 +47,18 @@ def from_python(
     inputs: Sequence[Sequence[Any] | np.ndarray],
     after: tuple[Any, ...] = (),
 ) -> Run:
-    """Return a run that calls ``function`` from Python with each row of ``inputs`` in turn."""
+    """Return a run that calls a function from Python with different states in turn.
+
+    Args:
+        function: the function.
+        before: first arguments of each call, such as the model.
+        inputs: arrays with one state per row; a call gets the rows of one state. Only the first
+            :data:`CALLED_STATES` states are used.
+        after: last arguments of each call, such as arrays for the results.
+
+    Returns:
+        A function that calls ``function`` as often as its argument says, and returns the time [s].
+    """
     states = zip(*(array[:CALLED_STATES] for array in inputs), strict=True)
     arguments = [(*before, *state, *after) for state in states]
 
@@ -64,7 +75,17 @@ def from_python(
 def measure(
     runs: Mapping[Key, Run], rounds: int = ROUNDS, duration: float = DURATION
 ) -> dict[Key, np.ndarray]:
-    """Return the time of one call [s] of each of ``runs``, one number per round."""
+    """Time several runs in rounds, and return the time of one call of each run [s].
+
+    Args:
+        runs: functions that make as many calls as their argument says and return the time [s], such
+            as from :func:`from_python`.
+        rounds: number of rounds.
+        duration: duration of one measurement [s], which determines its number of calls.
+
+    Returns:
+        For each run an array with one number per round, (rounds,).
+    """
     calls = {key: _calls(run, duration) for key, run in runs.items()}
     keys = list(runs)
     seconds = {key: np.empty(rounds) for key in keys}

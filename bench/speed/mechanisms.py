@@ -1,9 +1,9 @@
 """Mechanisms of the benchmark: published robots, and the mechanisms of EW21's figures in all sizes.
 
-EW21 does not describe its links. As in ``bench/tables/ew21.py`` they are cylinders of 1 kg and 1 m;
-the axis of each hinge is rotated by 60 degrees from the previous axis. Bipeds and quadrupeds
-are a free body with two and four such chains. Their size is the number of joints; the free body
-adds six degrees of freedom.
+EW21 is Echeandia & Wensing 2021. It does not describe its links. As in ``bench/tables/ew21.py``
+they are cylinders of 1 kg and 1 m; the axis of each hinge is rotated by 60 degrees from the
+previous axis. Bipeds and quadrupeds are a free body with two and four such chains. Their size is
+the number of joints; the free body adds six degrees of freedom.
 """
 
 from __future__ import annotations
@@ -36,7 +36,17 @@ _BESIDE_THE_DYNAMICS = ("visual", "collision", "dynamics", "mimic", "safety_cont
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A robot of the benchmark."""
+    """A robot of the benchmark.
+
+    Attributes:
+        name: name in the tables.
+        urdf: description as text.
+        floating: whether the root is a free body.
+        locked: positions of joints that do not move [rad or m].
+        family: one of :data:`FAMILIES`; empty for a published robot.
+        joints: number of joints of a member of a family; 0 for a published robot.
+        parents: index of the parent of each link of a member of a family, -1 for the root.
+    """
 
     name: str
     urdf: str = field(repr=False)
@@ -58,7 +68,7 @@ class Mechanism:
 
     @cached_property
     def bare_urdf(self) -> str:
-        """The URDF with its bodies and joints only; locked joints are fixed, mimics move freely."""
+        """The URDF with its links and joints only; locked joints are fixed, mimics move freely."""
         robot = ElementTree.fromstring(self.urdf)
         for parent in list(robot):
             if parent.tag not in ("link", "joint"):
@@ -72,12 +82,16 @@ class Mechanism:
 
     @property
     def label(self) -> str:
-        """Name and degrees of freedom."""
+        """Name and number of joints, with ``6 +`` for a free body, such as ``Panda, 7 joints``."""
         return f"{self.name}, {'6 + ' if self.floating else ''}{len(self.model.joint_names)} joints"
 
     @property
     def featured(self) -> bool:
-        """Whether every function is frozen; for other sizes only the functions of the figures."""
+        """Whether every function is frozen (compiled for this mechanism).
+
+        This holds for robots and for members of a family with :data:`PUBLISHED_SIZE` joints. For
+        other sizes only the functions of the figures are frozen.
+        """
         return self.joints in (0, PUBLISHED_SIZE)
 
     @property
@@ -90,7 +104,7 @@ class Mechanism:
 
     @cached_property
     def states(self) -> States:
-        """Random states, which are equal in every run."""
+        """:data:`STATE_COUNT` random states, which are equal in every run."""
         rng = np.random.default_rng(4)
         q = rng.uniform(-1.0, 1.0, (STATE_COUNT, self.model.nq))
         if self.floating:
@@ -145,7 +159,7 @@ def parents_of(family: str, n: int) -> list[int]:
 
 
 def member(family: str, n: int) -> Mechanism:
-    """Return the mechanism of ``family`` with ``n`` joints."""
+    """Return the mechanism of one of :data:`FAMILIES` with ``n`` joints."""
     parents = parents_of(family, n)
     floating = family in ("biped", "quadruped")
     return Mechanism(

@@ -1,4 +1,4 @@
-"""Functions of this package: called from Python, for a batch, frozen, and frozen in a loop."""
+"""Contestants of this package: functions called from Python, for a batch, frozen, and in a loop."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ FROZEN: dict[Quantity, str] = {
 }
 
 BATCH_BYTES = 1 << 20
-"""Number of states in a batch, whose results fit in the cache of one core."""
+"""Largest size of the results of a batch [bytes], which fits in the cache of one core."""
 
 
 def plain(mechanism: Mechanism, quantity: Quantity) -> Contestant:
-    """Return the public function with one state per call."""
+    """Return the public function of a quantity as a contestant, with one state per call."""
     function, model = PLAIN[quantity], _model(mechanism, quantity)
     inputs = mechanism.states.inputs(quantity)
 
@@ -68,7 +68,9 @@ def plain(mechanism: Mechanism, quantity: Quantity) -> Contestant:
 
 
 def batch(mechanism: Mechanism, quantity: Quantity) -> Contestant:
-    """Return the public function with many states per call, on one core.
+    """Return the public function of a quantity as a contestant, with many states per call.
+
+    The batch is small enough to be computed on one core.
 
     The results go into the same arrays in every call, as Pinocchio's go into its ``data``.
     """
@@ -107,7 +109,13 @@ def _compile_lanes(function: Callable[..., Any], inputs: int) -> None:
 def frozen(
     mechanism: Mechanism, quantity: Quantity, functions: FrozenDynamics
 ) -> tuple[Contestant, Contestant]:
-    """Return the function compiled for this model: called from Python, and from a compiled loop."""
+    """Return a frozen function as two contestants: called from Python, and in a compiled loop.
+
+    Args:
+        mechanism: the mechanism.
+        quantity: a key of :data:`FROZEN`.
+        functions: functions compiled for the model of the mechanism, from :func:`freeze_all`.
+    """
     function = getattr(functions, FROZEN[quantity])
     inputs = mechanism.states.inputs(quantity)
     n = mechanism.model.nv
@@ -139,7 +147,11 @@ def frozen(
 
 
 def freeze_all(mechanism: Mechanism) -> dict[Quantity, FrozenDynamics]:
-    """Return the frozen dynamics of each quantity; a mechanism with rotors is another model."""
+    """Return the frozen dynamics for each quantity.
+
+    They are those of the model with rotors for the quantity ``ROTORS``, and those of the model
+    without rotors for all other quantities.
+    """
     without, geared = freeze(mechanism.model), freeze(mechanism.geared)
     return {quantity: geared if quantity is Quantity.ROTORS else without for quantity in FROZEN}
 

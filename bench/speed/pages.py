@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/speed.md that come from ``make bench``, as Markdown to paste."""
+"""Tables of README.md and docs/speed.md from the results of ``make bench``, as Markdown."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def page(timings: Sequence[Timing], facts: str) -> str:
     """Return the tables as one Markdown file.
 
     Args:
-        timings: the results of ``python -m bench.speed``.
-        facts: machine and remarks, a list in Markdown.
+        timings: the measurements of ``python -m bench.speed``.
+        facts: description of the machine and remarks, a list in Markdown.
     """
     measured = _Measured.of(timings)
     sheets = (_readme(measured), _ratios(measured), _text(measured))

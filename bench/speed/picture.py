@@ -1,4 +1,7 @@
-"""Picture with EW21's Figures 2 to 4, S18's comparison, and the ratios on the robots."""
+"""Picture of the results: EW21's Figures 2 to 4, S18's comparison of algorithms for M, and ratios.
+
+The ratios are those of our times to Pinocchio's on the robots.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,17 @@ SHOWN = {Quantity.TERMS: ("C", "tab:blue"), Quantity.CHRISTOFFEL: ("Γ", "tab:re
 STYLES = {Column.LOOP: ("ours", "-", "o"), Column.PINOCCHIO_CPP: ("Pinocchio C++", ":", ".")}
 
 FACTS_WIDTH = 200
-"""Length of a line of facts about the machine; longer ones would leave the picture [characters]."""
+"""Length of a line of facts about the machine [characters]; longer lines would be cut off."""
 
 
 def draw(timings: Sequence[Timing], machine: dict[str, str], path: Path) -> None:
-    """Write the picture of ``timings`` as a PNG."""
+    """Write the picture of ``timings`` as a PNG file.
+
+    Args:
+        timings: the measurements.
+        machine: description of the machine, from :func:`bench.speed.machine.machine`.
+        path: the PNG file.
+    """
     figure = Figure(figsize=(15.0, 10.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 3)

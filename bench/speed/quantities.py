@@ -1,4 +1,4 @@
-"""Timed quantities and the libraries that compute them."""
+"""Quantities that are timed, and libraries that compute them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Results = tuple[np.ndarray, ...]
 
 
 class Quantity(Enum):
-    """Quantity that is computed at one state."""
+    """Quantity of the dynamics that is computed at one state; the value is its name in tables."""
 
     MASS = "M"
     CORIOLIS = "C"
@@ -26,7 +26,7 @@ class Quantity(Enum):
 
 
 class Column(Enum):
-    """Library that computes a quantity, and language of the caller."""
+    """Library that computes a quantity, and how it is called; the value is a heading in tables."""
 
     PLAIN = "ours\nPython"
     BATCH = "ours\nbatch"
@@ -47,14 +47,16 @@ class Contestant:
     """A library for one quantity of one mechanism: one column of the table."""
 
     run: Callable[[int], float]
-    """Computes the quantity a number of times, at successive states, and returns the time [s]."""
+    """Function that computes the quantity at as many successive states as its argument says, and
+    returns the time [s]."""
     result: Callable[[], Results]
-    """Returns the result at the first state, in our order of joints."""
+    """Function that returns the result at the first state, in our order of joints; empty if the
+    library has no comparable result."""
 
 
 @dataclass(frozen=True)
 class States:
-    """States, one per row, in our order of joints."""
+    """States, one per row; the order of joints is that of the library that uses them."""
 
     q: np.ndarray
     v: np.ndarray
@@ -64,7 +66,7 @@ class States:
     """Reference acceleration."""
 
     def inputs(self, quantity: Quantity) -> tuple[np.ndarray, ...]:
-        """Return the arguments of ``quantity``, one state per row."""
+        """Return the arguments of the function for ``quantity``, one state per row."""
         if quantity in (Quantity.MASS, Quantity.CHRISTOFFEL, Quantity.GDAHJ):
             return (self.q,)
         if quantity in (Quantity.CORIOLIS, Quantity.TERMS):

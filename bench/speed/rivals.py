@@ -19,12 +19,13 @@ Found: TypeAlias = dict[tuple[Quantity, Column], Contestant]
 
 
 class Rivals:
-    """All libraries in the comparison except Pinocchio and MuJoCo.
+    """Exported C, CasADi's C code of Pinocchio, Drake and frax, as far as they are installed.
 
-    The first instance builds CasADi's generator, which takes two minutes; it is kept.
+    The first instance builds the generator of CasADi's code, which takes two minutes; later runs
+    use it again.
 
     Attributes:
-        problems: reason for each empty column.
+        problems: reason why a library does not take part, by column.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,14 @@ class Rivals:
         self.problems = {column: reason for column, reason in reasons.items() if reason}
 
     def contestants(self, mechanism: Mechanism, twin: Twin) -> Found:
-        """Return the contestants of a robot; empty for a mechanism not in :data:`ROBOTS`."""
+        """Return the contestants of a robot by quantity and column.
+
+        The result is empty for a mechanism that is not in :data:`ROBOTS`.
+
+        Args:
+            mechanism: the mechanism.
+            twin: the same mechanism in Pinocchio.
+        """
         found: Found = {}
         if mechanism.name not in ROBOTS:
             return found

@@ -1,4 +1,4 @@
-"""Tables for the terminal and for Markdown files."""
+"""Tables of the speed benchmark for the terminal and for Markdown files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from bench.speed.targets import Outcome
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table as text."""
+    """A table as text: header, sections of rows of cells, and notes below the table.
+
+    The first cell of a row is its name. A row with empty other cells is the name of a section.
+    """
 
     title: str
     header: Sequence[str]
@@ -26,7 +29,7 @@ class Sheet:
     notes: str = ""
 
     def rich(self) -> Table:
-        """Return the sheet for a terminal."""
+        """Return the table for a terminal."""
         table = Table(title=self.title, caption=self.notes or None, caption_justify="left")
         for i, heading in enumerate(self.header):
             table.add_column(heading, justify="right" if i else "left", no_wrap=True)
@@ -37,7 +40,7 @@ class Sheet:
         return table
 
     def markdown(self) -> str:
-        """Return the sheet as Markdown for a file."""
+        """Return the table as Markdown, with its title as a heading of level 2."""
         header = [" ".join(heading.split()) for heading in self.header]
         rule = ["---"] + ["---:"] * (len(header) - 1)
         rows = [header, rule, *(_cells(row) for section in self.sections for row in section)]
@@ -110,7 +113,7 @@ LIBRARIES = Comparison(
         "by ours, n² I_R on the diagonal of M by the others. Smaller is faster."
     ),
 )
-"""Our functions beside Pinocchio and MuJoCo."""
+"""Table of our functions beside Pinocchio and MuJoCo."""
 
 RIVALS = Comparison(
     columns=(
@@ -139,7 +142,7 @@ RIVALS = Comparison(
         "one, ours are faster."
     ),
 )
-"""Generated code, Drake and frax beside our functions.
+"""Table of generated code, Drake and frax beside our functions.
 
 The ratios are the inverse of the ratios in :data:`LIBRARIES`, because some libraries are a hundred
 times as slow, and two decimals below one would not suffice.
@@ -147,19 +150,25 @@ times as slow, and two decimals below one would not suffice.
 
 
 def times(timings: Sequence[Timing], title: str, *, explained: bool = True) -> Sheet:
-    """Return all measurements of some mechanisms, with a section for each."""
+    """Return the table :data:`LIBRARIES` of some measurements, with a section for each mechanism.
+
+    Args:
+        timings: the measurements.
+        title: title of the table.
+        explained: whether the table has the notes.
+    """
     return LIBRARIES.sheet(timings, title, explained=explained)
 
 
 def rivals(timings: Sequence[Timing]) -> Sheet:
-    """Return the measurements of generated code, Drake and frax beside ours."""
+    """Return the table :data:`RIVALS` of the measurements with at least one of these libraries."""
     others = {Column.EXPORTED, Column.CASADI, Column.DRAKE, Column.FRAX}
     chosen = [timing for timing in timings if others & set(timing.seconds)]
     return RIVALS.sheet(chosen, "Generated code, Drake and frax")
 
 
 def growth(timings: Sequence[Timing]) -> Sheet:
-    """Return EW21's Table 1 and the slopes of its figures with our results."""
+    """Return a table of EW21's Table 1 beside our times, and of their growth with the joints."""
     header = [
         "",
         *(f"EW21\n{PUBLISHED_SIZE} joints", f"ours\n{PUBLISHED_SIZE} joints"),
@@ -193,7 +202,10 @@ def growth(timings: Sequence[Timing]) -> Sheet:
 
 
 def gdahj(timings: Sequence[Timing]) -> Sheet:
-    """Return the number of joints from which GDAHJ is faster than composite rigid bodies."""
+    """Return a table of times of two algorithms for M of serial chains: GDAHJ (S18) and CRBA.
+
+    Its notes give the number of joints from which GDAHJ is faster.
+    """
     by_crba = of_family(timings, "chain", Quantity.MASS)
     by_gdahj = of_family(timings, "chain", Quantity.GDAHJ)
     curves = {
@@ -236,12 +248,12 @@ def targets(outcomes: Sequence[Outcome]) -> Sheet:
 
 
 def remarks(contests: Sequence[Contest], absent: Mapping[Column, str], disagreement: float) -> str:
-    """Return the missing contestants, and how well the results of the others agree.
+    """Return lines on the agreement of all results and on libraries that did not take part.
 
     Args:
-        contests: all mechanisms.
-        absent: reason for each empty column.
-        disagreement: the largest difference of results.
+        contests: the contests of all mechanisms.
+        absent: reason why a library does not take part, by column.
+        disagreement: largest difference of a result from ours, relative to our largest entry.
     """
     lines = [f"All results agree to {disagreement:.0e} of their largest entry."]
     lines += [

@@ -61,7 +61,10 @@ STATES_PER_SECOND = 5e6
 
 @dataclass(frozen=True)
 class Outcome:
-    """A target with the measured value and the limit."""
+    """A target with the measured value and the limit.
+
+    ``limit`` is the largest accepted value, or with ``at_least`` the smallest.
+    """
 
     text: str
     measured: Spread
@@ -77,7 +80,7 @@ class Outcome:
 
 
 def outcomes(timings: Sequence[Timing]) -> list[Outcome]:
-    """Return the targets for which ``timings`` contain values."""
+    """Return the targets for which ``timings`` contain values, with the measured values."""
     by_name = {(t.mechanism.name, t.quantity): t for t in timings}
     result = []
     for target in TARGETS:

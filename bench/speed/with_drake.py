@@ -1,7 +1,7 @@
-"""Drake from Python, where it has the quantity: M, inverse and forward dynamics.
+"""Drake called from Python, for the quantities that it has: M, inverse and forward dynamics.
 
-A call sets the state in Drake's context, which invalidates its cache, and evaluates. Drake has
-neither C nor Cᵀ v, and computes C v and g as vectors.
+A call sets the state in Drake's context, which invalidates its cache, and evaluates the quantity.
+Drake has neither C nor Cᵀ v, and computes C v and g as vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUANTITIES = (Quantity.MASS, Quantity.INVERSE, Quantity.FORWARD)
 
 
 def problem() -> str:
-    """Return why Drake takes no part; empty if it does."""
+    """Return why Drake does not take part; empty if it is installed."""
     return "" if find_spec("pydrake") else "install drake"
 
 
@@ -32,10 +32,10 @@ class Robot:
 
     Attributes:
         plant: the model, with continuous time.
-        context: its state.
+        context: state of the model.
         forces: workspace for the force of gravity.
-        applied: joint torques in the context.
-        rows: Drake's rows of v in our order of joints.
+        applied: input of joint torques in the context.
+        rows: Drake's rows of v in our order of joints, (nv,).
     """
 
     plant: Any
@@ -46,7 +46,7 @@ class Robot:
 
 
 def robot_of(mechanism: Mechanism) -> Robot:
-    """Return the mechanism in Drake, its root welded to the world."""
+    """Return a mechanism with a fixed base in Drake, its root link welded to the world."""
     from pydrake.multibody.parsing import Parser
     from pydrake.multibody.plant import MultibodyPlant
     from pydrake.multibody.tree import MultibodyForces
@@ -74,7 +74,7 @@ def _root(mechanism: Mechanism) -> str:
 
 
 def contestant(mechanism: Mechanism, robot: Robot, quantity: Quantity) -> Contestant:
-    """Return a contestant that calls Drake from Python."""
+    """Return a contestant that calls Drake from Python; ``quantity`` is one of the QUANTITIES."""
     function, rows = _FUNCTIONS[quantity], robot.rows
     inputs = mechanism.states.inputs(quantity)
     ordered = [np.empty_like(array) for array in inputs]

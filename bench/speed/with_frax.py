@@ -1,4 +1,4 @@
-"""frax, dynamics in JAX, on the processor: M, inverse and forward dynamics, one state or many.
+"""frax, dynamics in JAX, on the CPU: M, inverse and forward dynamics, for one state or many.
 
 frax is set up as its authors advise for the processor: double precision, one function compiled as a
 whole, matrix products on one thread. JAX still divides a batch among all cores. The inputs are JAX
@@ -34,12 +34,12 @@ _GRAVITY = (0.0, 0.0, 9.81, 0.0, 0.0, 0.0)
 
 
 def problem() -> str:
-    """Return why frax takes no part; empty if it does."""
+    """Return why frax does not take part; empty if it is installed."""
     return "" if find_spec("frax") else "install frax"
 
 
 def robot_of(mechanism: Mechanism) -> Any:
-    """Return the mechanism in frax, its joints in our order."""
+    """Return the mechanism as a ``frax.Robot`` with our order of joints; configure JAX for it."""
     os.environ.setdefault("XLA_FLAGS", " ".join(_FLAGS))
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import jax
@@ -57,7 +57,13 @@ def robot_of(mechanism: Mechanism) -> Any:
 def contestants(
     mechanism: Mechanism, robot: Any, quantity: Quantity
 ) -> tuple[Contestant, Contestant]:
-    """Return the function called for one state, and for all states at once."""
+    """Return two contestants: frax called for one state, and for all states at once.
+
+    Args:
+        mechanism: the mechanism, with its states.
+        robot: result of :func:`robot_of`.
+        quantity: one of :data:`QUANTITIES`.
+    """
     import jax
 
     function = _function(robot, quantity)

@@ -20,10 +20,10 @@ from bench.speed.quantities import Contestant, Quantity, Results
 
 
 def model_of(mechanism: Mechanism) -> Any:
-    """Return the mechanism in MuJoCo.
+    """Return the mechanism as a model of MuJoCo.
 
     Raises:
-        ValueError: by MuJoCo, for inertias that it rejects.
+        ValueError: if MuJoCo rejects the description, such as its inertias.
     """
     spec = mujoco.MjSpec.from_string(_description(mechanism))
     if mechanism.floating:
@@ -32,7 +32,13 @@ def model_of(mechanism: Mechanism) -> Any:
 
 
 def contestant(mechanism: Mechanism, quantity: Quantity, model: Any) -> Contestant:
-    """Return the stages that ``quantity`` needs, called from Python."""
+    """Return a contestant that calls the functions of MuJoCo for a quantity from Python.
+
+    Args:
+        mechanism: the mechanism, with its states.
+        quantity: a key of :data:`FUNCTIONS`.
+        model: result of :func:`model_of`.
+    """
     joints = [model.joint(name) for name in mechanism.model.joint_names]
     # In MuJoCo the scalar part of a quaternion comes first.
     root_q, root_v = ([0, 1, 2, 4, 5, 6, 3], range(6)) if mechanism.floating else ([], range(0))

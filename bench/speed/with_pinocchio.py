@@ -21,7 +21,14 @@ from bench.speed.quantities import Contestant, Quantity, Results, States
 
 
 class Twin:
-    """A mechanism in Pinocchio, with conversion between its order of joints and ours."""
+    """A mechanism in Pinocchio, with conversion between Pinocchio's order of joints and ours.
+
+    Attributes:
+        mechanism: the mechanism.
+        model: model of Pinocchio.
+        geared: model of Pinocchio with rotors, approximated by n² I_R on the diagonal of M.
+        rows: Pinocchio's rows of v in our order, (nv,).
+    """
 
     def __init__(self, mechanism: Mechanism) -> None:
         root = (pin.JointModelFreeFlyer(),) if mechanism.floating else ()
@@ -58,7 +65,7 @@ class Twin:
         return States(q, *vectors)
 
     def ours(self, *values: np.ndarray) -> Results:
-        """Return results in our order of joints."""
+        """Return vectors and square matrices of Pinocchio in our order of joints."""
         return tuple(value[np.ix_(*[self.rows] * value.ndim)] for value in values)
 
 

@@ -45,7 +45,13 @@ _NUMBERS: dict[Quantity, int] = {
 
 
 class Build:
-    """Compiles ``pinocchio.cpp`` in some two minutes, and keeps the result for later runs."""
+    """Compiles ``pinocchio.cpp`` in some two minutes, and keeps the result for later runs.
+
+    The compiler is started in the background; :meth:`wait` waits for its end.
+
+    Attributes:
+        problem: reason why the library could not be built; empty without a problem.
+    """
 
     def __init__(self) -> None:
         self.problem = ""
@@ -83,7 +89,10 @@ class Build:
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> Library | None:
-        """Return the library; if it could not be built, return None and set ``problem``."""
+        """Wait for the compiler and return the library.
+
+        If it could not be built, return None and set :attr:`problem`.
+        """
         if self.problem:
             return None
         if self._process is not None:
@@ -96,7 +105,11 @@ class Build:
 
 
 class Library:
-    """The compiled ``pinocchio.cpp``."""
+    """The compiled ``pinocchio.cpp``.
+
+    Args:
+        path: path of the shared library.
+    """
 
     def __init__(self, path: Path) -> None:
         numbers = ctypes.POINTER(ctypes.c_double)
@@ -113,7 +126,10 @@ class Library:
         self._robot = lru_cache(maxsize=None)(self._made)
 
     def contestant(self, twin: Twin, quantity: Quantity) -> Contestant:
-        """Return a contestant in C++, whose robot stays in memory until the process ends."""
+        """Return a contestant that calls Pinocchio from C++.
+
+        Its robot stays in memory until the process ends.
+        """
         number, n = _NUMBERS[quantity], twin.model.nv
         robot = self._robot(twin, quantity is Quantity.ROTORS)
 

@@ -1,1 +1,1 @@
-"""Published tables of the sources in comparison with the results of this package."""
+"""Published tables of papers and theses in comparison with the results of this package."""

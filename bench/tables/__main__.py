@@ -1,8 +1,8 @@
 """``python -m bench.tables [source ...]``: print the tables of all sources, or of some.
 
-Every module of this folder with a function ``tables() -> list[Table]`` is named after its source. A
-module that takes longer, or needs more packages, sets ``ON_REQUEST = True``; its tables are printed
-only if it is named.
+A source is a paper or a thesis. Every module of this folder with a function ``tables() ->
+list[Table]`` is named after its source. A module that takes longer, or needs more packages, sets
+``ON_REQUEST = True``; its tables are printed only if it is named.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import bench.tables
 
 
 def main(chosen: list[str]) -> None:
-    """Print the tables of the sources ``chosen``; by default of all that are not on request."""
+    """Print the tables of the sources ``chosen``.
+
+    Without ``chosen``, the tables of all sources without ``ON_REQUEST`` are printed.
+    """
     names = [module.name for module in iter_modules(bench.tables.__path__)]
     modules = {name: import_module(f"bench.tables.{name}") for name in names if name != "__main__"}
     sources = {name: module.tables for name, module in modules.items() if hasattr(module, "tables")}

@@ -1,7 +1,8 @@
 """E20 Algorithm 6, the modified articulated-body algorithm, line by line as printed.
 
-The algorithm is wrong, because it omits part of the effect of the rotors on M. The tables show its
-error. :mod:`rbd_control.dynamics.articulated_body` contains the correction.
+E20 is Echeandia's thesis, see :mod:`bench.tables.e20`. The algorithm is wrong, because it omits
+part of the effect of the rotors on M. The tables show its error.
+:mod:`rbd_control.dynamics.articulated_body` contains the correction.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ def printed_acceleration(
     *,
     ratio_at_joint: bool = True,
 ) -> np.ndarray:
-    """Return what Algorithm 6 gives for cylinders with parallel axes, (n,) [rad/s²].
+    """Return the joint acceleration by Algorithm 6 for cylinders with parallel axes, (n,) [rad/s²].
 
     With ``ratio_at_joint`` false the force on the rotor acts on the joint without the gear ratio:
-    lines 17 and 21 project it on Phi_i, where the source has Phi_Ri = n_i Phi_i.
+    lines 17 and 21 project it on Phi_i, where the source has Phi_Ri = n_i Phi_i. Two changes make
+    the printed algorithm computable. Velocities (lines 6, 7) are computed before the forces that
+    depend on them (lines 4, 5). I a_uc replaces the inverse of lines 12 and 13, which is equal.
 
-    Two changes make the printed algorithm computable. Velocities (lines 6, 7) are computed before
-    the forces that depend on them (lines 4, 5). I a_uc replaces the inverse of lines 12 and 13,
-    which is equal.
+    Args:
+        mechanism: the cylinders.
+        q, v, tau: positions, velocities and torques, (n,) each [rad, rad/s, N·m].
+        rotor: the rotor at each joint.
+        ratio_at_joint: see above.
     """
     n = mechanism.n
     inertia = _spatial_inertia(MASS, LENGTH / 2.0, INERTIA)

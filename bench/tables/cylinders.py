@@ -1,4 +1,4 @@
-"""The mechanism of E20 chapter 4, cylinders on hinges, and its motion by Lagrange's equations.
+"""The mechanism of E20 chapter 4, cylinders on hinges, and its dynamics by Lagrange's equations.
 
 The mechanism is ``autoTree`` of Featherstone's spatial_v2, the package that E20 uses. Every link is
 a thin-walled cylinder of 1 kg, 1 m long and 5 cm in radius, along the x axis of its frame. It turns
@@ -20,12 +20,17 @@ INERTIA = MASS * np.array([RADIUS**2, *2 * [(6.0 * RADIUS**2 + LENGTH**2) / 12.0
 """Principal moments about the centre of mass [kg·m²]."""
 
 STEP = 1e-30
-"""Complex step: f(x + i STEP) = f(x) + i STEP f'(x) to all digits, as nothing is subtracted."""
+"""Step of complex-step differentiation.
+
+f(x + i STEP) = f(x) + i STEP f'(x) holds to all digits, because nothing is subtracted."""
 
 
 @dataclass(frozen=True)
 class Cylinders:
-    """``n`` cylinders in a tree, in which each has ``children`` others until all are placed."""
+    """A tree of ``n`` cylinders; each carries ``children`` cylinders until all are placed.
+
+    ``skew`` is the angle by which each hinge is rotated about the cylinder before it [rad].
+    """
 
     n: int
     children: int = 1
@@ -38,7 +43,7 @@ class Cylinders:
 
     @cached_property
     def model(self) -> Model:
-        """Model of the mechanism, made from a URDF."""
+        """Model of the mechanism, made from a URDF, without gravity and rotors."""
         parts = ['<robot name="cylinders"><link name="link-1"/>']
         ixx, iyy, izz = INERTIA.tolist()
         for i, parent in enumerate(self.parents):
@@ -54,7 +59,7 @@ class Cylinders:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Index of the cylinder that each entry of the model's v moves."""
+        """Index of the cylinder that each entry of the model's v moves, (n,)."""
         return np.array([int(name.removeprefix("joint")) for name in self.model.joint_names])
 
     def mass_matrix(self, q: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
@@ -92,11 +97,14 @@ class Cylinders:
         return M
 
     def mass_matrix_rate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return dM/dt along v, (..., n, n)."""
+        """Return dM/dt for positions q and velocities v, (..., n) each, as (..., n, n)."""
         return self.mass_matrix(q + 1j * STEP * v).imag / STEP
 
     def bias(self, q: np.ndarray, v: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
-        """Return the terms of Lagrange's equations besides M a: M_dot v - dT/dq, (n,)."""
+        """Return the terms of Lagrange's equations besides M a for one state, (n,) [N·m].
+
+        They are ``M_dot v - dT/dq`` with the kinetic energy T.
+        """
         steps = 1j * STEP * np.vstack([v, np.eye(self.n)])
         rates = self.mass_matrix(q + steps, rotor).imag / STEP
         return rates[0] @ v - 0.5 * rates[1:] @ v @ v

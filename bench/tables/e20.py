@@ -29,7 +29,7 @@ from rbd_control.dynamics import (
 
 BODIES = (5, 10, 15)
 Figures = tuple[float, float, float]
-"""Published figures, one for each number of BODIES."""
+"""Published numbers of a line of a table, one for each number of bodies in BODIES."""
 
 ROTOR = Rotor(gear_ratio=5.0, inertia=1.0, mass=0.5)
 WITHOUT_INERTIA = Rotor(gear_ratio=5.0, inertia=0.0)
@@ -71,7 +71,11 @@ PUBLISHED: dict[str, dict[str, Figures]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism of chapter 4 with its state and motors, in the thesis' numbering of joints."""
+    """A mechanism of chapter 4 with its state and rotors, in the thesis' numbering of joints.
+
+    ``n`` is the number of cylinders, ``children`` the number of branches at each, ``speed`` the
+    velocity of all joints [rad/s].
+    """
 
     n: int
     children: int = 1
@@ -85,28 +89,38 @@ class Case:
 
     @property
     def q(self) -> np.ndarray:
-        """Joint positions: joint i is at i rad."""
+        """Joint positions, (n,): joint i is at i rad."""
         return np.arange(1.0, self.n + 1.0)
 
     @property
     def tau(self) -> np.ndarray:
-        """Joint torques: joint i has i N·m."""
+        """Joint torques, (n,): joint i has i N·m."""
         return np.arange(1.0, self.n + 1.0)
 
     @property
     def v(self) -> np.ndarray:
-        """Joint velocities: all are ``speed``."""
+        """Joint velocities, (n,): all are ``speed`` [rad/s]."""
         return np.full(self.n, self.speed)
 
     def model(self, *, reflected: bool = False) -> Model:
-        """Return the mechanism with a rotor at each joint, exact or reflected."""
+        """Return the mechanism with a rotor at each joint.
+
+        Args:
+            reflected: whether the rotors are approximated by n² I_R on the diagonal of M.
+        """
         bare = self.mechanism.model
         return with_rotors(bare, dict.fromkeys(bare.joint_names, self.rotor), reflected=reflected)
 
     def in_our_order(
         self, function: Callable[..., np.ndarray], model: Model, *arguments: np.ndarray
     ) -> np.ndarray:
-        """Return a function of this package, for vectors in the thesis' order of joints."""
+        """Return the result of a function of this package in the thesis' order of joints, (n,).
+
+        Args:
+            function: function of a model and joint vectors that returns a joint vector.
+            model: the model.
+            arguments: joint vectors in the thesis' order, (n,) each.
+        """
         order = self.mechanism.order
         result = np.empty(self.n)
         result[order] = function(model, *(argument[order] for argument in arguments))
@@ -150,12 +164,16 @@ class Case:
         )
 
     def torque_error(self, a: np.ndarray) -> float:
-        """Return the error of inverse dynamics with rotors against the torque that caused ``a``."""
+        """Return the largest error of inverse dynamics of an acceleration against ``tau`` [N·m].
+
+        Args:
+            a: acceleration that ``tau`` causes according to some algorithm, (n,) [rad/s²].
+        """
         tau = self.in_our_order(inverse_dynamics, self.model(), self.q, self.v, a)
         return largest(tau - self.tau)
 
     def differences(self) -> dict[str, float]:
-        """Return the largest differences of accelerations between algorithms, by their names."""
+        """Return the largest differences of accelerations between algorithms, by name [rad/s²]."""
         return {
             MABA_ABA: largest(self.geared - self.bare),
             MABA_MCRBA: largest(self.geared - self.reflected),
@@ -163,7 +181,10 @@ class Case:
         }
 
     def source_differences(self) -> dict[str, float]:
-        """Return the differences that the thesis apparently computed, see :func:`origin_table`."""
+        """Return the differences that the thesis apparently computed, by name [rad/s²].
+
+        :func:`origin_table` explains them.
+        """
         reflected = self.reflected_without_coriolis
         maba = self.printed(ratio_at_joint=False)
         return {
@@ -183,12 +204,16 @@ CASES: dict[str, list[Case]] = {
 
 
 def largest(difference: np.ndarray) -> float:
-    """Return the greatest absolute value."""
+    """Return the largest absolute value of an array."""
     return float(np.abs(difference).max())
 
 
 def verification_errors(n: int) -> tuple[float, ...]:
-    """Return the three lines of Table 3.1, then the lines that :func:`verification_table` adds."""
+    """Return the errors of C, M_dot and Gamma for a chain of ``n`` bodies.
+
+    The first three are the lines of Table 3.1, the others the lines that
+    :func:`verification_table` adds.
+    """
     chain = Cylinders(n)
     q = v = np.arange(1.0, n + 1.0)
     C = coriolis_matrix(chain.model, q, v)
@@ -208,7 +233,7 @@ def verification_errors(n: int) -> tuple[float, ...]:
 
 
 def figure(x: float) -> str:
-    """Return a number with as many digits as the thesis gives."""
+    """Return a number as text, with as many digits as the thesis gives."""
     if x == 0.0:
         return "0"
     if x >= 1e5 or x < 1e-3:
@@ -217,7 +242,16 @@ def figure(x: float) -> str:
 
 
 class Comparison:
-    """A table with a column for E20 and one for ours (or ``second``) for each number of bodies."""
+    """A table with two columns for each number of bodies: of E20 and ours.
+
+    Args:
+        title: title without "E20".
+        caption: text below the table.
+        second: heading of the second columns.
+
+    Attributes:
+        table: the table.
+    """
 
     def __init__(self, title: str, caption: str, second: str = "ours") -> None:
         self.table = Table(title=f"E20 {title}", caption=caption, caption_justify="left")
@@ -229,7 +263,12 @@ class Comparison:
     def add(
         self, label: str, published: Sequence[float] | None, ours: Sequence[float] | None
     ) -> None:
-        """Add a line; ``None`` stands for a missing figure."""
+        """Add a line with one number for each number of bodies in the columns of each kind.
+
+        Args:
+            label: name of the line.
+            published, ours: numbers of the first and the second columns; None if there are none.
+        """
         columns = [
             len(BODIES) * ["-"] if x is None else list(map(figure, x)) for x in (published, ours)
         ]
@@ -237,7 +276,7 @@ class Comparison:
 
 
 def verification_table() -> Table:
-    """Return Table 3.1."""
+    """Return E20's Table 3.1, errors of C, M_dot and Gamma, with our results."""
     result = Comparison(
         "Table 3.1: largest errors of C, M_dot and Gamma, serial chains",
         "The thesis names no mechanism and no state here. Chosen: the cylinders of its chapter 4 "
@@ -262,7 +301,7 @@ def verification_table() -> Table:
 
 
 def consistency_table() -> Table:
-    """Return Table 4.1."""
+    """Return E20's Table 4.1, consistency of forward and inverse dynamics, with our results."""
     result = Comparison(
         "Table 4.1: forward, then inverse dynamics with rotors, serial chains at rest [N·m]",
         "Mechanism and state of Table 4.3. The last line is Algorithm 6 of the thesis run here: as "
@@ -278,7 +317,13 @@ def consistency_table() -> Table:
 
 
 def rotor_table(number: str, what: str, caption: str) -> Table:
-    """Return Table 4.2, 4.3, 4.4 or 4.5."""
+    """Return one of E20's Tables 4.2 to 4.5, effects of rotors on accelerations, with our results.
+
+    Args:
+        number: number of the table, such as ``4.2``.
+        what: mechanism and state, for the title.
+        caption: text below the table.
+    """
     cases = CASES[number]
     result = Comparison(f"Table {number}: joint accelerations, {what} [rad/s²]", caption)
     differences = [case.differences() for case in cases]
@@ -294,7 +339,7 @@ def rotor_table(number: str, what: str, caption: str) -> Table:
 
 
 def origin_table() -> Table:
-    """Return the table that explains the origin of the published figures."""
+    """Return a table that explains the origin of the numbers in E20's Tables 4.3 to 4.5."""
     result = Comparison(
         "Tables 4.3 to 4.5: where the thesis' own figures come from [rad/s²]",
         "Recomputed with two errors. MABA is Algorithm 6 with the gear ratio left out where the "

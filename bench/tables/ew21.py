@@ -62,7 +62,12 @@ CAPTION = (
 
 
 def errors(n: int, trials: int = TRIALS) -> Errors:
-    """Return the checks of EW21 section 5 on a chain of ``n`` bodies."""
+    """Return the verification errors of EW21 section 5 on a chain of ``n`` bodies.
+
+    Args:
+        n: number of bodies.
+        trials: number of random states.
+    """
     chain = Cylinders(n, skew=math.pi / 3.0)
     rng = np.random.default_rng((SEED, n))
     q, v = rng.uniform(0.0, 2.0 * np.pi, (trials, n)), rng.uniform(0.0, 10.0, (trials, n))

@@ -25,7 +25,7 @@ ON_REQUEST = True
 
 BODIES = (5, 10, 15)
 PUBLISHED = {"partials of M": (1.23, 7.83, 27.1), "Algorithm 2": (0.97, 3.11, 5.88)}
-"""[s], in MATLAB."""
+"""Published times of each method for each of BODIES, in MATLAB [s]."""
 
 CAPTION = """\
 EW21 used MATLAB on an i7 of 3.2 GHz; ours is sympy on this machine, whatever else it is doing.
@@ -37,7 +37,7 @@ Brought to their normal form, the two results are equal term by term."""
 
 
 def problem(n: int) -> tuple[ModelArrays, np.ndarray]:
-    """Return a binary tree of ``n`` bodies and the symbols of its joints."""
+    """Return a binary tree of ``n`` bodies with exact fractions, and the symbols of its joints."""
     import sympy
 
     arrays = symbolic_arrays(Cylinders(n, children=2).model)
@@ -45,7 +45,14 @@ def problem(n: int) -> tuple[ModelArrays, np.ndarray]:
 
 
 def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
-    """Return the symbols by EW21 eq. 4: Gamma_ijk = ½ (dM_ij/dq_k + dM_ik/dq_j - dM_jk/dq_i)."""
+    """Return the Christoffel symbols as expressions, by partial derivatives of M (EW21 eq. 4).
+
+    ``Gamma_ijk = ½ (dM_ij/dq_k + dM_ik/dq_j - dM_jk/dq_i)``, (n, n, n).
+
+    Args:
+        arrays: the mechanism, from :func:`problem`.
+        q: symbols of the joint positions, (n,).
+    """
     n = q.size
     M, dM, Gamma = (np.empty(shape, dtype=object) for shape in ((n, n), (n, n, n), (n, n, n)))
     on_expressions(mass_matrix_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), M)
@@ -59,7 +66,10 @@ def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
 
 
 def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
-    """Return the symbols by EW21 Algorithm 2, our kernel on expressions."""
+    """Return the Christoffel symbols as expressions, by our kernel of EW21 Algorithm 2.
+
+    Arguments and result are as for :func:`by_partials`.
+    """
     n = q.size
     Gamma = np.empty((n, n, n), dtype=object)
     on_expressions(christoffel_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), Gamma)
@@ -67,7 +77,15 @@ def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
 
 
 def measured(method: Callable[[ModelArrays, np.ndarray], Any], n: int) -> tuple[float, int]:
-    """Return the time of ``method`` for a binary tree of ``n`` bodies [s] and the result's size."""
+    """Return the time of a method and the size of its result, for a binary tree of ``n`` bodies.
+
+    Args:
+        method: :func:`by_partials` or :func:`by_algorithm_2`.
+        n: number of bodies.
+
+    Returns:
+        Time [s], and number of operations in the expressions.
+    """
     from sympy import count_ops
     from sympy.core.cache import clear_cache
 

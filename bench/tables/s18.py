@@ -74,13 +74,15 @@ class Chain(NamedTuple):
 
 
 def random_chain(n: int, rng: np.random.Generator) -> Chain:
-    """Return masses in [1, 10] kg, positive definite inertias with elements in [1, 10] kg·m² (S18).
+    """Return a random chain of ``n`` revolute joints, with a random posture.
 
-    S18 does not give the following ranges: modified Denavit-Hartenberg lengths a and d in [0, 1] m,
-    twists and joint angles in [-pi, pi], centres of mass within 0.5 m of the frame along each axis.
+    As in S18, masses are in [1, 10] kg, and inertias are positive definite with elements in
+    [1, 10] kg·m². S18 does not give the following ranges: modified Denavit-Hartenberg lengths a and
+    d in [0, 1] m, twists and joint angles in [-pi, pi], centres of mass within 0.5 m of the frame
+    along each axis.
 
     One of 170 such matrices is the inertia of a body (triangle inequality). A URDF with any other
-    would be rejected, so the matrices are written to the arrays of the model.
+    matrix would be rejected, so the matrices are written to the arrays of the model.
     """
     a, d = rng.uniform(0.0, 1.0, (2, n))
     twist, q = rng.uniform(-np.pi, np.pi, (2, n))
@@ -138,7 +140,10 @@ def _twin(arrays: Any, mass: np.ndarray, centre: np.ndarray, inertia: np.ndarray
 
 
 def counted(n: int) -> dict[str, Operations]:
-    """Return the operation counts of GDAHJ, composite rigid bodies and their common kinematics."""
+    """Return the operation counts of GDAHJ, CRBA and their common kinematics for ``n`` joints.
+
+    CRBA is our composite-rigid-body algorithm, without the kinematics.
+    """
     model, q, _ = random_chain(n, np.random.default_rng(SEED))
     tally = Tally()
 
@@ -165,7 +170,12 @@ def counted(n: int) -> dict[str, Operations]:
 
 
 def polynomial(counts: dict[int, int]) -> Polynomial:
-    """Return the polynomial of second degree through counts at three or more n, in halves.
+    """Return the polynomial of second degree through operation counts.
+
+    Its coefficients are multiples of one half.
+
+    Args:
+        counts: counts by number of joints n, for three or more n.
 
     Raises:
         ValueError: if there is no such polynomial.
@@ -185,7 +195,7 @@ def _formula(coefficients: Polynomial) -> str:
 
 
 def operation_tables() -> list[Table]:
-    """Return Table I of S18 beside the operations of our code, counted while it runs."""
+    """Return S18's Table I beside the operations of our code, counted while its source runs."""
     counts = {n: counted(n) for n in COUNTED_AT}
     multiplications = _operation_table(counts, "multiplications")
     additions = _operation_table(counts, "additions")
@@ -219,12 +229,21 @@ def _operation_table(counts: dict[int, dict[str, Operations]], kind: str) -> Tab
 
 
 def metric(A: np.ndarray, B: np.ndarray) -> float:
-    """Return S18 eq. 32: the sum of all differences over the largest element."""
+    """Return the relative error e of S18 eq. 32 between two matrices.
+
+    It is the sum of the absolute differences of all elements, divided by the largest element of the
+    mean matrix.
+    """
     return float(np.abs(A - B).sum() / np.abs((A + B) / 2.0).max())
 
 
 def errors(n: int, trials: int = TRIALS) -> tuple[np.ndarray, np.ndarray]:
-    """Return e of GDAHJ against our CRBA and Pinocchio's (NaN without it), (trials,) each."""
+    """Return the relative errors of GDAHJ for random chains of ``n`` joints, see :func:`metric`.
+
+    Returns:
+        Errors against our CRBA, and against Pinocchio's (NaN if Pinocchio is not installed),
+        (trials,) each.
+    """
     rng = np.random.default_rng((SEED, n))
     ours, theirs = np.empty(trials), np.full(trials, np.nan)
     for i in range(trials):
@@ -238,7 +257,7 @@ def errors(n: int, trials: int = TRIALS) -> tuple[np.ndarray, np.ndarray]:
 
 
 def error_table() -> Table:
-    """Return Fig. 5 of S18: e over n."""
+    """Return S18's Fig. 5 as a table: the relative error of GDAHJ by number of joints."""
     table = Table(
         title=f"S18 Fig. 5: relative error e (eq. 32) of GDAHJ against CRBA, {TRIALS} random "
         "chains each",

@@ -1,4 +1,4 @@
-"""Lines about the arm: swapped joints, payload, mounting, motor inertia, friction, bias."""
+"""Lines of the check about the arm: swapped joints, payload, mounting, rotors, friction, bias."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from rbd_control.joint_states.plausibility import limits_or
 Array = NDArray[np.float64]
 
 FRICTION = (0.3, 1.0)
-"""Doubtful and bad friction of a moving joint, as a fraction of its effort limit."""
+"""Coulomb friction above which the line is doubtful and bad, as a fraction of the effort limit."""
 BIAS = (0.5, 1.0)
-"""Doubtful and bad bias, as a fraction of the contact threshold."""
+"""Bias above which the line is doubtful and bad, as a fraction of the contact threshold."""
 WINDOW = 20
-"""Number of filtered samples, a second or two, over which the bias is averaged."""
+"""Number of filtered samples, a second or two, over which the residual is averaged to a bias."""
 
 
 def arm_lines(
@@ -38,13 +38,17 @@ def arm_lines(
     efforts: Sequence[JointEffort],
     threshold: Array,
 ) -> tuple[Line, ...]:
-    """Return the lines about the arm.
+    """Return the findings about the arm, each with a level and a text.
+
+    They concern swapped joints, payload, mounting, missing motor inertia (left out if none is
+    missing), friction, and bias. Without a measured effort only swapped joints and motor inertia
+    are reported.
 
     Args:
         model: the robot, as described.
-        found: the explanations.
-        evidence: the evidence after the explanations are applied.
-        efforts: the result for the effort of each joint.
+        found: the accepted explanations of :func:`~rbd_control.check.explanations.explain`.
+        evidence: the filtered samples, corrected by these explanations.
+        efforts: the result for the effort of each joint, in the order of ``model.joint_names``.
         threshold: contact threshold of each joint, (nv,) [N·m or N].
     """
     alive = np.zeros(model.nv, dtype=bool)

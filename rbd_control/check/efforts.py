@@ -26,15 +26,18 @@ UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"))
 LIKE = 0.1
 """Largest relative deviation from a scale of :data:`UNITS` at which the unit is named."""
 MAJORITY = 0.5
-"""Share of joints with a wrong unit from which the units of all joints are doubtful."""
+"""Share of joints with a wrong unit from which the units of all other joints are doubtful, unless
+the motion determines them."""
 LARGE = 100.0
-"""Smallest scale that an error of the masses cannot explain."""
+"""Smallest scale of an effort that an error of the masses cannot explain, even at low torque."""
 CONFIDENT = 20.0
 """Ratio of a scale to its standard deviation from which the confidence is high."""
 LOADED = 0.01
-"""RMS torque, as a fraction of the effort limit, from which the size of an effort is certain."""
+"""RMS torque of the model, as a fraction of the effort limit, above which a scale of the effort up
+to :data:`LARGE` determines its unit."""
 UNCLEAR = 0.3
-"""Unexplained RMS effort that is doubtful, as a fraction of the default contact threshold."""
+"""Unexplained RMS effort above which the kind is unclear, as a fraction of the default contact
+threshold."""
 
 
 @dataclass(frozen=True)
@@ -43,28 +46,33 @@ class JointEffort:
 
     joint: str
     kind: str
-    """``torque``, ``torque_without_gravity``, ``current``, ``unit``, ``reversed``,
-    ``not measured`` or ``unclear``."""
+    """``torque``, ``torque_without_gravity``, ``current`` (or another unit), ``unit`` (another
+    unit), ``reversed`` (wrong sign), ``not measured`` or ``unclear``."""
     level: Level
     finding: str
-    """The finding with its numbers; empty for a torque as declared."""
+    """The finding with its numbers; empty for an effort as declared."""
     remedy: str
-    """The remedy; empty for a torque as declared."""
+    """The remedy; empty for an effort as declared, and if none is known."""
     is_torque: bool
-    """Whether friction and misfit are in N·m: the effort is torque, or its scale is known."""
+    """Whether friction and misfit are torques or forces: the effort is a torque, or its scale is
+    known. Otherwise they are in the unit of the driver."""
     scale: float
-    """Effort per torque of the model; NaN if it is not measured."""
+    """Effort per torque of the model, one for a torque in N·m or N; NaN if it is not measured."""
     deviation: float
-    """Standard deviation of ``scale``."""
+    """Standard deviation of ``scale``; NaN if the effort is not measured, infinite if the model
+    needs no torque."""
     confidence: str
-    """``high``, ``fair``, or ``none`` if the motion does not determine the scale."""
+    """``high`` if the scale is more than 20 standard deviations (:data:`CONFIDENT`), ``fair`` if it
+    is more than 4, otherwise ``none``: the motion does not determine the scale."""
     friction: tuple[float, float, float]
-    """Coulomb [N·m or N], viscous [N·m·s/rad or N·s/m] and constant friction [N·m or N]."""
+    """Coulomb [N·m or N], viscous [N·m·s/rad or N·s/m] and constant friction [N·m or N]; zero if
+    the effort is not measured."""
     misfit: float
-    """RMS of the unexplained effort [N·m or N]."""
+    """RMS of the effort that neither model nor friction explains [N·m or N]; zero if the effort is
+    not measured."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain values for ``json``."""
+        """Return the result, without remedy, as plain values for ``json``; NaN and inf are None."""
         coulomb, viscous, offset = self.friction
         known = np.isfinite(self.scale)
         return {
@@ -83,7 +91,11 @@ class JointEffort:
 
 
 def measured(motions: Sequence[Motion]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    """Return which joints measure effort, (nv,) bool, and why the rest do not, (nv,) texts."""
+    """Return which joints measure effort, (nv,) bool, and why the others do not, (nv,) texts.
+
+    An effort is not measured if it is exactly zero or constant in all motions, or exactly zero in
+    more than 10 % of the samples in which the joint moves. The text of a measured effort is empty.
+    """
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     said = []
     for i in range(tau.shape[1]):
@@ -263,9 +275,10 @@ def _friction(evidence: Evidence, i: int) -> tuple[tuple[float, float, float], A
 
 
 def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
-    """Return one line for all joints of the same kind and level of effort.
+    """Return the lines of the check about the efforts, one for each kind and level.
 
-    It is a single line if no effort is measured, or if the motion determines no kind.
+    The joints with the same kind and level share a line. There is a single line if no effort is
+    measured, or if the motion does not determine the kind of any effort.
     """
     if efforts and all(one.kind == "not measured" for one in efforts):
         text = "effort not measured on any joint (exactly zero or constant): no verdict is possible"

@@ -5,11 +5,12 @@ constant of the filter::
 
     effort_i = need_i + friction_i c_i + error        need = inertial torque + gravity torque
 
-``need`` is the torque of the model. Each possible error of the description adds columns: an inertia
-``J`` of motor and gear adds ``rotor J``, a gravity vector ``g`` adds ``gravity g``, a payload adds
-``payload θ`` with ``θ = (m, m x, m y, m z)``. Friction (Coulomb, viscous, constant) is always
-unknown, so all columns of a joint are projected onto the orthogonal complement of its friction
-columns. The projection of ``effort - need`` is the misfit.
+``need`` is the torque of the model, and ``c_i`` the unknown coefficients of friction. Each possible
+error of the description adds columns: an inertia ``J`` of motor and gear adds ``rotor J``, a
+gravity vector ``g`` adds ``gravity g``, a payload adds ``payload θ`` with
+``θ = (m, m x, m y, m z)``. Friction (Coulomb, viscous, constant) is always unknown, so all columns
+of a joint are projected onto the orthogonal complement of its friction columns. The projection of
+``effort - need`` is the misfit.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ from rbd_control.robot.inertial_corrections import variations
 Array = NDArray[np.float64]
 
 RATE = 125.0
-"""Highest rate of the samples [Hz]; the filter passes nothing above 20 rad/s."""
+"""Rate to which samples are thinned out, at least and up to twice as high [Hz]; the filter passes
+nothing above 20 rad/s."""
 
 
 EFFORT, NEED, ROTOR, GRAVITY, PAYLOAD = 0, 1, 2, slice(3, 6), slice(6, 10)
-"""Places of the columns in the arrays of :class:`Evidence`."""
+"""Indices of the columns on the last axis of ``raw`` and ``free`` of :class:`Evidence`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What n filtered samples tell about the efforts of ``nv`` joints, as columns for a regression.
+    """Columns of a linear regression of the efforts of ``nv`` joints, over n filtered samples.
+
+    The columns are effort and torque of the model [N·m or N, if the effort is a torque], and the
+    torques of a unit rotor inertia, gravity and payload (see the properties).
 
     The properties are *projected*: the part that the joint's own friction could explain, the span
     of ``friction``, has been subtracted from the column, so that friction cannot hide an error.
@@ -61,7 +66,7 @@ class Evidence:
 
     @classmethod
     def of(cls, raw: Array, friction: Array, field: Array) -> Evidence:
-        """Return the evidence of raw columns."""
+        """Return the evidence of these columns; see the attributes of the same names."""
         bases = _bases(friction)
         return cls(raw, friction, bases, _project(bases, raw), field)
 
@@ -77,20 +82,24 @@ class Evidence:
 
     @property
     def rotor(self) -> Array:
-        """Projected torque that a rotor inertia of 1 kg·m² would need in each of the n samples.
+        """Projected torque that a rotor inertia of 1 kg·m² (or kg) at each joint would need.
 
-        It is given per joint, (n, nv) [N·m or N].
+        Shape (n, nv) [N·m or N].
         """
         return np.asarray(self.free[..., ROTOR])
 
     @property
     def gravity(self) -> Array:
-        """Projected gravity torque of 1 m/s² along each axis of the root, (n, nv, 3)."""
+        """Projected gravity torque of 1 m/s² along each axis of the root, (n, nv, 3) [N·m or N]."""
         return np.asarray(self.free[..., GRAVITY])
 
     @property
     def payload(self) -> Array:
-        """Projected torque of 1 kg at the last link, and of its first moments, (n, nv, 4)."""
+        """Projected torque that a payload at the last link would need, (n, nv, 4) [N·m or N].
+
+        The columns belong to 1 kg at the origin of the link, and to first moments of 1 kg·m along
+        x, y and z.
+        """
         return np.asarray(self.free[..., PAYLOAD])
 
     @property
@@ -99,14 +108,18 @@ class Evidence:
         return rms(self.effort - self.need)
 
     def with_effort(self, effort: Array) -> Evidence:
-        """Return the evidence with another raw effort (n, nv)."""
+        """Return the evidence with another recorded effort, (n, nv).
+
+        It is stored as given, and without the part that friction explains.
+        """
         return self._with(EFFORT, effort)
 
     def with_need(self, need: Array, field: Array | None = None) -> Evidence:
-        """Return the evidence with another raw need, and another gravity vector if one is given.
+        """Return the evidence with another torque, and optionally another gravity, of the model.
 
         Args:
-            need: torque that the model needs for the motion, (n, nv) [N·m or N].
+            need: torque that the model needs for the motion, (n, nv) [N·m or N]. It is stored as
+                given, and without the part that friction explains.
             field: gravity vector of the model (3,) [m/s²].
 
         Returns:
@@ -116,7 +129,7 @@ class Evidence:
         return changed if field is None else replace(changed, field=field)
 
     def rows(self, kept: NDArray[np.bool_]) -> Evidence:
-        """Return the evidence of some samples."""
+        """Return the evidence of the samples that are True in ``kept`` (n,)."""
         return Evidence.of(self.raw[kept], self.friction[kept], self.field)
 
     def _with(self, column: int, values: Array) -> Evidence:
@@ -127,15 +140,17 @@ class Evidence:
 
 
 def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evidence:
-    """Return the evidence of motions.
+    """Filter motions and return the columns of the regression of their efforts.
+
+    Samples with outlying efforts are left out.
 
     Args:
-        motions: motions, ``tau`` in torques if the driver publishes them.
+        motions: motions, ``tau`` as joint torque [N·m or N], or in the unit of the driver.
         model: the robot.
-        maximum_gap: time between samples at which motions are cut [s].
+        maximum_gap: longer times between samples [s] divide a motion into stretches.
 
     Raises:
-        RecordingError: if no stretch of the motions is long enough.
+        RecordingError: if no stretch is long enough for the filter, 0.5 s at usual rates.
     """
     field = np.array(model.arrays.gravity, dtype=float)
     variants = [model, *(_in_field(model, axis) for axis in (np.zeros(3), *np.eye(3)))]
@@ -157,7 +172,7 @@ def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evide
 
 
 def rms(x: Array) -> Array:
-    """Return the root mean square of each column."""
+    """Return the root mean square over the first axis."""
     return np.asarray(np.sqrt((x**2).mean(axis=0)))
 
 

@@ -1,7 +1,9 @@
 """Explanations of the misfit of a recording by errors of the arm's description or its efforts.
 
-Every explanation changes the evidence: it divides an effort by a scale, exchanges two joints, adds
-a payload, turns the gravity vector, or subtracts gravity. The search is greedy. It accepts the
+The evidence is a linear regression of the efforts (:mod:`~rbd_control.check.evidence`), the misfit
+the RMS effort that neither model nor friction explains. Every explanation changes the evidence: it
+divides an effort by a scale, exchanges two joints, adds a rotor inertia or a payload, turns the
+gravity vector, or adds or subtracts the gravity torque. The search is greedy. It accepts the
 explanation with the largest reduction of the cost::
 
     cost = sum over joints of log(misfit² + floor²)
@@ -32,13 +34,14 @@ FLOOR = 0.05
 RELEVANT = 0.06
 """Misfit that at least one joint must exceed to start a search, as a fraction of the threshold."""
 PRICE = 0.4
-"""Cost of every number that an explanation fits."""
+"""Penalty of every number that an explanation fits, in units of the cost; the explanation gravity
+counts as one number, an exchange of two joints as two."""
 GAIN = 1.0
-"""Smallest reduction of the cost, including the penalty."""
+"""Smallest reduction of the cost, after the penalty, by an accepted explanation."""
 SIGNIFICANT = 4.0
 """Smallest ratio of a fitted number to its standard deviation."""
 UNIT_SCALES = (0.75, 1.35)
-"""Scales of effort that friction, a payload or inaccurate masses explain."""
+"""Smallest and largest scale of effort that friction, a payload or inaccurate masses explain."""
 EXPLAINED = 0.5
 """Largest misfit after a scale is applied, as a fraction of the effort."""
 LEAST_MASS = 0.15
@@ -58,36 +61,18 @@ class Explanation:
     """One explanation of the misfit."""
 
     kind: str
-    """``scale``, ``rotor``, ``gravity``, ``payload``, ``tilt``, ``swapped effort`` or
-    ``swapped joints``."""
+    """``scale`` (unit or sign of efforts), ``rotor`` (missing inertia), ``gravity`` (included in
+    the effort or not), ``payload``, ``tilt`` (of the base), ``swapped effort`` or
+    ``swapped joints`` (efforts or names of two joints exchanged)."""
     joints: tuple[int, ...]
-    """Rows of the joints concerned; empty for the whole arm."""
+    """Indices in v of the joints concerned; empty for the whole arm."""
     values: Array
-    """The fitted numbers: scales, rotor inertias, (m, m x, m y, m z), or the gravity vector."""
+    """The fitted numbers: scales, rotor inertias [kg·m² or kg], payload (m, m x, m y, m z)
+    [kg, kg·m], or the gravity vector [m/s²]; empty for the other kinds."""
     evidence: Evidence
     """The evidence after this explanation is applied."""
     price: float
-    """Penalty of the fitted numbers."""
-
-
-def explain(
-    evidence: Evidence,
-    level: Array,
-    alive: NDArray[np.bool_],
-    exchanged: Callable[[int, int], Evidence | None],
-    *,
-    has_gravity: bool = True,
-) -> tuple[tuple[Explanation, ...], Evidence]:
-    """Return the explanations in the order of the search, and the evidence after them.
-
-    Args:
-        evidence: evidence of the recording.
-        level: default contact threshold of each joint, (nv,) [N·m or N].
-        alive: joints whose effort is measured, (nv,).
-        exchanged: returns the evidence of the recording with the names of two joints exchanged.
-        has_gravity: whether the declared effort includes the gravity torque.
-    """
-    return finish(explain_in_steps(evidence, level, alive, exchanged, has_gravity=has_gravity))
+    """Penalty of the fitted numbers, which is subtracted from the reduction of the cost."""
 
 
 def explain_in_steps(
@@ -98,7 +83,19 @@ def explain_in_steps(
     *,
     has_gravity: bool = True,
 ) -> Generator[None, None, tuple[tuple[Explanation, ...], Evidence]]:
-    """Yield after each explanation that was tried, and return what :func:`explain` returns."""
+    """Yield after each explanation that was tried, so that a caller can divide the computation.
+
+    Args:
+        evidence: evidence of the recording.
+        level: default contact threshold of each joint, (nv,) [N·m or N].
+        alive: joints whose effort is measured, (nv,).
+        exchanged: returns the evidence of the recording with the names of two joints, given by
+            their indices in v, exchanged; None if there is no evidence.
+        has_gravity: whether the declared effort includes the gravity torque.
+
+    Returns:
+        The explanations in the order of the search, and the evidence after them.
+    """
     found: list[Explanation] = []
     while len(found) < MOST and _matters(evidence, level, alive):
         floor = np.maximum(FLOOR * level, 1e-9)
@@ -119,7 +116,7 @@ def explain_in_steps(
 
 
 def finish(steps: Generator[None, None, Result]) -> Result:
-    """Run a computation in steps to its end and return its result."""
+    """Run a generator to its end and return its return value."""
     while True:
         try:
             next(steps)
@@ -128,12 +125,29 @@ def finish(steps: Generator[None, None, Result]) -> Result:
 
 
 def payload_fit(evidence: Evidence, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return the best payload (4,), as mass and first moments, and its standard deviations."""
+    """Return the payload at the last link that explains the efforts best.
+
+    Args:
+        evidence: the filtered samples.
+        alive: joints whose effort counts, (nv,).
+
+    Returns:
+        Mass and first moments (m, m x, m y, m z) [kg, kg·m], and their standard deviations, (4,)
+        each.
+    """
     return _pooled(evidence.payload, evidence.effort - evidence.need, alive)
 
 
 def field_fit(evidence: Evidence, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return the best gravity vector (3,) [m/s²], and its standard deviations."""
+    """Return the gravity vector that explains the efforts best, and its standard deviations.
+
+    Args:
+        evidence: the filtered samples.
+        alive: joints whose effort counts, (nv,).
+
+    Returns:
+        Both (3,), in the frame of the root [m/s²].
+    """
     change, deviation = _pooled(evidence.gravity, evidence.effort - evidence.need, alive)
     return evidence.field + change, deviation
 
@@ -148,7 +162,16 @@ def tilt(field: Array, model_field: Array) -> float:
 
 
 def scale_fit(evidence: Evidence, i: int) -> tuple[float, float, float]:
-    """Return the scale of the effort of one joint, its standard deviation, and the RMS left."""
+    """Fit the effort of one joint by a multiple of the model's torque.
+
+    Args:
+        evidence: the filtered samples.
+        i: index of the joint in v.
+
+    Returns:
+        The scale (effort per torque of the model), its standard deviation, and the RMS effort that
+        the fit leaves; scale 0 with an infinite deviation if the model needs no torque.
+    """
     need, effort = evidence.need[:, i], evidence.effort[:, i]
     power = float(need @ need)
     if power <= need.size * LEAST_NEED**2:

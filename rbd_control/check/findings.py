@@ -12,7 +12,7 @@ LEVELS: tuple[Level, ...] = ("good", "doubtful", "bad")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the page."""
+    """One finding of the check, a line of its page."""
 
     topic: str
     """Topic of the line, such as ``rate`` or ``effort``."""

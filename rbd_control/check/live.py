@@ -41,7 +41,7 @@ MOST_STEPS = 20_000
 PART = 2.5
 """Length of the parts of the motion whose dynamics one slice computes [s]."""
 FEWEST = 20
-"""Minimum number of rows of evidence for the lines about the arm."""
+"""Minimum number of filtered samples (rows of the regression) for the lines about the arm."""
 POSES = 8
 """Number of poses in which pushes are evaluated."""
 MARGIN = 0.2
@@ -60,7 +60,7 @@ class StartCheck:
         seconds: length of the motion that is checked [s].
 
     Attributes:
-        lines: the findings; empty until the check is finished.
+        lines: the findings; empty until :meth:`in_slices` has finished.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters, seconds: float) -> None:
@@ -71,18 +71,18 @@ class StartCheck:
         self._samples: list[tuple[float, Array, Array, Array]] = []
         self._touched: list[float] = []
         self.is_full = False
-        """Whether the samples suffice."""
+        """Whether the samples cover the required time; the check can then be computed."""
         self.lines: tuple[Line, ...] = ()
 
     def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool = False) -> None:
-        """Process one sample.
+        """Store one sample for the check; ignore it if the samples suffice already.
 
         Args:
             stamp: time of the sample [s]. If it goes back, or forward by more than the length of
                 the check, the check restarts.
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
-            tau: joint efforts as published, (nv,).
+            tau: joint efforts as published, (nv,), of the kind ``effort_kind``.
             is_touched: whether the detector reports a contact.
         """
         if self.is_full:
@@ -106,11 +106,14 @@ class StartCheck:
 
     @property
     def level(self) -> Level:
-        """The worst level of the lines."""
+        """The worst level of the lines; ``good`` until the check is finished."""
         return worst(self.lines)
 
     def in_slices(self) -> Generator[None, None, None]:
-        """Yield after each slice of the computation, which sets :attr:`lines` at its end."""
+        """Yield after each slice of the computation, which sets :attr:`lines` at its end.
+
+        Call it once, when :attr:`is_full` is true; the stored samples are used up.
+        """
         motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))
         self._samples.clear()
         lines = [*step_lines(np.array(self._steps), self._parameters.maximum_gap)]

@@ -31,7 +31,7 @@ _LEGEND = (
 
 
 def print_check(result: CheckResult, console: Console) -> None:
-    """Print the page: findings, joints, and weakest pushes."""
+    """Print findings, effort of each joint, and weakest pushes as tables to the console."""
     title = f"{printable(result.recording)}, {result.duration:.1f} s"
     console.print(f"[bold]check of {escape(title)}[/]")
     console.print(_lines(result))

@@ -38,22 +38,22 @@ LEAST_TIME = 8.0
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """The result of a check."""
+    """The result of a check of a recording, whose path is ``recording``."""
 
     recording: str
     duration: float
     """Time from the first to the last sample [s]."""
     lines: tuple[Line, ...]
-    """The lines of the page."""
+    """The findings, each with topic, level and text."""
     efforts: tuple[JointEffort, ...]
-    """The effort of each joint; empty without usable motion."""
+    """The effort of each joint; empty without usable motion, or with wrong velocities."""
     pushes: tuple[WeakestPush, ...]
-    """The weakest detectable push on each link; empty without effort."""
+    """The weakest detectable push on each link; empty if the arm cannot be checked."""
     thresholds: str
-    """Source of the thresholds for ``pushes``, as text."""
+    """Source of the thresholds for ``pushes``, as text; empty without pushes."""
     evidence: tuple[Array, Array] | None = field(default=None, repr=False)
-    """Torque that the described arm needs and recorded effort, (n, nv) each, both without the part
-    that friction explains; None if the recording has no usable motion."""
+    """Torque that the described arm needs and recorded effort [N·m or N if it is a torque], (n, nv)
+    each, both without the part that friction explains; None if the arm cannot be checked."""
 
     @property
     def level(self) -> Level:
@@ -61,7 +61,7 @@ class CheckResult:
         return worst(self.lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain values for ``json``."""
+        """Return the result, without ``evidence``, as plain values for ``json``."""
         return {
             "recording": self.recording,
             "duration": self.duration,
@@ -86,9 +86,15 @@ def check_recording(
         recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
         model: the robot; with a calibration, the corrected one.
         parameters: of the detector, per-joint values in the order of the model. Without them,
-            efforts count as torques, and thresholds are estimated from the recording.
-        joints: recorded names of the model's joints, in the order of the model; by default they
-            are matched by name.
+            efforts count as torques. Without a contact threshold above zero, thresholds are
+            estimated from the recording where a calibration is possible, otherwise from effort
+            limits and reach; ``thresholds`` of the result tells which.
+        joints: recorded names of the model's joints, in the order of the model; by default the
+            names of the model, or names that differ from all of them by one prefix.
+
+    Returns:
+        The findings. Without usable motion, velocity or effort there are only the findings about
+        the messages and the cause, and no pushes.
 
     Raises:
         RecordingError: naming the file, when the recording lacks joints of the model or is damaged.
@@ -164,7 +170,16 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
 
 
 def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
-    """Return the motion with its efforts converted to torques as ``parameters`` declare."""
+    """Return the motion with its efforts converted to torques including gravity [N·m or N].
+
+    Args:
+        motion: the motion, ``tau`` as published.
+        model: the robot.
+        declared: parameters with ``effort_kind`` and ``effort_gain``.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
     tau = declared.for_joints("effort_gain", model.nv) * motion.tau
     if declared.effort_kind == "torque_without_gravity":
         tau = tau + gravity_torque(model, motion.q)
@@ -200,7 +215,7 @@ def _without_true_contact(
         if motion.t.size > 1:
             lost += float((~free[1:] * np.diff(motion.t)).sum())
         motions.append(motion.only(free))
-    return tuple(m for m in motions if m.t.size), lost
+    return tuple(m for m in motions if m.t.size > 1), lost
 
 
 def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
@@ -253,7 +268,13 @@ def _thresholds(
 
 
 def push_line(pushes: Sequence[WeakestPush]) -> Line:
-    """Return the line that sums up the weakest pushes."""
+    """Return the finding that sums up the weakest pushes.
+
+    It is good if the weakest push at the last link is below :data:`HARMFUL`, otherwise doubtful.
+
+    Args:
+        pushes: at least one, in the order of the links.
+    """
     best = min(pushes, key=lambda push: push.best)
     tip = pushes[-1]
     blind = [push.link for push in pushes if np.isinf(push.worst)]

@@ -1,4 +1,4 @@
-"""Lines about the messages: joints, rate, jitter, gaps, repeated samples, lost messages."""
+"""Lines of the check about the messages: joints, rate, jitter, gaps, repeated, lost messages."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from rbd_control.joint_states.acceptance import GAP_PERIODS
 from rbd_control.playback.motions import RecordedMotions
 
 GOOD_RATE = 100.0
-"""Lowest rate at which collisions are detected in time [Hz]."""
+"""Lowest rate at which collisions are detected in time [Hz]; down to 5 % less counts as good."""
 LOWEST_RATE = 10.0
 """Rate below which contact cannot be detected [Hz]."""
 JITTER = (0.5, 1.5)
-"""Doubtful and bad jitter: 95th percentile of the deviation of a step, in periods."""
+"""Jitter above which the line is doubtful and bad: 95th percentile of the deviation of the time
+between two samples from the median, in periods."""
 GAP = (0.002, 0.05)
-"""Doubtful and bad share of the time that is lost in gaps."""
+"""Share of the time in gaps above which the line is doubtful and bad."""
 REPEATED = (0.02, 0.3)
-"""Doubtful and bad share of samples that repeat the sample before while the arm moves."""
+"""Share of samples that repeat the sample before while the arm moves, above which the line is
+doubtful and bad."""
 LOST = (0.0, 0.05)
-"""Doubtful and bad share of messages that are dropped or lack velocity or effort."""
+"""Share of messages that are dropped or lack velocity or effort, above which the line is doubtful
+and bad."""
 
 
 def timing_lines(found: RecordedMotions, model: Model, maximum_gap: float) -> tuple[Line, ...]:
-    """Return the lines about the messages of a recording.
+    """Return the findings about joints, rate, jitter, gaps, repeated and lost messages.
 
     Args:
-        found: its motions.
+        found: motions, times and counts of messages of the recording.
         model: the robot.
-        maximum_gap: longest step that the detector bridges [s].
+        maximum_gap: time between samples above which the detector restarts [s].
     """
     lines = [_joints(found, model), *step_lines(np.diff(found.times), maximum_gap)]
     lines.append(repeated_line(found.motions))
@@ -42,11 +45,11 @@ def timing_lines(found: RecordedMotions, model: Model, maximum_gap: float) -> tu
 
 
 def step_lines(step: np.ndarray, maximum_gap: float) -> tuple[Line, ...]:
-    """Return the lines about rate, jitter and gaps.
+    """Return the findings about rate, jitter and gaps; none without a positive step.
 
     Args:
-        step: times between successive samples, (k,) [s].
-        maximum_gap: longest step that the detector bridges [s].
+        step: times between successive samples, (k,) [s]; only positive times count.
+        maximum_gap: time between samples above which the detector restarts [s].
     """
     step = step[step > 0.0]
     if not step.size:
@@ -56,7 +59,10 @@ def step_lines(step: np.ndarray, maximum_gap: float) -> tuple[Line, ...]:
 
 
 def velocity_line(motions: Sequence[Motion], model: Model) -> Line:
-    """Return the line about velocities that disagree with the change of the positions."""
+    """Return the finding about velocities that disagree with the change of the positions.
+
+    It is bad if a velocity is wrong (:mod:`~rbd_control.estimation.velocity_fit`), otherwise good.
+    """
     fits = velocity_fits(motions, model)
     moving = {fit.joint: fit.scale for fit in fits if np.isfinite(fit.scale)}
     values = {"scale": moving}
@@ -125,7 +131,11 @@ def _gaps(step: np.ndarray, period: float, maximum_gap: float) -> Line:
 
 
 def repeated_line(motions: Sequence[Motion]) -> Line:
-    """Return the line about samples that repeat the sample before while the arm moves."""
+    """Return the finding about samples that repeat the sample before while the arm moves.
+
+    A repeated sample has the same positions, velocities and efforts. The arm moves if a velocity is
+    not zero.
+    """
     same = moving = 0
     for motion in motions:
         goes = (motion.v[1:] != 0.0).any(axis=1)
@@ -153,7 +163,7 @@ def _lost(found: RecordedMotions) -> Line:
 
 
 def graded(value: float, bounds: tuple[float, float]) -> Level:
-    """Return the level of a value: ``good`` up to the first bound, ``bad`` above the second."""
+    """Return ``good`` up to the first bound, ``bad`` above the second, ``doubtful`` in between."""
     if value > bounds[1]:
         return "bad"
     return "doubtful" if value > bounds[0] else "good"

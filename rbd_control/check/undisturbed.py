@@ -19,7 +19,7 @@ from rbd_control.check.explanations import Explanation, explain_in_steps
 Array = NDArray[np.float64]
 
 OUTLYING = 8.0
-"""Residual of an apparent contact in robust standard deviations."""
+"""Smallest residual of an apparent contact, in robust standard deviations from the median."""
 OUTLYING_SHARE = 0.1
 """Smallest residual of an apparent contact, as a fraction of the default contact threshold."""
 MOST_TOUCHED = 0.35
@@ -32,12 +32,12 @@ PASSES = 3
 
 @dataclass(frozen=True, eq=False)
 class Undisturbed:
-    """The explanations of a motion without its apparent contacts.
+    """The explanations of the misfit of a motion without its apparent contacts.
 
     Attributes:
         found: the explanations in the order of the search.
-        evidence: the evidence of the samples that are kept, after the explanations are applied.
-        kept: the samples that are kept, (n,) bool.
+        evidence: the regression of the samples that are kept, corrected by the explanations.
+        kept: which of the n filtered samples are kept, (n,) bool.
         joints: joints whose residual is an outlier in the samples that are left out, (nv,) bool.
     """
 
@@ -62,12 +62,15 @@ def explain_undisturbed(
 ) -> Generator[None, None, Undisturbed]:
     """Yield after each explanation that was tried, and return the explanations of the motion.
 
+    The search of :func:`~rbd_control.check.explanations.explain` is repeated without the apparent
+    contacts, in which the residual that it leaves is an outlier.
+
     Args:
-        gathered: evidence of the whole motion.
+        gathered: evidence (regression of the efforts) of the whole motion.
         level: default contact threshold of each joint, (nv,) [N·m or N].
         alive: joints whose effort is measured, (nv,).
-        exchanged: returns the evidence of the whole motion with the names of two joints exchanged;
-            None if there is no evidence.
+        exchanged: returns the evidence of the whole motion with the names of two joints, given by
+            their indices in v, exchanged; None if there is no evidence.
         has_gravity: whether the declared effort includes the gravity torque.
     """
     kept = np.ones(len(gathered.raw), dtype=bool)

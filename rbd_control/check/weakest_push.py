@@ -6,14 +6,14 @@ the weakest detected force is the smallest ``f`` for which one of the detector's
     |f Jᵀ d|_i > threshold_i                              for some joint i
     ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
 
-(:mod:`~rbd_control.estimation.thresholds`). The thresholds apply at the recorded speed, with
-the friction margin of joints at rest or reversing.
+with W the whitening matrix of the covariance (:mod:`~rbd_control.estimation.thresholds`). The
+thresholds apply at the recorded speed, with the friction margin of joints at rest or reversing.
 
 The residual also contains noise and model errors, which may add to a push or reduce it. If the
 residual of the motion is known, the push is therefore added to it: the weakest push that begins at
 a sample is the smallest force for which a rule holds at any time of the next :data:`PUSH` seconds,
-with the rise of the observer, for both signs of the force. Without a
-residual, noise and model errors are neglected, and the forces are about a third too large.
+with the rise of the observer, for both signs of the force. Without a residual, noise and model
+errors are neglected, and the forces are about a third too large.
 
 The result is the median over the poses: half of the pushes of this force are found.
 """
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from rbd_control.check.explanations import finish
 from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.errors import InputError
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -45,11 +46,9 @@ LEAST_TORQUE = 1e-12
 PUSH = 0.3
 """Length of a push [s]."""
 SPACING = 0.1
-"""Time between the starts of two pushes [s]."""
+"""Time between the starts of two simulated pushes [s]."""
 LOOKS = 50
-"""Largest number of samples of one push that are evaluated."""
-MOST_LOOKS = 10_000
-"""Largest number of evaluated samples; more samples per push mean fewer pushes."""
+"""Number of evaluated samples of one push; slower recordings repeat some of them."""
 _STEPS = 30
 """Steps of the bisection for the statistic: forces are exact to 1e-9 of the bounds."""
 
@@ -75,11 +74,11 @@ class WeakestPush:
 
     link: str
     best: float
-    """In the direction of each pose that needs the smallest force."""
+    """Force in the direction that needs the smallest force, chosen for each pose [N]."""
     worst: float
-    """In the direction of each pose that needs the largest force."""
+    """Force in the direction that needs the largest force, chosen for each pose [N]."""
     axes: tuple[float, float, float]
-    """Along the axes of the root link."""
+    """Forces along x, y and z of the root link [N]."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the forces as plain values for ``json``; infinite forces are None."""
@@ -92,14 +91,23 @@ class WeakestPush:
 def weakest_pushes(
     model: Model, parameters: DetectorParameters, q: Array, v: Array
 ) -> tuple[WeakestPush, ...]:
-    """Return the weakest push that is found on each link that a joint moves, without noise.
+    """Return the weakest detected push on each link that a joint moves, neglecting noise.
 
     Args:
         model: the identified robot.
         parameters: of the detector, per-joint values in the order of the model.
-        q: poses, (k, nq) [rad or m].
+        q: poses, (k, nq) [rad or m]; at most :data:`POSES` of them are evaluated.
         v: velocities in these poses, (k, nv) [rad/s or m/s].
+
+    Returns:
+        Medians over the poses, in the order of ``model.joint_links``.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+        InputError: without poses.
     """
+    if not len(q):
+        raise InputError("give at least one pose")
     step = -(-len(q) // POSES)
     return finish(pushes_in_steps(model, parameters, q[::step], v[::step]))
 
@@ -107,14 +115,22 @@ def weakest_pushes(
 def weakest_pushes_in(
     model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
 ) -> tuple[WeakestPush, ...]:
-    """Return the weakest push that is found on each link, with the noise of recorded motions.
+    """Return the weakest detected push on each link, with the noise of recorded motions.
+
+    The result is as for :func:`weakest_pushes`.
 
     Args:
         model: the identified robot.
         parameters: of the detector, per-joint values in the order of the model.
         motions: motions without contact, efforts as recorded. If no motion has verdicts without
-            contact for the length ``PUSH`` of a push, noise is neglected.
+            contact for the length :data:`PUSH` of a push, noise is neglected.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+        InputError: without motions.
     """
+    if not motions:
+        raise InputError("give at least one motion")
     looks = Looks.of(model, parameters, motions)
     if looks is None:
         q, v = (np.concatenate([getattr(m, name) for m in motions]) for name in ("q", "v"))
@@ -126,7 +142,10 @@ def weakest_pushes_in(
 def pushes_in_steps(
     model: Model, parameters: DetectorParameters, q: Array, v: Array
 ) -> Generator[None, None, tuple[WeakestPush, ...]]:
-    """Yield after each direction that was tried, and return what :func:`weakest_pushes` returns."""
+    """Yield after each direction that was tried, and return what :func:`weakest_pushes` returns.
+
+    A caller can thus divide the computation. All poses are evaluated.
+    """
     rules = Rules.of(model, parameters, v)
     pushes = []
     for link in model.joint_links:
@@ -137,7 +156,7 @@ def pushes_in_steps(
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """Samples at which n simulated pushes are evaluated, m samples of each push."""
+    """Samples at which n simulated pushes are evaluated, m = :data:`LOOKS` samples of each."""
 
     q: Array
     """(n, m, nq) joint positions [rad or m]."""
@@ -152,7 +171,17 @@ class Looks:
     def of(
         cls, model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
     ) -> Looks | None:
-        """Return samples of pushes that are spread over the motions; None without a long motion."""
+        """Return samples of pushes that are spread over the motions.
+
+        Args:
+            model: the identified robot.
+            parameters: of the detector.
+            motions: motions without contact, efforts as published.
+
+        Returns:
+            At most :data:`POSES` pushes; None if no motion has verdicts without contact for the
+            length :data:`PUSH` of a push.
+        """
         observer = parameters.make_observer(model)
         found: list[tuple[Array, ...]] = []
         for motion in motions:
@@ -161,20 +190,19 @@ class Looks:
             rows = _push_rows(motion.t, np.asarray(block.valid & ~block.contact))
             period = float(np.median(np.diff(motion.t))) if rows else 0.0
             for row in rows:
-                observer.rise(period, int(PUSH / period) + 1)
+                # The period is rounded to two digits, by up to 5 %.
+                observer.rise(period, int(1.06 * PUSH / period) + 2)
                 after = motion.t[row] - motion.t[row[0]]
                 risen = np.array([observer.risen(float(age)) for age in after])
                 found.append((motion.q[row], motion.v[row], block.residual[row], risen))
         if not found:
             return None
-        fewest = min(len(each[0]) for each in found)
-        step = -(-len(found) // max(min(POSES, MOST_LOOKS // fewest), 1))
-        columns = zip(*found[::step], strict=True)
-        return cls(*(np.array([each[:fewest] for each in column]) for column in columns))
+        step = -(-len(found) // POSES)
+        return cls(*map(np.array, zip(*found[::step], strict=True)))
 
 
 def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Return the samples at which each simulated push is evaluated; pushes follow each other.
+    """Return the :data:`LOOKS` samples of each simulated push; pushes follow each other.
 
     Args:
         t: times of the samples, (k,) [s].
@@ -184,15 +212,14 @@ def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     while first < t.size and t[first] + PUSH <= t[-1]:
         last = int(np.searchsorted(t, t[first] + PUSH, side="right"))
         if last - first > 1 and valid[first:last].all():
-            step = -(-(last - first) // LOOKS)
-            rows.append(np.arange(first, last, step))
+            rows.append(np.linspace(first, last - 1, LOOKS).round().astype(np.int64))
         first = max(int(np.searchsorted(t, t[first] + SPACING)), first + 1)
     return rows
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """The thresholds of the decision at k samples."""
+    """The thresholds of the detector at k samples."""
 
     threshold: Array
     """(k, nv) threshold of each joint [N·m or N]."""
@@ -201,7 +228,7 @@ class Rules:
     whitening: Array | None
     """(nv, nv) whitening matrix of the residuals; None without a covariance."""
     statistic: Array
-    """(k,) threshold of the statistic."""
+    """(k,) threshold of the length of the residual, in standard deviations."""
 
     @classmethod
     def of(cls, model: Model, parameters: DetectorParameters, v: Array) -> Rules:
@@ -226,9 +253,9 @@ class Rules:
     def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
 
-        The force acts along the direction d of ``torque``, not against it. It is infinite from
-        :data:`BLIND` on. The thresholds of the force and the growth of the thresholds with the
-        acceleration are left out.
+        The force acts along the direction d of ``torque``, not against it. If no force below
+        :data:`BLIND` is detectable, the result is infinite. The thresholds of the force and the
+        growth of the thresholds with the acceleration are left out.
 
         Args:
             torque: residual of a force of 1 N along d, (k, nv) [N·m or N].

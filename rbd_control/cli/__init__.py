@@ -1,1 +1,1 @@
-"""The command ``rbd-control``."""
+"""The command ``rbd-control``: :mod:`~rbd_control.cli.main` selects and runs a sub-command."""

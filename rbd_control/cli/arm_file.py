@@ -38,7 +38,11 @@ _OF_THE_ARM = (
     "friction_stribeck",
     "friction_stribeck_velocity",
 )
-"""Identified parameters of the arm; parameters with their neutral value are not written."""
+"""Identified parameters of the arm for section ``/**``; those without effect are not written.
+
+A parameter has no effect if it has its value in :data:`_NEUTRAL`, or if the friction model does not
+use it.
+"""
 
 _OF_THE_DETECTOR = (
     "observer",
@@ -66,7 +70,7 @@ this torque would switch with the noise of the encoders while the arm is at rest
 
 
 def alarms(calibration: Calibration) -> str:
-    """Return the rate of false alarms as text."""
+    """Return the false alarms per hour that the thresholds imply as text: ``1 false alarm``."""
     rate = calibration.false_alarms_per_hour
     return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
 
@@ -78,11 +82,19 @@ def write_arm_file(
     robot: Robot,
     locked: Mapping[str, float],
 ) -> None:
-    """Write the parameter file, replacing an existing file; arguments as :func:`arm_file`.
+    """Write the text from :func:`arm_file` to ``out``, replacing an existing file.
+
+    Args:
+        out: path of the parameter file.
+        calibration: the identified parameters.
+        recordings: the recordings of the calibration, named in a comment.
+        robot: the arm without the identified parameters.
+        locked: positions of locked joints in addition to the robot's parameters, by name
+            [rad or m].
 
     Raises:
         RbdControlError: naming ``out``, if no node could load the file; nothing is written then.
-        OSError: if the file cannot be written.
+        OSError: naming ``out``, if it cannot be written.
     """
     text = arm_file(calibration, recordings, robot, locked)
     with about(out):
@@ -96,13 +108,17 @@ def arm_file(
     robot: Robot,
     locked: Mapping[str, float],
 ) -> str:
-    """Return the parameter file: the arm for all nodes, then the sections of single nodes.
+    """Return the text of the parameter file of a calibrated arm, as YAML for ROS 2.
+
+    Section ``/**`` has the arm, for all nodes; the sections ``contact_detector`` and
+    ``passivity_controller`` have the parameters of these nodes.
 
     Args:
         calibration: the identified parameters.
-        recordings: the recordings of the calibration.
+        recordings: the recordings of the calibration, named in a comment.
         robot: the arm without the identified parameters.
-        locked: positions of locked joints in addition to the robot's parameters.
+        locked: positions of locked joints in addition to the robot's parameters, by name
+            [rad or m].
     """
     parameters = calibration.parameters
     corrections = _of_the_arm_alone(calibration, robot)
@@ -162,7 +178,7 @@ def _drives(calibration: Calibration) -> list[str]:
 
 
 def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:
-    """Return the identified parameters of the arm, with corrections that exclude the payload."""
+    """Return the parameters of :data:`_OF_THE_ARM`, with corrections that exclude the payload."""
     parameters = calibration.parameters
     values = {name: getattr(parameters, name) for name in _OF_THE_ARM}
     n = robot.model.nv
@@ -172,7 +188,7 @@ def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:
 
 
 def _identified(values: Mapping[str, Any]) -> list[str]:
-    """Return the names of the parameters that differ from their neutral value."""
+    """Return the names of the parameters that have an effect, see :data:`_OF_THE_ARM`."""
     unused = set() if values["friction_model"] == "stribeck" else _STRIBECK
     return [
         name

@@ -38,11 +38,17 @@ from rbd_control.wording import printable
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
-    """Read, calibrate, print and write; return 0.
+    """Calibrate the detector from contact-free recordings, and write the parameter file; return 0.
+
+    The identified parameters are printed. JSON, HTML report and picture are written if requested.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.calibrate` defines.
 
     Raises:
-        RbdControlError: for bad input; the message names the file.
-        OSError: when a result cannot be written.
+        RbdControlError: for bad input, and for recordings that do not suffice for a calibration;
+            the message names the file.
+        OSError: naming a result that cannot be written.
     """
     prepare_output(arguments.out)
     html = HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
@@ -112,7 +118,7 @@ def _named(paths: list[Path]) -> str:
 def _motions(
     path: Path, model: Model, topic: str, joints: list[str] | None, console: Console
 ) -> Iterator[Motion]:
-    """Yield the motion in a recording; several motions if its clock went back."""
+    """Yield the motion in a recording, or several if its clock went back; print notes on it."""
     recording = read_recording(path, topic)
     found = read_motions(recording, model, joints)
     motions = with_effort(recording, found)
@@ -211,7 +217,7 @@ def _detection_table(calibration: Calibration) -> Table:
 
 
 def _formatted(calibration: Calibration, name: str, form: str) -> list[str]:
-    """Return the value of a parameter for each joint as text."""
+    """Return the value of the parameter ``name`` for each joint, in the format ``form``."""
     values = calibration.parameters.for_joints(name, len(calibration.joints))
     return [format(float(value), form) for value in values]
 

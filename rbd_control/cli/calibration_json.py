@@ -15,16 +15,16 @@ _FRICTION = ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
 
 
 def calibration_json(calibration: Calibration) -> str:
-    """Return :func:`calibration_values` as JSON text."""
+    """Return the result of a calibration as JSON text; :func:`calibration_values` has the keys."""
     content = calibration_values(calibration)
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def calibration_values(calibration: Calibration) -> dict[str, Any]:
-    """Return the calibration as plain values.
+    """Return the result of a calibration as plain values that ``json`` can write.
 
-    Keys: ``duration`` of the motion [s], ``false_alarms_per_hour``, ``effort_kind``,
-    ``velocity_delay`` [s]; ``joints`` by name with ``rms_before``, ``rms_after``,
+    Keys: ``duration`` of the motion that was used [s], ``false_alarms_per_hour`` over all joints,
+    ``effort_kind``, ``velocity_delay`` [s]; ``joints`` by name with ``rms_before``, ``rms_after``,
     ``prediction_error``, ``largest``, ``threshold``, ``collision_threshold`` [N·m or N],
     ``threshold_speed`` [N·m·s/rad or N·s/m], ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per
     unit of effort), ``friction`` (by the names of its parameters), ``mass_correction`` [kg],

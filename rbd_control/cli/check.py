@@ -15,14 +15,17 @@ from rbd_control.reports.output import HtmlOutput, analysed_now
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Read, check, print and write.
+    """Check one recording, print the findings, and write the requested JSON and HTML files.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.check` defines.
 
     Returns:
-        0, or 1 if a line is red.
+        The exit code: 0, or 1 if a finding has the level ``bad`` (a red line, ``WRONG``).
 
     Raises:
         RbdControlError: for bad input; the message names the file.
-        OSError: when a result cannot be written.
+        OSError: naming a result that cannot be written.
     """
     html = HtmlOutput.of_command(arguments, "check.html", "check.json")
     recording = read_recording(arguments.recording, arguments.topic)

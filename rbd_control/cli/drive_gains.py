@@ -1,4 +1,7 @@
-"""Drive gains on the command line: arguments with prior knowledge, and the table of results."""
+"""Drive gains on the command line: arguments with prior knowledge, and the table of results.
+
+The gain of a drive is the joint torque per unit of effort (motor current) [N·m or N per unit].
+"""
 
 from __future__ import annotations
 
@@ -36,15 +39,17 @@ _HELP = (
 def gain_evidence(
     arguments: argparse.Namespace, motions: Callable[[Path], Sequence[Motion]]
 ) -> GainEvidence:
-    """Return the prior knowledge of the drives from the arguments.
+    """Return the known payloads and drive gains that the arguments of ``calibrate`` state.
 
     Args:
-        arguments: arguments of the command.
-        motions: reads the motions of a recording.
+        arguments: arguments of the command: ``--payload-recording``, ``--drive-gain``,
+            ``--drive-gain-error`` and ``--mass-error`` (both in percent).
+        motions: reads the motions of a recording; called once for each ``--payload-recording``.
 
     Raises:
-        InputError: for an argument that cannot be read.
-        RecordingError: if a recording cannot be used.
+        InputError: for an argument that cannot be parsed, and for a mass, gain or standard error
+            outside its range.
+        RecordingError: if ``motions`` raises it, because a recording cannot be used.
     """
     return GainEvidence(
         payloads=tuple(_payload(text, motions) for text in arguments.payload_recordings),
@@ -55,10 +60,13 @@ def gain_evidence(
 
 
 def effort_options(arguments: argparse.Namespace) -> EffortOptions:
-    """Return the arguments that override the effort of the arm file.
+    """Return the options of the command that override the effort declared in the arm file.
+
+    They are ``--effort`` (the kind) and ``--effort-gain`` (torque per unit of effort).
 
     Raises:
-        InputError: for evidence of gains that are not to be identified.
+        InputError: for ``--payload-recording`` or ``--drive-gain`` together with ``--effort-gain``,
+            or with a kind of effort other than ``current``, because no gain is identified then.
     """
     return EffortOptions(
         kind=arguments.effort,
@@ -68,12 +76,12 @@ def effort_options(arguments: argparse.Namespace) -> EffortOptions:
 
 
 def payload_paths(arguments: argparse.Namespace) -> list[Path]:
-    """Return the recordings with payload."""
+    """Return the path of the recording in each ``--payload-recording RECORDING=MASS…``."""
     return [Path(text.rpartition("=")[0]) for text in arguments.payload_recordings]
 
 
 def _payload(text: str, motions: Callable[[Path], Sequence[Motion]]) -> KnownPayload:
-    """Return the payload and motions that ``RECORDING=MASS[±ERROR][@X,Y,Z]`` names."""
+    """Return the payload and motions that ``RECORDING=MASS[±ERROR][@X,Y,Z]`` states [kg, m]."""
     path, _, load = text.rpartition("=")
     mass, at, centre = load.partition("@")
     numbers = _numbers(centre.split(",")) if at else []
@@ -98,7 +106,7 @@ def _known_gain(text: str) -> tuple[str, KnownGain]:
 
 
 def _measured(text: str) -> tuple[float, float] | None:
-    """Return value and standard error of ``VALUE[±ERROR]``; None if they are not numbers."""
+    """Return value and standard error (default 0) of ``VALUE[±ERROR]``; None if not numbers."""
     numbers = _numbers(re.split(r"±|\+-|\+/-", text))
     if numbers is None or len(numbers) > 2:
         return None
@@ -118,7 +126,8 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 def refused_gains_shown(console: Console) -> Iterator[None]:
     """Return a context in which a :class:`DriveGainError` prints all gains and possible remedies.
 
-    The error is raised again after the output.
+    The error means that the motions do not determine a gain accurately enough. It is raised again
+    after the output.
 
     Args:
         console: receives the table of the gains and the remedies.
@@ -132,7 +141,13 @@ def refused_gains_shown(console: Console) -> Iterator[None]:
 
 
 def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
-    """Return a table of the gains with their errors, one row per joint."""
+    """Return a table for the console of the gains with their standard errors, one row per joint.
+
+    Args:
+        gains: the gains, identified or given by the user.
+        accepted_error: largest relative standard error (0.04 for 4 %) of an identified gain; a gain
+            with a larger error is marked as not identified.
+    """
     table = Table(title=escape("gains of the drives (prismatic joints: N)"), title_justify="left")
     table.add_column("joint", no_wrap=True)
     for heading in ("gain [N·m per unit]", "standard error", "relative [%]"):

@@ -1,4 +1,4 @@
-"""``rbd-control export``: the frozen dynamics of an arm as plain C."""
+"""``rbd-control export``: the dynamics of one arm, with its parameters as constants, as C code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ from rbd_control.robot.robot import Robot
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """Trace the chosen functions, write header and source, and print their sizes; return 0.
+    """Write the chosen functions of an arm's dynamics as a C header and source; return 0.
+
+    The number of operations of each function and the sizes of the files are printed.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.export` defines.
 
     Raises:
-        RbdControlError: for bad input; the message names the file.
-        OSError: when a file cannot be written.
+        RbdControlError: for bad input; the message names the file if the input is a file.
+        OSError: naming a file that cannot be written.
     """
     header: Path = arguments.to
     if header.suffix != ".h":
@@ -53,10 +58,13 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def _held(urdf: str, locked: Mapping[str, float], joints: Sequence[str] | None) -> dict[str, float]:
-    """Return the positions of the fixed joints: locked joints, and unselected joints at zero.
+    """Return the positions of the fixed joints by name [rad or m].
+
+    These are the joints in ``locked``, and at zero all joints that are not in ``joints``, if that
+    is given.
 
     Raises:
-        InputError: for a chosen joint that the robot lacks.
+        InputError: for a name in ``joints`` that the robot lacks.
     """
     held = dict(locked)
     if joints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -35,17 +36,27 @@ from rbd_control.fleet.store import Store
 from rbd_control.fleet.table import CSV, record_row, refuse_format, write_table
 from rbd_control.playback.labels import read_labels
 from rbd_control.playback.truth import Label
+from rbd_control.wording import listed
 
 _MOST_NAMED = 20
 """Maximum number of recordings without a result that the console names."""
 
 
 def run_replay_fleet(arguments: argparse.Namespace) -> int:
-    """Replay a fleet; return 0, or 1 if a recording cannot be used or has no verdict.
+    """Replay each recording of a fleet in parallel, and write one result each and one table.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.replay` defines, with
+            ``--fleet``.
+
+    Returns:
+        The exit code: 0, or 1 if a recording cannot be used, or has no verdict (whether there is
+        contact) at any time.
 
     Raises:
-        RbdControlError: for bad input; the message names the file.
-        OSError: when a result cannot be written.
+        RbdControlError: for bad input; the message names the file. Also for ``--report``,
+            ``--json`` and ``--html``, which are for single recordings.
+        OSError: naming a result that cannot be written.
     """
     _refuse(arguments, ("report", "json", "html"))
     paths = find_recordings(
@@ -64,14 +75,23 @@ def run_replay_fleet(arguments: argparse.Namespace) -> int:
 
 
 def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
-    """Calibrate each recording of a fleet, and with ``--out`` also all recordings together.
+    """Calibrate each recording of a fleet, and with ``--out`` also all usable ones together.
+
+    One result for each recording and one table are written, and with ``--out`` the parameter file
+    from all usable recordings.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.calibrate` defines, with
+            ``--fleet``.
 
     Returns:
-        0, or 1 if a recording cannot be used.
+        The exit code: 0, or 1 if a recording cannot be used.
 
     Raises:
-        RbdControlError: for bad input; the message names the file.
-        OSError: when a result cannot be written.
+        RbdControlError: for bad input; the message names the file. Also for
+            ``--payload-recording``; for ``--report``, ``--json`` and ``--html`` without ``--out``;
+            and for ``--out`` if the recordings have several descriptions.
+        OSError: naming a result that cannot be written.
     """
     if arguments.out:
         prepare_output(arguments.out)
@@ -96,14 +116,21 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
         return _entry(job, row, True)
 
     entries = _entries(arguments, paths, entry)
-    if arguments.out and any(each.job.source.urdf != arguments.urdf for each in entries):
-        raise InputError("--out is for one arm, and the sheet names several descriptions")
+    described = {os.path.realpath(each.job.source.urdf): each.job.source.urdf for each in entries}
+    if arguments.out and len(described) > 1:
+        raise InputError(
+            "--out is for one arm, and the sheet names several descriptions: "
+            f"{listed(sorted(described.values()))}"
+        )
     run, code = _run(arguments, "calibrate", entries)
     usable = [Path(record.recording) for record in run.records if record.result]
     if arguments.out and usable:
         from rbd_control.cli.calibrate import run_calibrate
 
-        run_calibrate(argparse.Namespace(**{**vars(arguments), "recordings": usable}))
+        (urdf,) = described.values()
+        is_given = urdf == _absolute(arguments.urdf)
+        changed = {"recordings": usable, "urdf": arguments.urdf if is_given else urdf}
+        run_calibrate(argparse.Namespace(**{**vars(arguments), **changed}))
     return code
 
 
@@ -124,12 +151,17 @@ def _entries(
     paths: Sequence[Path],
     entry: Callable[[int, Source, SheetRow], Entry],
 ) -> list[Entry]:
-    """Return the entry of each recording from the arguments and the sheet."""
+    """Return the entry of each recording from the arguments and the sheet of recordings.
+
+    Values in the sheet take precedence over the arguments. ``entry`` receives the index of the
+    recording, its source and its row of the sheet.
+    """
     sheet = read_sheet(arguments.sheet) if arguments.sheet else []
     entries = []
     for index, path in enumerate(paths):
         row = row_of(path, sheet)
-        config = row.config or getattr(arguments, "config", None)
+        # calibrate has no option --config: the arm is described by --urdf alone.
+        config = row.config or arguments.config if "config" in arguments else None
         source = Source(
             recording=path,
             urdf=_absolute(row.urdf or arguments.urdf),
@@ -196,7 +228,11 @@ def _print(run: FleetRun, seconds: float, console: Console) -> None:
 
 @contextmanager
 def _progress(command: str, total: int) -> Iterator[Callable[[Record, bool], None]]:
-    """Show one progress bar on stderr, if it is a terminal."""
+    """Show one progress bar on stderr, if it is a terminal.
+
+    Yields:
+        A function to call with each record when it is known, and whether it is new.
+    """
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""``rbd-control fleet-report``: the study over the results of a fleet."""
+"""``rbd-control fleet-report``: tables over the results of many recordings (a fleet)."""
 
 from __future__ import annotations
 
@@ -61,14 +61,18 @@ _DRIFT = {
 
 
 def run_fleet_report(arguments: argparse.Namespace) -> int:
-    """Read the results, print the study and write its tables.
+    """Read the stored results of a fleet, print rates, friction and drifts, and write the tables.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.fleet_report` defines.
 
     Returns:
-        0, or 1 if no recording has a result.
+        The exit code: 0, or 1 if none of the recordings has a result.
 
     Raises:
-        RbdControlError: if the folder has no results of a fleet, or a damaged file.
-        OSError: if a table cannot be written.
+        RbdControlError: if the folder has no results of ``replay`` or ``calibrate`` with
+            ``--fleet``, or a damaged file, or if the format needs a package that is not installed.
+        OSError: naming a table that cannot be written.
     """
     kind = arguments.format or CSV
     refuse_format(kind)
@@ -116,7 +120,13 @@ def _print(found: Study, console: Console) -> None:
 
 
 def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> Table:
-    """Return a table of the columns that have a value in a row."""
+    """Return a table of at most :data:`_ROWS` rows, without columns that no row has.
+
+    Args:
+        title: title of the table.
+        columns: heading of each column, by its key in the rows.
+        rows: the rows.
+    """
     used = {name: text for name, text in columns.items() if any(name in row for row in rows)}
     table = Table(title=escape(title), title_justify="left")
     for name, text in used.items():

@@ -1,11 +1,14 @@
-"""The only error path of the command line: an exit code, and at most one line on stderr.
+"""The error handling of the command line: from exceptions to exit codes and lines on stderr.
+
+An exception that ends a command gives one line at most, and its traceback if ``--debug`` is given.
 
 Exit codes:
     0: done.
     1: done, but without a reliable result (a recording without a verdict, a silent detector).
     2: an input is wrong, or an output cannot be written; one line gives the problem and the remedy.
-    3: an internal error; one line, with a traceback if ``--debug`` is given.
-    130: interrupted by SIGINT, without a message.
+    3: an internal error; one line.
+    130: interrupted by SIGINT, SIGTERM or SIGHUP, without a message. Commands that run until a
+        signal comes, such as ``view``, end with 0 or 1 instead.
     141: the reader of standard output has closed it, without a message.
 """
 
@@ -31,31 +34,37 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 MESSAGE_LENGTH = 200
-"""Longest message beyond the path of the file [characters]."""
+"""Maximum length of an error message, without the path of the file before it [characters]."""
 
 WARNING_LENGTH = 600
-"""Longest warning [characters]; it may name twenty links."""
+"""Maximum length of a warning [characters], enough for the names of twenty links."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _show(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as a line of the command's own, without the place in its source."""
+    """Print a warning as one line on stderr, without the line of source code that raised it."""
     say(f"rbd-control: warning: {abridged(str(message), WARNING_LENGTH)}")
 
 
 def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
     run: Callable[[], int], *, debug: bool = False
 ) -> int:
-    """Run a command, handle all its exceptions, and return its exit code.
+    """Run a command, convert its exceptions to one line on stderr, and return its exit code.
 
-    An ``OSError`` that names a file means that the file cannot be written, because reading a file
-    raises an error of this package. An ``OSError`` from writing to standard output concerns
-    standard output. Any other ``OSError``, such as a ``TimeoutError``, is an internal error.
+    A :class:`~rbd_control.errors.RbdControlError` is a bad input (code 2). An ``OSError`` that
+    names a file means that the file cannot be written, because reading a file raises an error of
+    this package; an ``OSError`` from writing to standard output means the same of standard output
+    (code 2, or 141 if its reader has closed it). Any other ``Exception``, such as a
+    ``TimeoutError``, is an internal error (code 3). A ``KeyboardInterrupt`` gives 130.
 
     Args:
-        run: the command.
-        debug: print the traceback of an error before its one line.
+        run: the command; it returns its exit code.
+        debug: print the traceback of an error before its one line, and the warnings of libraries,
+            which are hidden otherwise.
+
+    Raises:
+        SystemExit: if the command raises it, unless the cause is a closed standard output.
     """
     try:
         with warnings.catch_warnings(), marked_output():
@@ -104,7 +113,7 @@ def _unwritten(error: Exception) -> str:
 
 
 def refuse(message: str, path: str = "") -> int:
-    """Print one line about a bad input and return its exit code.
+    """Print one line about a bad input on stderr, and return its exit code :data:`BAD_INPUT`.
 
     Args:
         message: the problem and its remedy.
@@ -115,13 +124,18 @@ def refuse(message: str, path: str = "") -> int:
 
 
 def complain(message: str, path: str) -> None:
-    """Print one line on stderr: the file if ``path`` is given, and at most 200 characters more."""
+    """Print one line on stderr: ``rbd-control: PATH: MESSAGE``.
+
+    Args:
+        message: the text, of which the middle is left out beyond 200 characters.
+        path: path of the file that the message concerns; empty if it concerns none.
+    """
     where = f"{printable(path)}: " if path else ""
     say(f"rbd-control: {where}{abridged(' '.join(message.split()), MESSAGE_LENGTH)}")
 
 
 def _internal(error: Exception) -> str:
-    """Return the message for an internal error, which no input may cause."""
+    """Return the message for an internal error, with the line of source code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     frame = (own or frames)[-1]

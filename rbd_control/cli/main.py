@@ -44,7 +44,7 @@ _COMMANDS = (
     export,
     warmup,
 )
-"""The arguments of all sub-commands, in the order of the help."""
+"""Modules with the arguments of all sub-commands, in the order of the help."""
 
 _EXIT_CODES = (
     "exit codes: 0 done, 1 done but without a reliable result, 2 an input is wrong or an output "
@@ -53,10 +53,18 @@ _EXIT_CODES = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code.
+    """Run one sub-command and return its exit code, see :mod:`rbd_control.cli.guard`.
 
-    SIGINT and SIGTERM end the process at once, because an exception that unwinds the compiler may
-    be discarded there, or crash it. Commands that need a cleanup handle both signals themselves.
+    SIGINT, SIGTERM and SIGHUP end the process at once with code 130. They raise no exception,
+    because the compiler may discard an exception that a signal handler raises, or crash. Commands
+    that need a cleanup handle SIGINT and SIGTERM themselves.
+
+    Args:
+        argv: arguments after the name of the program; None for those of this process.
+
+    Raises:
+        SystemExit: from ``argparse``, with code 0 for ``--help`` and ``--version``, and 2 for
+            arguments that cannot be parsed.
     """
     ensure_standard_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -72,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    """End the process on a signal after removing incomplete and temporary files."""
+    """Remove incomplete and temporary files, and end the process; handler of the signals."""
     remove_unfinished()
     end_now(INTERRUPTED)
 

@@ -36,14 +36,19 @@ _WIDTH = 120
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
-    """Read, replay, print and write.
+    """Run recordings through the contact detector, print the contacts, and write the reports.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.replay` defines.
 
     Returns:
-        0, or 1 if the detector never has a verdict in one of the recordings.
+        The exit code: 0, or 1 if in one of the recordings no sample has a verdict (whether there
+        is contact).
 
     Raises:
-        RbdControlError: for bad input; the message names the file.
-        OSError: when a result cannot be written.
+        RbdControlError: for bad input; the message names the file. Also for ``--curve`` without
+            true contacts.
+        OSError: naming a result that cannot be written.
     """
     html = HtmlOutput.of_command(arguments, "report.html", "report.json")
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
@@ -77,7 +82,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 
 def console_for_output() -> Console:
-    """Return a console on stdout, wide enough for tables if it is not a terminal."""
+    """Return a console on standard output, 120 columns wide if it is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
@@ -91,7 +96,7 @@ def _replay_each(
     console: Console,
     report: ReplayReport,
 ) -> Iterator[ReplayResult]:
-    """Replay the recordings one after the other and print the result of each."""
+    """Replay the recordings one after the other; print and yield the result of each."""
     surface = surface_of_robot(robot)
     for k, recording in enumerate(recordings):
         with _progress(recording.count) as progress:
@@ -113,7 +118,7 @@ def _replay_each(
 
 
 def _refuse_silence(results: Sequence[ReplayResult]) -> int:
-    """Return the exit code, and name the recordings that never have a verdict."""
+    """Return the exit code; print an error for each recording without any valid verdict."""
     silent = [result for result in results if not result.valid_fraction]
     for result in silent:
         why = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())
@@ -123,7 +128,11 @@ def _refuse_silence(results: Sequence[ReplayResult]) -> int:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a progress bar on stderr, if it is a terminal."""
+    """Show a progress bar on stderr, if it is a terminal.
+
+    Yields:
+        A function that receives the number of messages read so far; None without a terminal.
+    """
     console = Console(stderr=True)
     with Progress(console=console, transient=True) if console.is_terminal else nullcontext() as bar:
         if bar is None:

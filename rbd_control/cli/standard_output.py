@@ -1,7 +1,8 @@
 """Standard output whose errors can be distinguished from other errors of the operating system.
 
 A full disk, a closed pipe, a network without answer and a worker that has ended all raise
-``OSError``. The class marks the errors that writing to standard output raises.
+``OSError``. Inside :func:`marked_output`, the errors that writing to standard output raises are
+marked, and :func:`is_of_output` recognizes them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any, TextIO, cast
 
 _MARK = "rbd_control_standard_output"
-"""Attribute of an exception that was raised by writing to standard output."""
+"""Attribute that marks an exception that was raised by writing to standard output."""
 
 
 @contextmanager
 def marked_output() -> Iterator[None]:
-    """Mark the errors that writing to ``sys.stdout`` raises, see :func:`is_of_output`."""
+    """Return a context in which every ``OSError`` from writing to ``sys.stdout`` is marked.
+
+    :func:`is_of_output` finds the mark. The error itself is raised unchanged.
+    """
     with redirect_stdout(cast("TextIO", _MarkedStream(sys.stdout))):
         yield
 
 
 def is_of_output(error: BaseException | None) -> bool:
-    """Return whether an exception was raised by writing to standard output."""
+    """Return whether an exception was raised by writing to standard output.
+
+    It is recognized only if it was raised inside :func:`marked_output`. None gives False.
+    """
     return error is not None and _MARK in vars(error)
 
 

@@ -27,10 +27,15 @@ _EXTRA = ("viser", "yourdfpy", "trimesh")
 
 
 def run_view(arguments: argparse.Namespace) -> int:
-    """Show a recording or live arms until SIGINT, SIGTERM, or the end of ``--duration``.
+    """Show a recording or live arms in the browser.
+
+    The view ends on SIGINT or SIGTERM, or after ``--duration``.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.arguments.view` defines.
 
     Returns:
-        0, or 1 if no message of a live arm was received.
+        The exit code: 0, or 1 if no message of a live arm was received.
 
     Raises:
         RbdControlError: for bad input, a port in use, and packages that are not installed.
@@ -59,7 +64,12 @@ def run_view(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def extra_needed() -> Iterator[None]:
-    """Convert an import that fails without the extra ``view`` to an error with the remedy."""
+    """Return a context that converts failing imports of the extra ``view`` to a clear error.
+
+    Raises:
+        RbdControlError: if ``viser``, ``yourdfpy`` or ``trimesh`` is not installed; the message
+            names the package and says how to install it.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -72,7 +82,14 @@ def extra_needed() -> Iterator[None]:
 
 
 def scene_of_robot(robot: Robot) -> Scene:
-    """Return the geometry of an arm; relative mesh paths start at the folder of its URDF."""
+    """Return the geometry of an arm for the 3D view.
+
+    Relative paths of meshes start at the folder of the arm's URDF file, if it has one.
+
+    Raises:
+        RbdControlError: if a package of the extra ``view`` is not installed.
+        ModelError: if the description is not a URDF.
+    """
     path = robot.parameters.urdf
     folder = Path(path).absolute().parent if path and path != ARM7 else None
     with extra_needed():
@@ -80,7 +97,7 @@ def scene_of_robot(robot: Robot) -> Scene:
 
 
 def _play(arguments: argparse.Namespace, place: Place, console: Console) -> int:
-    """Run the detector over a recording and play it."""
+    """Run the detector over a recording, show it in the browser until a signal, and return 0."""
     from rbd_control.view.page import Page, announce
     from rbd_control.view.sources import RecordingSource
 

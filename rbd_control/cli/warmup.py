@@ -14,7 +14,12 @@ from rbd_control.startup.warmup import Step, steps
 
 
 class _Display:
-    """Shows a progress bar on a terminal, and a line for each step that compiled."""
+    """Shows a progress bar on a terminal, and prints a line for each step that compiles code.
+
+    Args:
+        total: number of steps.
+        console: receives the output.
+    """
 
     def __init__(self, total: int, console: Console) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -33,7 +38,7 @@ class _Display:
         self._bar.stop()
 
     def run(self, step: Step) -> int:
-        """Run one step; return how many functions were compiled."""
+        """Run one step of the warm-up; return the number of functions that were compiled."""
         name, run = step
         times: list[float] = []
         self._doing(name)
@@ -60,10 +65,14 @@ class _Display:
 
 
 def run_warmup() -> int:
-    """Compile everything; print the duration and the folder of the compiled code.
+    """Compile all code that nodes, ``replay``, ``calibrate`` and ``demo`` use, and store it.
+
+    Code that is stored already is only loaded. The number of compiled functions, the duration and
+    the folder of the compiled code are printed.
 
     Returns:
-        0, or 1 if the code cannot be stored, so that later starts compile again.
+        The exit code: 0, or 1 if the code of a function cannot be stored in any folder, so that
+        later starts compile it again.
     """
     begin = time.perf_counter()
     every = list(steps())

@@ -1,4 +1,4 @@
-"""Detection of standstill from joint states of any number of publishers."""
+"""Detection of standstill from the joint states of one or several publishers."""
 
 from __future__ import annotations
 
@@ -55,13 +55,14 @@ class _JointMotion:
 
 
 class ArmMotion:
-    """Stores the positions and speeds of the monitored joints.
+    """Stores the positions and speeds of the monitored joints, and determines standstill.
 
     Args:
         joints: the joints to monitor; empty: all joints in the joint states.
 
     Attributes:
-        ignored: number of implausible messages.
+        ignored: number of ignored messages: with fields of different lengths, with no joint, or
+            with more than :data:`MOST_JOINTS` joints.
     """
 
     def __init__(self, joints: Sequence[str] = ()) -> None:
@@ -82,19 +83,20 @@ class ArmMotion:
 
         If the velocity of a joint is missing or not finite, its speed is the difference of its last
         two positions divided by their time step, and is unknown after the first position. A joint
-        with an impossible position is skipped. Fields of different lengths are counted in
-        ``ignored``.
+        whose position is NaN or beyond :data:`LARGEST` is skipped, and so is a speed beyond it.
+        A message with fields of different lengths is counted in ``ignored``.
 
         Args:
             stamp: time of the message by its sender [s].
             names: joints of the message.
             position: their positions [rad or m].
             velocity: their velocities [rad/s or m/s]; may be empty.
-            now: time of its receipt on the steady clock [s].
+            now: time of receipt of the message on the steady clock [s].
             standstill_speed: speed up to which a joint is at rest [rad/s or m/s].
 
         Returns:
-            True if all speeds are known, also from earlier messages; False for an ignored message.
+            True if the speed of every joint is known from this message, or from a message received
+            up to :data:`JOINT_STATE_TIMEOUT` earlier; False for an ignored message.
         """
         n = len(names)
         if not 0 < n == len(position) <= MOST_JOINTS or len(velocity) not in (0, n):
@@ -115,7 +117,7 @@ class ArmMotion:
         return bool(self._motions) and not self.missing(now)
 
     def still_since(self, now: float) -> float | None:
-        """Return the time on the steady clock since which the arm is at rest [s].
+        """Return the time on the steady clock since which all monitored joints are at rest [s].
 
         A joint that moved in its last state counts as moving until a newer state shows it at rest,
         however old that state is. A joint that was at rest counts as at rest for
@@ -135,12 +137,16 @@ class ArmMotion:
     def positions(self) -> list[float]:
         """Return the last positions in the order of ``joints`` [rad or m].
 
-        The positions are those of all joints once :meth:`hear` has returned True.
+        All positions are known once :meth:`hear` has returned True; before, the position of a joint
+        without a state is 0. The list is empty if ``joints`` is.
         """
         return [self._motions[name].position for name in self._joints]
 
     def missing(self, now: float) -> list[str]:
-        """Return the monitored joints without a recent state from which the speed is known."""
+        """Return the monitored joints whose speed is unknown or too old at ``now`` [s].
+
+        It is too old if it was received more than :data:`JOINT_STATE_TIMEOUT` ago.
+        """
         return [name for name, joint in self._motions.items() if joint.is_old(now)]
 
     def fastest(self) -> tuple[str, float]:
@@ -152,11 +158,15 @@ class ArmMotion:
         return (name, self._motions[name].speed) if name else ("", 0.0)
 
     def age(self, name: str, now: float) -> float:
-        """Return the time since the speed of a monitored joint was last known [s]."""
+        """Return the age of the last known speed of a joint at ``now`` [s]; infinite without any.
+
+        Raises:
+            KeyError: for a joint that is not monitored.
+        """
         return now - self._motions[name].heard
 
     def forget(self) -> None:
-        """Discard all states, for example after an interruption."""
+        """Discard all states, for example after an interruption of the monitoring."""
         self._motions = {name: _JointMotion() for name in self._joints}
 
     def _monitored(self, name: str) -> _JointMotion | None:

@@ -12,14 +12,14 @@ from rbd_control.errors import InputError
 State = Literal["watching", "stopping", "stopped"]
 
 FLAG_HOLD = 0.1
-"""Time for which a raised contact flag counts after a lowered flag was received [s].
+"""Time from the last raised contact flag for which it counts although a lowered flag followed [s].
 
 A detector repeats its flag every 20 ms. With this time, a second publisher of a lowered flag cannot
 cancel a raised flag.
 """
 
 LATEST_EVENT = 1.0
-"""Longest time from the stop to the event with the onset of its contact [s]."""
+"""Longest time after a stop for which an event may give the onset of its contact [s]."""
 
 LONGEST_DELAY = 5.0
 """Longest plausible time from the onset of a contact to the stop [s]."""
@@ -33,23 +33,24 @@ class StopTimes:
     """
 
     begin: float
-    """Receipt of the verdict, or the end of the timeout, that stopped the arm."""
+    """The decision to stop: receipt of the verdict or event, or the check that led to the stop."""
     onset: float = nan
     """Onset of the contact, as the detector estimates it."""
     sent: float = nan
-    """Time after the last cancel request was sent."""
+    """Time at which the last request of the stop had been sent."""
     answered: float = nan
-    """Time at which all cancel requests were answered."""
+    """Time at which all requests of the stop were answered."""
     standstill: float = nan
     """Time at which the arm came to rest."""
 
 
 class ContactStop:
-    """State machine of a stop: when to stop an arm, whether it has stopped, and may resume.
+    """Decides when to stop an arm, whether it has stopped, and whether it may resume.
 
     The states are *watching*, *stopping* (until all cancel requests are answered and the arm
     is at rest) and *stopped*. A stop is latched: only :meth:`resume` leads back to *watching*.
-    All times are of the steady clock [s].
+    This class sends nothing: its methods return whether a stop begins, and the caller sends the
+    requests. No stop begins before :meth:`start`. All times are of the steady clock [s].
 
     Args:
         parameters: conditions of a stop.
@@ -57,7 +58,7 @@ class ContactStop:
     Attributes:
         parameters: conditions of a stop; may be replaced at any time.
         reason: reason of the stop as text; empty while watching.
-        is_by_contact: whether a contact or collision was the reason.
+        is_by_contact: whether a contact or collision was the reason of the last stop.
         times: times of the last stop; None before the first.
         stops: number of stops so far.
     """
@@ -83,13 +84,17 @@ class ContactStop:
         return self._state != "watching"
 
     def start(self, now: float) -> None:
-        """Start to watch; earlier verdicts count for :meth:`missing` only."""
+        """Start to watch, without a latch.
+
+        Verdicts received earlier still count as a sign of a running detector, see :meth:`missing`,
+        but not as a contact.
+        """
         self._state, self.reason = "watching", ""
         self._started, self._is_started, self._flag = now, True, False
         self._raised = self._since = -inf
 
     def end(self) -> None:
-        """End the state machine until :meth:`start`; it stops nothing."""
+        """End watching; until :meth:`start` no stop begins."""
         self._is_started = False
 
     # Input -------------------------------------------------------------------------------------
@@ -99,7 +104,10 @@ class ContactStop:
 
         Args:
             flag: whether there is contact.
-            now: time of its receipt.
+            now: time of receipt.
+
+        Returns:
+            True if the flag is raised, ``stop_at`` is contact, and the started guard is *watching*.
         """
         if flag:
             if not self.is_touched(now):
@@ -113,11 +121,14 @@ class ContactStop:
         )
 
     def hear_collision(self, now: float) -> bool:
-        """Process an event of level collision; return whether a stop begins."""
+        """Process an event of level collision at the time ``now``; return whether a stop begins."""
         return self._stop("collision", now, is_contact=True)
 
     def hear_onset(self, age: float, now: float) -> None:
-        """Store the estimated onset of a contact for a stop in the last second.
+        """Store the estimated onset of a contact in ``times`` of the latched stop.
+
+        It is ignored if ``times`` has an onset, if the stop began more than :data:`LATEST_EVENT`
+        ago, and if the onset is after the stop or more than :data:`LONGEST_DELAY` before it.
 
         Args:
             age: time since the onset [s].
@@ -131,11 +142,16 @@ class ContactStop:
             self._note(onset=onset)
 
     def fail(self, reason: str, now: float) -> bool:
-        """Stop because of a defect of the guard; return whether a stop begins."""
+        """Stop because of a defect of the guard, with its text; return whether a stop begins."""
         return self._stop(reason, now)
 
     def check(self, now: float) -> bool:
-        """Check for silence and for a long contact; return whether a stop begins."""
+        """Check for silence and for a long contact; return whether a stop begins.
+
+        Silence stops the arm only with ``stop_on_silence``: no verdict for ``silence_timeout``,
+        counted from :meth:`start` at the earliest. A contact longer than ``longest_contact`` always
+        stops it.
+        """
         parameters = self.parameters
         missing = self.missing(now)
         waited = now - self._started > parameters.silence_timeout
@@ -147,7 +163,7 @@ class ContactStop:
         return False
 
     def missing(self, now: float) -> str:
-        """Return a message with the time since the last verdict; empty with a valid verdict."""
+        """Return a message if no verdict was received for ``silence_timeout``, or an empty text."""
         age = now - self._heard
         if age <= self.parameters.silence_timeout:
             return ""
@@ -165,11 +181,15 @@ class ContactStop:
     # Progress of a stop ------------------------------------------------------------------------
 
     def sent(self, now: float) -> None:
-        """Record that the requests of the stop were sent."""
+        """Record in ``times`` that all requests of the stop were sent at ``now``."""
         self._note(sent=now)
 
     def confirm(self, answered: bool, still_since: float | None, now: float) -> bool:
         """Update a latched stop; return True once, when it is confirmed.
+
+        It is confirmed, with the state *stopped*, when all requests are answered and the arm has
+        been at rest for ``standstill_time`` since the stop. A joint that moves again leads back to
+        *stopping*.
 
         Args:
             answered: whether all requests of the stop are sent, each available server has agreed to
@@ -194,7 +214,10 @@ class ContactStop:
         return is_first
 
     def obstacle(self, now: float) -> str:
-        """Return the reason why the arm must not resume; empty if it may."""
+        """Return the reason why the arm must not resume, or an empty text.
+
+        The reasons are a missing verdict, a raised contact flag and a stop that is not confirmed.
+        """
         missing = self.missing(now)
         if missing:
             return missing
@@ -205,10 +228,10 @@ class ContactStop:
         return ""
 
     def resume(self, now: float) -> None:
-        """Resume watching.
+        """End the latch and resume watching.
 
         Raises:
-            InputError: with the reason why the arm must not resume; the stop stays latched.
+            InputError: with the reason of :meth:`obstacle`; the stop stays latched.
         """
         obstacle = self.obstacle(now)
         if obstacle:

@@ -17,17 +17,17 @@ CLEARANCE = 0.03
 """Planned motion of a joint after which a contact should have ended [rad or m]."""
 
 FLAG_FALLS = 0.5
-"""Time after this motion, or the whole retreat, within which the contact flag must fall [s].
+"""Time after a planned motion of ``CLEARANCE`` within which the contact flag must fall [s].
 
-A detector lowers its flag 0.15 s after the end of a contact, and the guard takes it for raised for
-0.1 s longer.
+In a shorter retreat it counts from the end of the planned motion. A detector lowers its flag 0.15 s
+after the end of a contact, and the guard takes the flag for raised for 0.1 s longer.
 """
 
 HOLD_TIME = 0.1
 """Shortest duration of the trajectory that stops a retreat [s]."""
 
 PRESENT = 0.1
-"""Age up to which the position of a joint in its last state is its present position [s]."""
+"""Age of a joint's last state up to which its position counts as the present position [s]."""
 
 LONGEST_PAUSE = 0.5
 """Time between two checks above which a retreat is stopped [s].
@@ -37,13 +37,13 @@ be from before the pause.
 """
 
 LONGEST_WAIT = 1.0
-"""Time for which a retreat may wait for its publication [s]."""
+"""Longest time for which the middleware may refuse to publish a retreat [s]."""
 
 ARRIVED = 0.005
 """Distance of a joint from the end of the retreat up to which the arm has arrived [rad or m]."""
 
 LONGEST_FACTOR = 3.0
-"""Longest time of a retreat relative to its planned duration, without :data:`LONGEST_EXTRA`."""
+"""Longest actual time of a retreat, less ``LONGEST_EXTRA``, as a multiple of the planned time."""
 
 LONGEST_EXTRA = 1.0
 """Time that is added to the longest time of a retreat [s]."""
@@ -82,9 +82,17 @@ class Retreat:
         self._path.add(now, position)
 
     def begin(self, position: list[float]) -> list[RetreatPoint]:
-        """Begin the retreat and return its points from ``position``.
+        """Begin the retreat and return its points.
 
-        The result is empty without a path, and at the second call after a :meth:`reset`.
+        The retreat has the length ``retreat_distance``, or the length of the path if this is
+        shorter, and no joint moves faster than ``retreat_speed``.
+
+        Args:
+            position: present positions of all joints [rad or m].
+
+        Returns:
+            The points after ``position``. The list is empty without a path, and at every further
+            call until :meth:`reset`.
         """
         if self._is_over:
             return []
@@ -115,11 +123,14 @@ class RetreatSupervision:
 
     @property
     def phase(self) -> Phase:
-        """The present phase."""
+        """The present phase: none, waiting, retreating or holding."""
         return self._phase
 
     def obstacle(self) -> str:
-        """Return why the retreat prevents ``~/resume``; empty unless it moves or stops the arm."""
+        """Return why the retreat prevents the service ``~/resume``, or an empty text.
+
+        It prevents it in the phases *retreating* and *holding*.
+        """
         is_over = self._phase in ("none", "waiting")
         return "" if is_over else "the retreat has not ended yet"
 
@@ -130,8 +141,8 @@ class RetreatSupervision:
 
         Args:
             now: the time.
-            position: position of the arm at rest [rad or m].
-            points: the retreat from there.
+            position: positions of the joints of the arm at rest [rad or m].
+            points: points of the retreat, which begins at ``position``; at least one.
         """
         self._phase, self._way = "waiting", [RetreatPoint(0.0, position), *points]
         self._was_free = self._is_held_as_planned = False
@@ -143,16 +154,24 @@ class RetreatSupervision:
         self._phase = "none"
 
     def begin(self, now: float) -> None:
-        """Enter the phase *retreating*, because the trajectory was published."""
+        """Enter the phase *retreating*, because the trajectory was published at ``now``."""
         self._phase, self._begun = "retreating", now
         self._rests_from = now + self._way[-1].time
 
     def hold(self) -> None:
-        """Enter the phase *holding*; :meth:`held` follows with the publication."""
+        """Enter the phase *holding*, in which a trajectory that stops the arm replaces the retreat.
+
+        Call :meth:`held` when that trajectory is published.
+        """
         self._phase, self._rests_from = "holding", inf
 
     def held(self, now: float, duration: float) -> None:
-        """Record that the trajectory that stops the arm, of ``duration``, was published."""
+        """Record that the trajectory that stops the arm was published.
+
+        Args:
+            now: time of the publication.
+            duration: duration of this trajectory [s].
+        """
         self._rests_from = now + duration
 
     def has_ended(self, now: float, motion: ArmMotion) -> bool:
@@ -169,7 +188,14 @@ class RetreatSupervision:
     # Reasons to stop -----------------------------------------------------------------------------
 
     def check(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> str:
-        """Take the present state, and return the reason to stop the retreat; empty if it may go on.
+        """Return the reason to stop or drop the retreat; empty if it may continue.
+
+        In the phases *waiting* and *retreating* the reasons are: a new contact, a pause of the
+        checks of more than :data:`LONGEST_PAUSE`, a missing verdict, and missing joint states. In
+        the phase *waiting* also: the arm is not at rest, or the wait exceeds :data:`LONGEST_WAIT`.
+        In the phase *retreating* also: the flag has not fallen within :data:`FLAG_FALLS`, the arm
+        rests more than :data:`ARRIVED` before the end, or it still moves after the longest time,
+        ``LONGEST_FACTOR`` planned durations and ``LONGEST_EXTRA``. Call it every few milliseconds.
 
         Args:
             now: the time.
@@ -197,11 +223,12 @@ class RetreatSupervision:
         )
 
     def target(self, now: float, motion: ArmMotion) -> RetreatPoint:
-        """Return the position at which the arm is held, and the duration of the way there.
+        """Return the point of the trajectory that stops a retreat: its duration and positions.
 
         A joint is held at its measured position if its last state is at most :data:`PRESENT` old
-        and the guard was not paused. Otherwise its best known position is the position that the
-        retreat has planned for the end of the hold. The joint then moves no faster than
+        and the guard was not paused for more than :data:`PRESENT` within the last
+        :data:`LONGEST_PAUSE`. Otherwise its best known position is the position that the retreat
+        has planned for :data:`HOLD_TIME` from now. The joint then moves no faster than
         ``retreat_speed``: a controller that is slowed down is still behind the plan.
         """
         self._time_since_check(now)
@@ -216,7 +243,10 @@ class RetreatSupervision:
         return RetreatPoint(duration, position)
 
     def must_hold_again(self, now: float, motion: ArmMotion) -> bool:
-        """Return whether the arm is held at a planned position although it is known where it is."""
+        """Return whether a joint is held at a planned position though all positions are known now.
+
+        Then publish a hold at the result of :meth:`target` again.
+        """
         is_holding = self._phase == "holding" and self._is_held_as_planned
         return is_holding and self._is_position_known(now, motion)
 

@@ -10,23 +10,23 @@ SPACING = 0.002
 """Smallest motion of any joint between two points of the path [rad or m]."""
 
 LARGEST_STEP = 0.2
-"""Implausible motion of a joint between two joint states [rad or m].
+"""Motion of a joint between two joint states above which the earlier path is discarded [rad or m].
 
-It means that the position of a continuous joint was wrapped, or a gap; the earlier path is
-discarded.
+The motion is then implausible: the position of a continuous joint was wrapped, or joint states are
+missing.
 """
 
 LONGEST_GAP = 0.2
 """Time between two joint states after which the earlier path is discarded [s]."""
 
 MOST_POINTS = 2000
-"""Maximum number of stored points."""
+"""Maximum number of stored points; the oldest are discarded."""
 
 RETREAT_POINTS = 20
 """Number of points of a retreat."""
 
 PEAK = 1.875
-"""Peak speed of the minimum-jerk motion, in mean speeds."""
+"""Peak speed of the minimum-jerk motion, as a multiple of its mean speed."""
 
 
 class RetreatPoint(NamedTuple):
@@ -35,7 +35,7 @@ class RetreatPoint(NamedTuple):
     time: float
     """Time from the start of the retreat [s]."""
     position: list[float]
-    """Joint positions [rad or m]."""
+    """Positions of all joints, in the same order as in the path [rad or m]."""
 
 
 class TravelledPath:
@@ -51,7 +51,15 @@ class TravelledPath:
         self._last = None
 
     def add(self, now: float, position: list[float]) -> None:
-        """Add the joint positions [rad or m] at the time ``now`` on the steady clock [s]."""
+        """Add joint positions, unless no joint has moved by :data:`SPACING` since the last point.
+
+        After a gap in time (:data:`LONGEST_GAP`) or position (:data:`LARGEST_STEP`) the earlier
+        path is discarded.
+
+        Args:
+            now: time on the steady clock [s].
+            position: positions of all joints [rad or m].
+        """
         late = self._last is not None and now - self._last > LONGEST_GAP
         if late or (self._points and _distance(position, self._points[-1][1]) > LARGEST_STEP):
             self._points.clear()
@@ -65,11 +73,16 @@ class TravelledPath:
             self._points.popleft()
 
     def back(self, position: list[float], distance: float) -> list[list[float]]:
-        """Return the points of the retreat, beginning with ``position``.
+        """Return the path back from ``position``, with the newest stored point first.
 
-        The length of the retreat is ``distance`` [rad or m], or less if the path is shorter; the
-        length of a step is the largest motion of any joint in it. Without a path the result is
-        ``position`` alone.
+        The length of a step of the path is the largest motion of any joint in it.
+
+        Args:
+            position: present positions of all joints [rad or m].
+            distance: length of the result, unless the stored path is shorter [rad or m].
+
+        Returns:
+            Joint positions, beginning with ``position``; ``position`` alone without a stored path.
         """
         way, left = [position], distance
         for _, point in reversed(self._points):
@@ -85,13 +98,17 @@ class TravelledPath:
 
 
 def timed_retreat(way: Sequence[list[float]], speed: float) -> list[RetreatPoint]:
-    """Return a motion from rest to rest along ``way``; empty for a way without length.
+    """Return a motion from rest to rest along ``way``.
 
     The distance along the way follows the minimum-jerk polynomial 10 s^3 - 15 s^4 + 6 s^5.
 
     Args:
         way: joint positions, beginning with the present position [rad or m].
         speed: largest speed of any joint [rad/s or m/s].
+
+    Returns:
+        :data:`RETREAT_POINTS` points after the present position, with equal intervals of time; an
+        empty list for a way without length.
     """
     distances = [0.0]
     for a, b in zip(way, way[1:], strict=False):

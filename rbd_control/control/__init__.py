@@ -1,4 +1,7 @@
-"""Control: trajectories, the Slotine-Li law, and the modes, limits and faults around it."""
+"""Torque control of an arm: trajectories, Slotine-Li control law, modes, limits and faults.
+
+:class:`PassivityController` combines all of them: joint states go in, torque commands come out.
+"""
 
 from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.adaptive import AdaptiveSlotineLiController

@@ -1,4 +1,4 @@
-"""Parameters of the adaptive law for node, parameter file and Python."""
+"""Parameters of the adaptive control law, for the ROS node, parameter files and Python."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ ALL = "all"
 class AdaptationParameters(Parameters):
     """Parameters of :class:`~rbd_control.control.AdaptiveSlotineLiController`.
 
+    This control law learns mass, centre of mass and inertia of links, and optionally joint
+    friction, from the tracking error.
+
     ``largest_payload_mass`` and ``largest_payload_reach`` describe the largest unknown payload.
     They scale the estimates, so that a single learning rate applies to masses, centres and
     inertias, and they bound the estimates. Friction errors are small compared with weights and have
-    a learning rate of their own; only friction errors above the dead zone are learned.
+    a learning rate of their own. Torque errors within ``adaptation_dead_zone``, also those of
+    friction, are not learned.
     """
 
     adapted_links: tuple[str, ...] = parameter(

@@ -1,6 +1,6 @@
-"""The adapted bodies and the friction of the adaptive law before it has learned anything.
+"""Initial estimates of the adaptive control law: bodies and joint friction, with their bounds.
 
-:mod:`~rbd_control.control.adaptive` has the metric and the bounds.
+:mod:`~rbd_control.control.adaptive` defines the metric and the bounds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ from rbd_control.robot.friction import CoulombViscousFriction
 
 
 def adapted_links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
-    """Return the names of the adapted links; by default the last link.
+    """Return the names of the links whose inertial parameters the adaptive law learns.
+
+    Args:
+        model: the arm.
+        adaptation: ``adapted_links`` selects the links. If it is empty, the result is the link of
+            the last joint; if it is ``("all",)``, the links of all joints.
 
     Raises:
-        InputError: for an unknown or fixed link, or two links of one body.
+        InputError: for an unknown link, a link that is fixed to the world, or two links that are
+            fixed to each other.
     """
     names = adaptation.adapted_links
     if not names:
@@ -40,10 +46,16 @@ def adapted_links(model: Model, adaptation: AdaptationParameters) -> tuple[str, 
 def adapted_bodies(
     model: Model, links: tuple[str, ...], adaptation: AdaptationParameters
 ) -> Bodies:
-    """Return the bodies of the links with the inertias of the description, and their bounds."""
+    """Return the bodies of the links with the inertias of the description, and their bounds.
+
+    Args:
+        model: the arm.
+        links: result of :func:`adapted_links`.
+        adaptation: ``largest_payload_mass`` and ``largest_payload_reach`` define scale and bounds.
+    """
     rows = np.array([model.link_index(link) for link in links], dtype=np.int64)
     mass, reach = adaptation.largest_payload_mass, adaptation.largest_payload_reach
-    # Of a solid ball; 2/5 m r² is its inertia.
+    # A solid ball has the inertia 2/5 m r² about its centre.
     ball = pseudo_inertia(mass, np.zeros(3), 0.4 * mass * reach**2 * np.eye(3))
     S, W = np.empty((2, len(links), 4, 4))
     cap, most = np.empty((len(links), 2, 4, 4)), np.empty((len(links), 2))
@@ -69,12 +81,19 @@ def adapted_bodies(
 
 
 def adapted_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
-    """Return the friction of ``n`` joints; zero for a model that the law cannot learn.
+    """Return the initial friction of ``n`` joints in the form that the adaptive law learns.
+
+    Args:
+        friction: friction of the joints, an object of :mod:`~rbd_control.robot.friction`. The law
+            can learn ``CoulombViscousFriction`` only; for any other class the result is zero.
+        n: number of joints.
+        adapt: whether the law learns friction; otherwise the result keeps its values.
 
     Raises:
-        ParameterError: if friction is to be learned from values that are not positive.
+        ParameterError: if ``adapt`` is true, and ``friction`` is of another class or has a Coulomb
+            or viscous coefficient that is not positive.
     """
-    # Not a derived class, whose coefficients have another meaning.
+    # Classes derived from it are excluded, because their coefficients have another meaning.
     if type(friction) is not CoulombViscousFriction:
         if adapt:
             raise ParameterError(

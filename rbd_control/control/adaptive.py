@@ -1,4 +1,4 @@
-"""The adaptive law of Slotine and Li, which learns the payload of the arm while it moves.
+"""The adaptive control law of Slotine and Li, which learns the payload while the arm moves.
 
 Torques are linear in the inertial parameters, ``Y(q, v, v_r, a_r) pi = M a_r + C v_r + g``. With an
 estimate in place of pi, and ``v_r a_r s K_D`` as in :mod:`~rbd_control.control.slotine_li`::
@@ -45,12 +45,13 @@ overshoots. An arm with weak damping then swings for ever. Each step is therefor
 most a tenth of the torque that would end s within the period. A shorter step in the same direction
 keeps V from increasing.
 
-Forgetting. The law takes a push for a weight until a detector reports the contact. The estimates
-are then replaced by their exponential average over the time of learning, time constant 1 s
-(:meth:`AdaptiveSlotineLiController.forget_recent`). A push of 20 ms changes this average by 2 % of
-what it teaches. The same is done before the weight of the estimates is compensated without
-feedback, where nothing would correct it. The average lies in the same convex sets, and is at most
-as far from the true parameters as the farthest of the estimates that it contains.
+Forgetting. Until a detector reports the contact, the law learns from a push as if it were a weight.
+The estimates are then replaced by their exponential average over the time of learning, time
+constant 1 s (:meth:`AdaptiveSlotineLiController.forget_recent`). A push of 20 ms changes this
+average by 2 % of the change that it causes in the estimates. The estimates are also replaced before
+gravity is compensated without feedback (modes float and safe), where nothing would correct a wrong
+weight. The average lies in the same convex sets, and is at most as far from the true parameters as
+the farthest of the estimates that it contains.
 
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
@@ -93,18 +94,22 @@ LONGEST_STEP = 0.01
 
 
 class AdaptiveSlotineLiController:
-    """The adaptive law for one arm; its state consists of the estimates.
+    """The adaptive control law of one arm; its state consists of the estimates and their averages.
 
     Args:
         model: an arm with a fixed base, whose masses and inertias are the initial estimates.
-        parameters: the law uses their gains and friction.
+        parameters: the law uses ``bandwidth``, ``damping``, ``damping_rate`` and the friction.
         adaptation: the learned parameters and the learning rates.
 
+    Attributes:
+        packed: the model with the present estimates as one array, for the compiled kernels.
+
     Raises:
-        InputError: for a floating base, which has no torque at its root, or an unknown or fixed
-            link.
-        ParameterError: for a per-joint parameter of the wrong length, or if friction is to be
-            learned from initial values that are not positive.
+        InputError: for a floating base, which has no torque at its root, for an unknown or fixed
+            link in ``adapted_links``, or for two links that are fixed to each other.
+        ParameterError: for a per-joint parameter of the wrong length, or if ``adapt_friction`` is
+            set and ``friction_model`` is neither coulomb_viscous nor stribeck, or an initial value
+            of friction is not positive.
     """
 
     def __init__(
@@ -134,7 +139,7 @@ class AdaptiveSlotineLiController:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the estimates to the inertias of the description and the given friction."""
+        """Reset estimates and averages to the described inertias and the friction parameters."""
         arrays = self._nominal.arrays
         self.packed = self._nominal.packed.copy()
         own = views(self.packed, constants_of(arrays))
@@ -150,9 +155,13 @@ class AdaptiveSlotineLiController:
     def forget_recent(self) -> bool:
         """Replace the estimates by their exponentially weighted average over the learning time.
 
-        The time constant of the average is 1 s of learning time.
-        Call it when a contact begins, and before the weight of the estimates is compensated without
-        feedback.
+        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`reference_torque`, each
+        at most :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so
+        that recent errors hardly change it. The mean error that the dead zone judges restarts.
+
+        Call the method when a contact begins, because the law has learned from the push until it
+        was detected, and before the modes float and safe, in which no feedback corrects a weight
+        that was learned wrongly.
 
         Returns:
             Whether there was any learning time since the last call; a second call changes nothing.
@@ -165,7 +174,10 @@ class AdaptiveSlotineLiController:
         return True
 
     def continue_from(self, before: AdaptiveSlotineLiController) -> None:
-        """Take over the estimates of another law for the same arm, and their average.
+        """Copy the estimates and their average from another adaptive law.
+
+        Args:
+            before: a law for the same arm with the same adapted links and joints.
 
         Raises:
             InputError: as :meth:`set_estimates`; nothing has changed then.
@@ -186,15 +198,17 @@ class AdaptiveSlotineLiController:
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            q_d, v_d, a_d: desired position, velocity and acceleration, (nv,) each.
-            dt: time since the last call that is learned from [s]; 0 changes no estimate.
+            q_d, v_d, a_d: desired position, velocity and acceleration, (nv,) each [rad or m,
+                rad/s or m/s, rad/s² or m/s²].
+            dt: time since the last call for which the estimates are corrected [s], reduced to at
+                most ``LONGEST_STEP``; 0 changes no estimate.
 
         Returns:
             (nv,) [N·m or N], not limited.
 
         Raises:
             InputError: for arguments of the wrong shape, not finite or so large that the torque is
-                not; nothing has been learned then.
+                not finite, and for a negative ``dt``; nothing has been learned then.
         """
         q, v, q_d, v_d, a_d = self._shaped(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
         v_r, a_r = v_d - self._Lambda * (q - q_d), a_d - self._Lambda * (v - v_d)
@@ -209,8 +223,8 @@ class AdaptiveSlotineLiController:
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
             v_r: (nv,) reference velocity [rad/s or m/s].
-            a_r: (nv,) its rate [rad/s² or m/s²].
-            dt: time since the last call that is learned from [s]; 0 changes no estimate.
+            a_r: (nv,) rate of the reference velocity [rad/s² or m/s²].
+            dt: as in :meth:`torque`.
 
         Returns:
             (nv,) [N·m or N], not limited.
@@ -223,7 +237,7 @@ class AdaptiveSlotineLiController:
         return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
 
     def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
-        """Learn from the last period and return the torque; without learning None if not finite."""
+        """Return the torque, then learn for ``dt`` [s]; None, and no learning, if not finite."""
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
         tau = np.empty(self._nominal.nv)
@@ -266,15 +280,16 @@ class AdaptiveSlotineLiController:
 
     @property
     def learning(self) -> bool:
-        """Whether the last call changed the estimates."""
+        """Whether the last :meth:`torque` or :meth:`reference_torque` changed the estimates."""
         return self._learning
 
     @property
     def learned_energy(self) -> float:
         """Distance of the estimates from the estimates of the last reset, as an energy [J].
 
-        It is ``½ |W_hat - W_start|² / learning_rate``, plus the same term for friction. The
-        distance to the true parameters is unknown.
+        It is ``½ |W_hat - W_start|² / learning_rate``, summed over the adapted bodies, plus the
+        same term for friction; the module defines the scaled pseudo-inertia W. The distance to the
+        true parameters is unknown.
         """
         bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
@@ -288,7 +303,7 @@ class AdaptiveSlotineLiController:
 
     @property
     def model(self) -> Model:
-        """The model of the arm with the present estimates."""
+        """A new model of the arm with the present estimates of the inertial parameters."""
         arrays = self._arrays
         own = {
             name: getattr(arrays, name).copy() for name in ("mass", "first_moment", "second_moment")
@@ -297,7 +312,7 @@ class AdaptiveSlotineLiController:
 
     @property
     def payload(self) -> float:
-        """Estimated mass of the adapted links above the mass of the description [kg]."""
+        """Estimated mass of all adapted links less their mass in the description [kg]."""
         rows = self._bodies.row
         return float((self._arrays.mass - self._nominal.arrays.mass)[rows].sum())
 
@@ -318,7 +333,10 @@ class AdaptiveSlotineLiController:
         return Estimates(tuple(links), tuple(FrictionEstimate(*joint) for joint in joints))
 
     def set_estimates(self, estimates: Estimates) -> None:
-        """Replace the estimates; adapted links and joints must be the same.
+        """Replace the estimates and their averages.
+
+        Args:
+            estimates: one entry for each adapted link and, with ``adapt_friction``, each joint.
 
         Raises:
             InputError: naming a missing or unknown entry, or a value outside the bounds; the
@@ -330,7 +348,7 @@ class AdaptiveSlotineLiController:
         self._is_recent = False
 
     def _checked(self, estimates: Estimates) -> tuple[Array, Array]:
-        """Return W and (2, nv) friction of estimates; raise an InputError if they cannot be."""
+        """Return W (k, 4, 4) and friction (2, nv); raise an InputError beyond the bounds."""
         W = np.empty_like(self._bodies.W)
         friction = np.array([self._friction.coulomb, self._friction.viscous])
         units = (self._friction.coulomb_unit, self._friction.viscous_unit)
@@ -362,7 +380,7 @@ class AdaptiveSlotineLiController:
 
     @property
     def friction(self) -> CoulombViscousFriction | None:
-        """The present Coulomb and viscous friction with the offset.
+        """The present Coulomb and viscous friction with the constant torque offset.
 
         None unless ``friction_model`` is ``coulomb_viscous`` or ``stribeck``.
         """
@@ -374,7 +392,7 @@ class AdaptiveSlotineLiController:
         )
 
     def _scaled(self, k: int, estimate: LinkEstimate) -> Array:
-        """Return W of adapted body k for an estimate."""
+        """Return W of adapted body k for an estimate; raise an InputError beyond the bounds."""
         placement = self._nominal.link_placement[estimate.link]
         P = pseudo_inertia(estimate.mass, estimate.com, estimate.inertia)
         P = placement @ P @ placement.T

@@ -1,4 +1,4 @@
-"""The compiled period of the adaptive law: torque first, then one step of the estimates.
+"""Compiled code of the adaptive law for one sample: the torque, then a step of the estimates.
 
 :mod:`~rbd_control.control.adaptive` has the equations and their derivation.
 """
@@ -27,35 +27,44 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import new_sweep
 
 LARGEST = 10.0
-"""Largest eigenvalue of an estimate in its own scale.
+"""Largest permitted eigenvalue of W, the scaled pseudo-inertia of an adapted body.
 
-The body itself has at most 1; a payload of the expected mass within the expected reach adds at
-most 6.
+The described body has at most 1; a payload of ``largest_payload_mass`` within
+``largest_payload_reach`` adds at most 6.
 """
 
 LARGEST_FRICTION = 4.0
-"""Largest estimate of a friction coefficient, in multiples of the given value."""
+"""Largest estimate of a friction coefficient, in multiples of the value in the parameters."""
 
 
 DEAD_ZONE_AVERAGE = 0.05
-"""Time over which s is averaged for the dead zone [s]."""
+"""Time constant of the average of the velocity error s, to which the dead zone applies [s]."""
 
 LEARNED_AT_ONCE = 0.1
-"""Largest change of the torque by learning in one period, as a share of what would bring s to zero.
+"""Largest change of the torque by one step of learning.
 
-The equations hold in continuous time. In a fast motion, after a collision for instance, the step of
-one period may otherwise exceed the error that it is to reduce, and the loop oscillates.
+It is a share of the torque that would bring the velocity error s to zero within the period. The
+equations hold in continuous time. In a fast motion, after a collision for instance, the step of one
+period may otherwise exceed the error that it is to reduce, and the loop oscillates.
 """
 
 REMEMBERED = 1.0
 """Time constant of the average of the estimates [s]."""
 
 ROUNDS = 3
-"""Number of cycles of projections of an estimate onto its bounds."""
+"""Maximum number of cycles of projections of an estimate onto its bounds, in one step."""
 
 
 class Gains(NamedTuple):
-    """Constants of the law, (n,) each but for the rates."""
+    """Gains of the adaptive law.
+
+    Attributes:
+        damping: (n,) constant part of K_D [N·m·s/rad or N·s/m].
+        dead_zone: (n,) torque errors that are not learned [N·m or N].
+        damping_rate: part of K_D that is proportional to the mass matrix [1/s].
+        learning_rate: learning rate of the inertial parameters [1/J].
+        friction_learning_rate: learning rate of friction [1/J].
+    """
 
     damping: np.ndarray
     dead_zone: np.ndarray
@@ -65,37 +74,70 @@ class Gains(NamedTuple):
 
 
 class Bodies(NamedTuple):
-    """The adapted bodies: pseudo-inertia P = S W Sᵀ with the estimate W."""
+    """The k adapted bodies: pseudo-inertia P = S W Sᵀ with the estimate W.
 
-    row: np.ndarray  # (k,) of the model's arrays
-    S: np.ndarray  # (k, 4, 4) Cholesky factor of the metric
-    W: np.ndarray  # (k, 4, 4), changed by every step that learns
-    average: np.ndarray  # (k, 4, 4) W averaged over REMEMBERED
-    least: np.ndarray  # (k,) bound on the eigenvalues of W from below
-    start: np.ndarray  # (k, 4, 4) W of the described body, which is within all bounds
-    cap: np.ndarray  # (k, c, 4, 4) symmetric; the sum of cap * W is at most
-    most: np.ndarray  # (k, c)
+    Attributes:
+        row: (k,) row of each body in the arrays of the model.
+        S: (k, 4, 4) Cholesky factor of the metric, see :mod:`~rbd_control.control.adaptive`.
+        W: (k, 4, 4) estimates, changed by every step that learns.
+        average: (k, 4, 4) W averaged over ``REMEMBERED``.
+        least: (k,) smallest permitted eigenvalue of W.
+        start: (k, 4, 4) W of the described body, which is within all bounds.
+        cap: (k, c, 4, 4) symmetric matrices of c linear bounds, here on the mass and on the second
+            moment about the link's origin: the sum of ``cap * W`` is at most ``most``.
+        most: (k, c) largest values of these sums [kg, kg·m²].
+    """
+
+    row: np.ndarray
+    S: np.ndarray
+    W: np.ndarray
+    average: np.ndarray
+    least: np.ndarray
+    start: np.ndarray
+    cap: np.ndarray
+    most: np.ndarray
 
 
 class JointFriction(NamedTuple):
-    """coulomb tanh(v / scale) + viscous v + offset, (n,) each, with the metric of the estimates."""
+    """Friction ``coulomb tanh(v / scale) + viscous v + offset`` of n joints, with its estimates.
 
-    coulomb: np.ndarray  # changed by every step that learns
-    viscous: np.ndarray  # likewise
-    average: np.ndarray  # (2, n) both averaged over REMEMBERED
+    Attributes:
+        coulomb: (n,) estimates [N·m or N], changed by every step that learns.
+        viscous: (n,) estimates [N·m·s/rad or N·s/m], changed by every step that learns.
+        average: (2, n) ``coulomb`` and ``viscous`` averaged over ``REMEMBERED``.
+        offset: (n,) constant torque [N·m or N].
+        scale: (n,) velocity scale of the hyperbolic tangent [rad/s or m/s].
+        coulomb_unit, viscous_unit: (n,) values of the parameters, in multiples of which the metric
+            measures the estimates; 0 for friction that is not learned.
+    """
+
+    coulomb: np.ndarray
+    viscous: np.ndarray
+    average: np.ndarray
     offset: np.ndarray
     scale: np.ndarray
-    coulomb_unit: np.ndarray  # 0 where it is not learned
+    coulomb_unit: np.ndarray
     viscous_unit: np.ndarray
 
 
 @compiled
 def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_rate, dt, tau):
-    """Write the torque, then learn over ``dt``; return a status.
+    """Write the torque of the adaptive law, then correct the estimates; return a status.
 
-    ``v_r`` is the reference velocity, ``reference_rate`` its rate. The status is 1 if estimates
-    changed, 0 in the dead zone or for dt = 0, and -1 if the torque, and therefore an argument, is
-    not finite; then nothing is learned.
+    Args:
+        packed: the model with the estimates as one array; changed in place by learning.
+        gains: :class:`Gains` of the law.
+        bodies, friction: :class:`Bodies` and :class:`JointFriction`; changed in place by learning.
+        smooth: (n,) average of s = v - v_r for the dead zone [rad/s or m/s]; changed in place.
+        q, v: measured positions [rad or m] and velocities [rad/s or m/s], (n,) each.
+        v_r: (n,) reference velocity [rad/s or m/s].
+        reference_rate: (n,) rate of ``v_r`` [rad/s² or m/s²].
+        dt: time for which to learn [s]; 0 changes no estimate.
+        tau: (n,) torque [N·m or N], written.
+
+    Returns:
+        1 if estimates changed, 0 in the dead zone or for dt = 0, and -1 if the torque, and
+        therefore an argument, is not finite; then nothing is learned.
     """
     model, n = unpacked(packed), q.shape[0]
     a_r, s = np.empty(n), np.empty(n)
@@ -284,10 +326,14 @@ def _move(bodies, index, gradient, step):
 
 @inlined
 def project(bodies, index):
-    """Project W onto each bound in turn; return True if it kept the caps without projection.
+    """Project W of one body onto each bound in turn; return whether it was within all caps before.
 
-    Each bound is a convex set that contains the true parameters, so no projection increases the
-    distance to them.
+    Caps are the linear bounds of :class:`Bodies`. Each bound is a convex set that contains the true
+    parameters, so no projection increases the distance to them.
+
+    Args:
+        bodies: the adapted bodies, of which ``W[index]`` is changed in place.
+        index: index of the body.
     """
     W, kept = bodies.W[index], True
     for c in range(bodies.cap.shape[1]):
@@ -308,7 +354,12 @@ def project(bodies, index):
 
 @inlined
 def shrink(bodies, index):
-    """Move W towards the described body until it keeps every cap, and all other bounds with it."""
+    """Move W towards the described body until it keeps every cap, and all other bounds with it.
+
+    Args:
+        bodies: the adapted bodies, of which ``W[index]`` is changed in place.
+        index: index of the body.
+    """
     W, start = bodies.W[index], bodies.start[index]
     share = 1.0
     for c in range(bodies.cap.shape[1]):
@@ -327,7 +378,7 @@ def shrink(bodies, index):
 
 @inlined
 def write_body(model, row, S, W):
-    """Write the pseudo-inertia S W Sᵀ into the model."""
+    """Write the pseudo-inertia S W Sᵀ as mass and moments into row ``row`` of the model."""
     for i in range(4):
         for j in range(i, 4):
             value = 0.0
@@ -344,9 +395,10 @@ def write_body(model, row, S, W):
 
 @inlined
 def clip_eigenvalues(W, low, high):
-    """Return the nearest symmetric matrix (Frobenius norm) with eigenvalues in low ... high.
+    """Replace W in place by the nearest symmetric matrix with eigenvalues in low ... high.
 
-    The result is nearly always W itself, which a Cholesky factorisation and the trace show quickly.
+    Nearest means in the Frobenius norm. W rarely changes: a Cholesky factorisation and the trace
+    show quickly that it is within the bounds. ``low`` is positive.
     """
     n = W.shape[0]
     A = W.copy()

@@ -48,7 +48,7 @@ class ArmLimits:
 
     @classmethod
     def of(cls, model: Model, parameters: ControllerParameters) -> ArmLimits:
-        """Return the limits of an arm.
+        """Return the limits of an arm from its description and the parameters.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
@@ -99,10 +99,10 @@ class ArmLimits:
         require_weight(self.joint_names, weight, self.weight)
 
     def refuse_heavier(self, weight: Array, before: ArmLimits, former: Array) -> None:
-        """Raise an error if a change makes the weight of the arm too much for a joint.
+        """Raise an error if a joint cannot hold the arm after a change of payload or limits.
 
-        If it is too much already, a change after which the joint needs no larger share of its limit
-        is accepted.
+        The limits of this object apply after the change. A joint whose gravity torque exceeds its
+        limit already is accepted if it needs no larger share of its limit than before.
 
         Args:
             weight: gravity torque after the change, (nv,) [N·m or N].

@@ -1,4 +1,4 @@
-"""Detection of torque that swings to and fro: a control loop that is not stable.
+"""Detection of an unstable control loop by motor torque that swings to and fro.
 
 Gains that are too high for the rate of the joint states, a wrong model, or an inertia that the
 adaptive law has learned in a collision can make the loop unstable. The torque limits bound the
@@ -17,14 +17,18 @@ from rbd_control.control.kernels import swinging
 Array = NDArray[np.float64]
 
 SWINGS = 8
-"""Number of swings in opposite directions, each by the joint's torque limit or more."""
+"""Number of successive swings in opposite directions, each by more than the torque limit."""
 
 WITHIN = 0.2
-"""Longest time in which these swings are a fault [s]: they are then faster than 20 Hz."""
+"""Time from the first to the last swing below which they are a fault [s].
+
+There are seven half periods from the first swing to the eighth: the oscillation is faster than
+17.5 Hz.
+"""
 
 
 class Chatter:
-    """Watches the torque of one arm for swings.
+    """Detects a motor torque that swings to and fro, on any joint of one arm.
 
     Args:
         joints: number of joints.
@@ -42,10 +46,14 @@ class Chatter:
     def fault(self, now: float, torque: Array, limits: ArmLimits) -> str:
         """Return a message if the torque of a joint swings to and fro, otherwise an empty text.
 
+        The criterion is :data:`SWINGS` swings, each by more than the torque limit of the joint,
+        within :data:`WITHIN`. Call the method for each sample. After a message the recorded swings
+        are discarded.
+
         Args:
             now: time of the torque on the steady clock [s].
             torque: (nv,) torque of the motors [N·m or N].
-            limits: limits of the arm; the largest torque is used.
+            limits: limits of the arm, of which ``limits.torque`` is used.
         """
         j = swinging(
             torque, limits.torque, now, WITHIN, self._extreme, self._direction, self._times

@@ -1,4 +1,4 @@
-"""The answer of the controller to a joint state."""
+"""The torque command that the controller returns for each joint state, and its state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ Goal = Literal["none", "moving", "paused", "reached", "missed", "aborted", "canc
 
 
 class Command(NamedTuple):
-    """The torque command of one sample, with the state of the controller."""
+    """The torque command of one sample, with the state of the controller.
+
+    ``mode`` is ``hold`` (the arm is kept at a point), ``follow`` (it tracks a trajectory),
+    ``float`` (gravity compensation only) or ``safe`` (after a fault, and before the start).
+    """
 
     torque: Array
     """(nv,) torque command [N·m or N]; always finite and within the limits."""
@@ -23,13 +27,18 @@ class Command(NamedTuple):
     """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes float and safe."""
     mode: Mode
     saturated: bool
-    """Whether the torque was reduced to keep the limits."""
+    """Whether the torque limits changed the torque of the control law."""
     rate_limited: bool
-    """Whether the rate of the torque was limited."""
+    """Whether the change since the last torque was reduced, to keep ``torque_rate``."""
     goal: Goal
-    """Outcome of the last trajectory."""
-    reason: str
-    """The reason why the mode is not the requested mode, or why the sample was not used.
+    """State or outcome of the last trajectory.
 
-    The text is empty in the requested mode with a used sample.
+    ``none`` before the first trajectory since the start; ``moving`` or, while it is interrupted,
+    ``paused``; then ``reached`` or ``missed`` by the goal tolerance, ``aborted`` by the path
+    tolerance, or ``cancelled``.
+    """
+    reason: str
+    """Why the mode is not the requested mode, or why the joint state was not used.
+
+    The text is empty if the mode is the requested mode and the joint state was used.
     """

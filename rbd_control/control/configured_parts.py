@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ConfiguredParts:
-    """The parts that a model and parameters determine.
+    """The parts of the controller that the model of the arm and the parameters determine.
 
     They are built together, before any other part changes. An error in a parameter therefore
     leaves the controller with its former parts.
@@ -35,7 +35,7 @@ class ConfiguredParts:
         tolerances: tolerances of trajectories, and the limit of the tracking error.
         torque_limits: limits on the torque of the law.
         safe: the torque in mode safe.
-        law: the law with its estimates, energy monitor and energy tank.
+        law: the control law with its estimates, energy monitor and energy tank.
     """
 
     model: Model
@@ -55,19 +55,21 @@ class ConfiguredParts:
         before: ConfiguredParts | None = None,
         here: Array | None = None,
     ) -> ConfiguredParts:
-        """Build the parts.
+        """Build all parts for a model and parameters.
 
         Args:
             model, parameters: see the attributes.
             before: the parts that these replace. The level of the energy tank is kept, and for the
                 same model the estimates of the adaptive law.
-            here: (nv,) position of the arm, which opens the soft limits as far as they were open
-                [rad or m]; None if it is unknown.
+            here: (nv,) measured position of the arm [rad or m]; None if it is unknown. The soft
+                limits are opened to include it, but at most as far as they were open in ``before``.
+                Without ``before`` it is ignored.
 
         Raises:
-            InputError: for a floating base, for a model with other joints than before, or for an
-                unknown link to learn.
-            ParameterError: for a per-joint parameter of the wrong length.
+            InputError: for a floating base, for a model with other joints than before, or for a
+                link in ``adapted_links`` that is unknown, fixed or rigidly joined to another.
+            ParameterError: for a per-joint parameter of the wrong length, or with
+                ``adapt_friction`` for friction that the adaptive law cannot learn.
         """
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")

@@ -25,17 +25,24 @@ class ControllerParameters(
 ):
     """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
 
-    The gain on s is ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite, as
-    the passivity proof requires. The second part is proportional to the inertia in every direction,
-    so that one number fits any arm in any posture: with it alone s decays as
-    exp(-damping_rate t). A loop with a total delay T (including filters) needs
-    damping_rate T and bandwidth T below about 0.5; the defaults tolerate 6 ms. The first part adds
-    stiffness to joints whose friction is large compared with their inertia, mainly wrists; the
-    delay limits it by the smallest inertia of the joint. Set ``damping_rate`` to zero for the
-    textbook's K_D.
+    The torque contains ``-K_D s`` with the velocity error ``s = v - v_r`` and the reference
+    velocity ``v_r = v_d - bandwidth (q - q_d)``. The gain is
+    ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite, as the passivity
+    proof requires. The second part is proportional to the inertia in every direction, so that one
+    number fits any arm in any posture: with it alone s decays as exp(-damping_rate t). A loop with
+    a total delay T (including filters) needs damping_rate T and bandwidth T below about 0.5; the
+    defaults tolerate 6 ms. The first part adds stiffness to joints whose friction is large compared
+    with their inertia, mainly wrists. The delay limits this part too: the smaller the least inertia
+    of a joint, the smaller its largest stable value. Set ``damping_rate`` to zero for the K_D of
+    the textbooks, which is constant.
 
     Known joint friction is added at the reference velocity. A wide ``friction_velocity_scale``
-    (0.1 rad/s) prevents it from switching while the arm is at rest.
+    (0.1 rad/s) prevents its sign from switching while the arm is at rest.
+
+    Raises:
+        ParameterError: for a value outside its bounds, if ``damping_rate`` and the smallest
+            ``damping`` are both zero, or if ``implausible_speed`` does not exceed
+            ``overspeed_factor``.
     """
 
     bandwidth: tuple[float, ...] = parameter(

@@ -1,4 +1,4 @@
-"""The last verdict and force of the contact detector, and their age."""
+"""The last verdict (contact or not) and force estimate of the contact detector, and their age."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Array = NDArray[np.float64]
 VERDICT_TIMEOUT = 0.5
 """Age at which a verdict expires [s].
 
-A contact detector repeats a valid verdict at 50 Hz, so a gap of this length is not a delay.
+A contact detector repeats a valid verdict at 50 Hz, so a gap of this length means that the detector
+is silent, not that one message is late.
 """
 
 FORCE_AGE = 0.1
@@ -33,7 +34,7 @@ class ContactForce(NamedTuple):
     force: Array
     """(3,) force on it, in world axes [N]."""
     stamp: float
-    """Time of the last joint state when the estimate arrived [s]."""
+    """Stamp of the last joint state when the estimate arrived [s]."""
 
 
 class DetectorVerdict:
@@ -47,8 +48,10 @@ class DetectorVerdict:
     def hear(self, flag: bool, now: float) -> bool:
         """Store a verdict; return whether a contact begins with it.
 
+        A contact begins if ``flag`` is true, and the last verdict was false or has expired.
+
         Args:
-            flag: whether there is contact.
+            flag: whether the detector reports contact.
             now: time on the steady clock [s].
         """
         begins = flag and not self.contact(now)
@@ -56,51 +59,60 @@ class DetectorVerdict:
         return begins
 
     def feel(self, link: str, force: Array, stamp: float) -> None:
-        """Store an estimate of the force on a link; ignore a zero or non-finite force.
+        """Store an estimate of the contact force on a link.
+
+        A force that is zero, not finite or of another shape is ignored.
 
         Args:
             link: the touched link.
             force: (3,) force on it, in world axes [N].
-            stamp: time of the last joint state [s].
+            stamp: stamp of the last joint state [s].
         """
-        if np.shape(force) == (3,) and 0.0 < hypot(*force) < inf:
+        if _is_usable(force):
             self._force = ContactForce(link, np.array(force, dtype=float), stamp)
 
     def feel_in_frame(self, model: Model, q: Array, link: str, force: Array, stamp: float) -> None:
-        """Store an estimate of the force on a link, in the frame of that link.
+        """Store an estimate of the contact force on a link, given along the axes of that link.
 
-        The force is rotated to world axes at ``q``. A zero or non-finite force is ignored.
+        The force is rotated to world axes at ``q``. A force that is zero, not finite or of another
+        shape is ignored.
 
         Args:
             model: the arm.
             q: (nq,) positions of the last joint state [rad or m].
             link: the touched link, which ``model`` has.
             force: (3,) force on it, along the axes of the link [N].
-            stamp: time of the last joint state [s].
+            stamp: stamp of the last joint state [s].
         """
-        if 0.0 < hypot(*force) < inf:
+        if _is_usable(force):
             self.feel(link, frame_placement(model, q, link)[:3, :3] @ force, stamp)
 
     def forget_force(self) -> None:
-        """Discard the estimate of the force after a jump of the clock."""
+        """Discard the force estimate, for example after a jump of the clock of the stamps."""
         self._force = None
 
     def force(self, stamp: float, oldest: float) -> ContactForce | None:
-        """Return the last estimate of the force unless it is older than ``oldest`` [s]."""
+        """Return the last force estimate, or None if there is none or it is too old.
+
+        Args:
+            stamp: time on the clock of the joint states to which the age refers [s]. An estimate
+                that arrived after this time counts.
+            oldest: largest age [s].
+        """
         if self._force is None or stamp - self._force.stamp > oldest:
             return None
         return self._force
 
     def age(self, now: float) -> float:
-        """Return the age of the last verdict [s]; infinite before the first."""
+        """Return the age of the last verdict at ``now`` [s]; infinite before the first verdict."""
         return now - self._heard if isfinite(self._heard) else inf
 
     def fresh(self, now: float) -> bool:
-        """Return whether there is a verdict that has not expired."""
+        """Return whether there is a verdict that has not expired at ``now`` [s]."""
         return self.age(now) <= VERDICT_TIMEOUT
 
     def missing(self, now: float) -> str:
-        """Return a message if no verdict is recent enough to count, otherwise an empty text."""
+        """Return a message if :meth:`fresh` is false at ``now`` [s], otherwise an empty text."""
         age = self.age(now)
         if age <= VERDICT_TIMEOUT:
             return ""
@@ -109,12 +121,18 @@ class DetectorVerdict:
         return "no contact detector has published yet"
 
     def excludes_contact(self, now: float) -> bool:
-        """Return whether there is no contact, as far as detectors tell.
+        """Return whether an adaptive law may assume that there is no contact at ``now`` [s].
 
-        A silent detector excludes nothing; an arm without a detector is taken to be free.
+        True if the last verdict has not expired and reports no contact, and if no verdict has ever
+        arrived (an arm without a detector). False during a contact, and after the last verdict has
+        expired.
         """
         return not (self._flag if self.fresh(now) else isfinite(self._heard))
 
     def contact(self, now: float) -> bool:
-        """Return whether the detector reports contact."""
+        """Return whether the last verdict reports contact and has not expired at ``now`` [s]."""
         return self._flag and self.fresh(now)
+
+
+def _is_usable(force: Array) -> bool:
+    return np.shape(force) == (3,) and 0.0 < hypot(*force) < inf

@@ -25,8 +25,9 @@ energy was taken from the motion along s. While references are not bounded, E_i 
 as the identity above shows. Beyond soft limits V also contains the energy of their springs, and
 ``v_rᵀ tau_spring >= 0`` is dissipated, see :mod:`~rbd_control.control.soft_limits`.
 
-Sampled control. In a period the command of its beginning acts, while the torque of the law changes
-to that of the end. With linear interpolation, whose error is O(dt²), the loop injects at most::
+Sampled control. During a period the command of its beginning acts, while the torque of the law
+changes to its value at the end. With linear interpolation, whose error is O(dt²), the loop injects
+at most::
 
     bound = ½ dt sum of max(|s|) |tau_law(end) - tau_law(begin)|
 
@@ -64,10 +65,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class EnergyBalance:
-    """Energies of the period that ends with a sample [J]; all zero for the first sample."""
+    """Energies of the period that ends with a sample [J].
+
+    For the first sample all of them are zero, except ``storage``.
+    """
 
     storage: float
-    """V at the end of the period."""
+    """Value of the storage function V at the end of the period, see the module."""
     rise: float
     """V at the end minus V at the beginning: supplied - dissipated + injected."""
     dissipated: float
@@ -79,17 +83,25 @@ class EnergyBalance:
     bound: float
     """Bound on the energy injected by holding the command for this period."""
     passive: bool
-    """Whether the loop injects less energy than K_D dissipates, on average."""
+    """Whether the control loop is passive on average.
+
+    The average injected power is at most ``1 - passivity_margin`` times the average power that K_D
+    dissipates, plus ``passivity_tolerance``. Averages are exponential, with the time constant
+    ``passivity_window``.
+    """
 
 
 class EnergyMonitor:
-    """Follows the storage function of one arm under the law.
+    """Computes storage function and powers of one arm under the control law, sample by sample.
 
     Args:
         model: an arm with a fixed base.
-        parameters: parameters of the law; the monitor uses the gains.
+        parameters: parameters of the control law; the monitor uses the gains.
         energy: thresholds of the passivity check.
         soft: soft position limits, whose springs store energy; none by default.
+
+    Attributes:
+        model: the arm; it may be replaced between samples, for example by one with new estimates.
 
     Raises:
         InputError: for a floating base.
@@ -114,7 +126,7 @@ class EnergyMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Restart the monitor; the next sample begins the first period."""
+        """Restart the monitor and its averages; the next sample begins the first period."""
         self._started = False
         self._injected, self._dissipated = 0.0, 0.0
 
@@ -131,20 +143,22 @@ class EnergyMonitor:
     ) -> EnergyBalance:
         """Process one sample and return the balance of the period before it.
 
-        Call :meth:`reset` after the law was not in control or its target jumped.
+        Call :meth:`reset` first if the law did not control the arm at the last sample, or if the
+        desired motion has jumped since.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
             q_d, v_d: desired positions and velocities, with the same shapes and units.
-            law: torque of the law for this sample, before any limit, (nv,) [N·m or N].
+            law: torque of the control law for this sample, before any limit, (nv,) [N·m or N].
             acting: torque of the motors since the last sample, (nv,) [N·m or N]: measured, or the
                 last command, which excludes transport delay from the balance.
             dt: time since the last sample [s]; ignored for the first one.
-            v_r: reference velocity of the law, (nv,); without it ``v_d - Lambda e``, not bounded.
+            v_r: reference velocity of the law, (nv,) [rad/s or m/s]; without it
+                ``v_d - bandwidth (q - q_d)``, not bounded.
 
         Raises:
-            InputError: for arguments of the wrong shape or not finite; the monitor is then
-                unchanged.
+            InputError: for arguments of the wrong shape or not finite, and after the first sample
+                for ``dt`` that is not positive; the monitor is then unchanged.
         """
         n = self.model.nv
         names = ("q", "v", "q_d", "v_d", "law", "acting", "v_r")

@@ -1,4 +1,4 @@
-"""The energies of each period under the law, from the parts of the controller."""
+"""The energy balance of each period between samples, from the parts of the controller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Array = NDArray[np.float64]
 
 
 class EnergyAccount:
-    """Restarts the energy balance after each jump of the motion and each loss of control.
+    """Computes the energy balance of each period, and restarts it where it cannot continue.
+
+    It restarts after a jump of the desired motion, and after a sample whose command did not track a
+    desired motion under the control law.
 
     Args:
         samples, motion, modes, path: parts of the controller, which are only read.
@@ -37,14 +40,16 @@ class EnergyAccount:
         self._has_own_weight = parts.parameters.gravity_compensated
 
     def balance(self, effort: Array | None) -> EnergyBalance | None:
-        """Advance the account by the period before the last sample, and return its energies.
+        """Return the energies of the period before the last sample; call it once for each sample.
 
         Args:
             effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm that
                 compensates its gravity, the sent torque is used.
 
         Returns:
-            The energies; None if the law was not in control, or an effort is not finite.
+            The energies. None if the last command did not track a desired motion under the control
+            law with the present parameters, if the last sample is the first or repeats a stamp, or
+            if ``effort`` has the wrong shape or is not finite.
         """
         samples, law = self._samples, self._law
         if not self._path.is_tracking or samples.dt <= 0.0:

@@ -11,6 +11,7 @@ from rbd_control.parameters import Parameters, parameter
 class EnergyParameters(Parameters):
     """Parameters of the energy monitor and the energy tank.
 
+    The monitor reports whether the control loop is passive; the tank bounds the injected energy.
     See :class:`~rbd_control.control.EnergyMonitor` and :class:`~rbd_control.control.EnergyTank`.
     """
 

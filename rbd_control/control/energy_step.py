@@ -1,4 +1,4 @@
-"""The compiled periods of the energy monitor and of the energy tank.
+"""Compiled code of the energy monitor and of the energy tank for one period between samples.
 
 :mod:`~rbd_control.control.energy` and :mod:`~rbd_control.control.energy_tank` have the equations.
 """
@@ -17,22 +17,44 @@ from rbd_control.dynamics.sweep import new_sweep
 
 
 class LastSample(NamedTuple):
-    """The monitor's data of the last sample; every call changes them in place."""
+    """Data of the energy monitor at the last sample; :func:`balance_step` changes them in place.
 
-    s: np.ndarray  # (n,)
-    law: np.ndarray  # (n,) the law's torque
-    elastic: np.ndarray  # (n,) energy stored by each joint's damping [J]
-    damped: np.ndarray  # (n,) power of each joint's damping [W]
-    storage: np.ndarray  # (1,) V [J]
-    power: np.ndarray  # (1,) dissipated without the joints' damping [W]
+    Attributes:
+        s: (n,) velocity error v - v_r [rad/s or m/s].
+        law: (n,) torque of the control law [N·m or N].
+        elastic: (n,) elastic energy E_i that the damping of each joint stores [J].
+        damped: (n,) power ``D_i s_i²`` of the damping of each joint [W].
+        storage: (1,) storage function V [J].
+        power: (1,) power that is dissipated in addition to ``damped``: by ``damping_rate M`` and
+            at the springs of the soft limits [W].
+    """
+
+    s: np.ndarray
+    law: np.ndarray
+    elastic: np.ndarray
+    damped: np.ndarray
+    storage: np.ndarray
+    power: np.ndarray
 
 
 @compiled
 def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
-    """Return ``(V, dissipated, injected, bound)`` of the period that ends with this sample.
+    """Return ``(V, dissipated, injected, bound)`` [J] of the period that ends with this sample.
 
-    The sample is stored in ``last``. If an argument is not finite, the results are not finite and
-    nothing is stored. With dt = 0 the energies are zero.
+    :class:`~rbd_control.control.energy.EnergyBalance` describes the results. If an argument is not
+    finite, they are NaN and nothing is stored. With dt = 0 all but V are zero.
+
+    Args:
+        packed: the model as one array.
+        gains: gains of the control law, ``LawGains``.
+        bounds: soft position limits with their springs, ``ReferenceBounds``.
+        last: data of the last sample, replaced by the data of this sample.
+        q, v: measured positions [rad or m] and velocities [rad/s or m/s], (n,) each.
+        q_d: (n,) desired positions [rad or m].
+        v_r: (n,) reference velocity [rad/s or m/s].
+        law: (n,) torque of the control law for this sample, before limits [N·m or N].
+        acting: (n,) torque of the motors since the last sample [N·m or N].
+        dt: time since the last sample [s].
     """
     model, n = unpacked(packed), q.shape[0]
     s, elastic, damped = np.empty(n), np.empty(n), np.empty(n)
@@ -79,9 +101,19 @@ def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
 
 @compiled
 def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
-    """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``; ``tau`` gets the same minus g.
+    """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``; return the share that was used.
 
-    The share is reduced where the injected power would exceed ``most``; the share used is returned.
+    The share is reduced if the injected power ``vᵀ (tau' - g)`` of the result tau' would exceed
+    ``most``.
+
+    Args:
+        packed: the model as one array.
+        damping, damping_rate: K_D is ``diag(damping) + damping_rate M``.
+        q, v: measured positions [rad or m] and velocities [rad/s or m/s], (n,) each.
+        tau: (n,) requested torque [N·m or N]; replaced by the result less g.
+        share: share of w that the level of the tank permits, 0 to 1.
+        most: largest injected power [W].
+        limited: (n,) resulting torque [N·m or N], written.
     """
     model, n = unpacked(packed), q.shape[0]
     p, unused, g = np.empty(n), np.empty(n), np.empty(n)

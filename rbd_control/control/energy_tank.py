@@ -7,9 +7,11 @@ up to a capacity::
 
     level_dot = refill - vᵀ (tau - g) + vᵀ F(v)        level <= capacity
 
-(F: the known friction, whose losses occur inside the joints and do not count as injection.) The
-torque has a dissipative part, ``g - K_D v``, and an active part ``w = tau - g + K_D v``, which
-contains ``K_D v_r`` and the feed-forward. While the level is below ``valve`` x capacity, w fades::
+(tau: torque of the motors; g: gravity torque; F: the known friction, whose losses occur inside the
+joints and do not count as injection; capacity, refill and valve: parameters ``tank_capacity``,
+``tank_refill`` and ``tank_valve``.) The torque has a dissipative part, ``g - K_D v``, and an active
+part ``w = tau - g + K_D v``, which contains ``K_D v_r`` and the feed-forward. While the level is
+below ``valve`` x capacity, w fades::
 
     tau' = g - K_D v + min(1, level / (valve capacity)) w
 
@@ -60,6 +62,9 @@ class EnergyTank:
         parameters: parameters of the law; the tank uses K_D and friction.
         energy: capacity, refill and valve; with capacity zero, torques pass unchanged.
 
+    Attributes:
+        model: the arm; it may be replaced between samples, for example by one with new estimates.
+
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
     """
@@ -75,7 +80,7 @@ class EnergyTank:
         self.reset()
 
     def reset(self) -> None:
-        """Fill the tank and discard the present period."""
+        """Fill the tank; the work of the present period is not counted."""
         self._level = self._energy.tank_capacity
         self._pushing = np.zeros(self.model.nv)
         self._losing = np.zeros(self.model.nv)
@@ -83,7 +88,7 @@ class EnergyTank:
         self.skip()
 
     def skip(self) -> None:
-        """Exclude the present period, in which another torque than the last one acted."""
+        """Do not count the work of the present period, because another torque acts in it."""
         self._q: Array | None = None
 
     def take_over(self, before: EnergyTank) -> None:
@@ -96,15 +101,19 @@ class EnergyTank:
             return
         self._level = min(before._level, self._energy.tank_capacity)
         self._q, self._pushing, self._losing = before._q, before._pushing, before._losing
+        self._weight, self._v, self._dt = before._weight, before._v, before._dt
 
     @property
     def level(self) -> float:
-        """Energy left [J]."""
+        """Energy left in the tank [J]; negative after more work than it contained."""
         return self._level
 
     @property
     def share(self) -> float:
-        """Share of the active torque that the level allows, 0 to 1."""
+        """Share of the active torque w (see the module) that the level permits, 0 to 1.
+
+        It is 1 with capacity zero.
+        """
         capacity = self._energy.tank_capacity
         if capacity == 0.0:
             return 1.0
@@ -113,8 +122,8 @@ class EnergyTank:
     def limit(self, q: Array, v: Array, tau: Array, dt: float) -> Array:
         """Account for the work of the last period, then limit a torque as the level requires.
 
-        The returned torque must be the acting torque. If other limits follow, send the torque that
-        :meth:`sent` returns.
+        Send the returned torque to the motors. If other limits change it before, send the torque
+        that :meth:`sent` returns.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
@@ -126,7 +135,8 @@ class EnergyTank:
             (nv,) [N·m or N]; ``tau`` itself if it need not be limited.
 
         Raises:
-            InputError: for arguments of the wrong shape or not finite; the level is then unchanged.
+            InputError: for arguments of the wrong shape or not finite, or ``dt`` that is not
+                positive; the level is then unchanged.
         """
         if self._energy.tank_capacity == 0.0:
             return tau
@@ -163,6 +173,8 @@ class EnergyTank:
         self._weight, self._v, self._dt = limited - pushing, v, dt
         if not isinstance(self._friction, NoFriction):
             self._losing = self._friction.torque(v)
+        elif self._losing.any():  # taken over from a tank that knew friction
+            self._losing = np.zeros(n)
         return limited if share < 1.0 else tau
 
     def acts(self, tau: Array) -> None:
@@ -175,14 +187,15 @@ class EnergyTank:
         self._pushing = tau - self._weight
 
     def sent(self, limited: Array, tau: Array, bounds: tuple[Array, Array] | None = None) -> Array:
-        """Return the torque to send in place of ``limited``, and correct the account by it.
+        """Return the torque to send in place of ``limited``, and count the work of this torque.
 
-        If the driving part of ``tau`` less the weight would inject more than the level within one
-        period, it is reduced by one factor in all joints.
+        The driving torque is ``tau_i - g_i`` of the joints with ``v_i (tau_i - g_i) > 0``. If
+        ``tau`` would inject more than the level within one period, the driving torque is reduced by
+        one factor in all joints.
 
         Args:
             limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].
-            tau: the same after other limits, (nv,) [N·m or N].
+            tau: ``limited`` after other limits, for example of the rate, (nv,) [N·m or N].
             bounds: least and largest torque of the motors, (nv,) each [N·m or N], which hold after
                 the reduction. A motor that is too weak to hold the weight may therefore inject more
                 than the level.

@@ -1,4 +1,4 @@
-"""Estimates of an adaptive law, for publication and for files."""
+"""Estimates of the adaptive control law, for publication and for YAML files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LinkEstimate:
 
 @dataclass(frozen=True, slots=True)
 class FrictionEstimate:
-    """Friction of a joint."""
+    """Estimated friction of a joint."""
 
     joint: str
     coulomb: float
@@ -43,13 +43,20 @@ class FrictionEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """All estimates; ``joints`` is an empty tuple if friction is not learned."""
+    """All estimates of an adaptive law: one entry for each adapted link, and for each joint.
+
+    ``joints`` is an empty tuple if friction is not learned.
+    """
 
     links: tuple[LinkEstimate, ...]
     joints: tuple[FrictionEstimate, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, lists and names, for YAML or JSON."""
+        """Return the estimates as nested dictionaries of numbers and lists, for YAML or JSON.
+
+        The form is ``{"links": {name: {"mass": ..., "com": ..., "inertia": ...}}, "joints": {name:
+        {"coulomb": ..., "viscous": ...}}}``, with the shapes and units of the attributes.
+        """
         return {
             "links": {
                 x.link: {"mass": x.mass, "com": x.com.tolist(), "inertia": x.inertia.tolist()}
@@ -63,8 +70,9 @@ class Estimates:
         """Return the estimates in a dictionary of :meth:`to_dict`.
 
         Raises:
-            InputError: naming a missing value or a value that is not a number. Physical
-                consistency is checked later, by the law that uses the estimates.
+            InputError: naming a missing value, or a value that is not a finite number or has the
+                wrong shape. Physical consistency is checked later, by the law that uses the
+                estimates.
         """
         top = _section(values, "the file", ("links", "joints"))
         links, joints = _section(top["links"], "links"), _section(top["joints"], "joints")
@@ -89,7 +97,11 @@ class Estimates:
         return cls(tuple(link_estimates), tuple(joint_estimates))
 
     def save(self, path: str | Path) -> None:
-        """Write a YAML file; an existing file stays complete until the new file is complete."""
+        """Write a YAML file; an existing file stays complete until the new file is complete.
+
+        Raises:
+            OSError: if the file, or ``<path>.new`` beside it, cannot be written.
+        """
         path = Path(path)
         unfinished = path.with_name(f"{path.name}.new")
         unfinished.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")

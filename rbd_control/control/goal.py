@@ -23,7 +23,10 @@ Array = NDArray[np.float64]
 LONGEST_GOAL_TIME: float = next(
     item.metadata["upper"] for item in fields(TrajectoryParameters) if item.name == "goal_time"
 )
-"""Longest time after the last point of a trajectory until the arm must reach its goal [s]."""
+"""Longest time after the last point of a trajectory until the arm must reach its goal [s].
+
+It is the upper bound of the parameter ``goal_time``.
+"""
 
 ERASED = -1.0
 """Value of a goal's tolerance that removes the limit of the parameters, as in control_msgs."""
@@ -32,13 +35,15 @@ ERASED = -1.0
 class JointTolerance(NamedTuple):
     """Tolerances that a goal specifies for one joint, as in ``control_msgs/JointTolerance``.
 
-    A value of 0 keeps the tolerance of the parameters, -1 removes it.
+    A goal is a request of the action. A value of 0 keeps the tolerance of the parameters, -1
+    removes it. A path tolerance limits the difference to the desired motion, a goal tolerance the
+    difference to the last point at rest.
     """
 
     name: str
     """Name of the joint."""
     position: float = 0.0
-    """Largest distance [rad or m]."""
+    """Largest difference of position [rad or m]."""
     velocity: float = 0.0
     """Largest difference of velocity [rad/s or m/s]."""
 
@@ -46,11 +51,13 @@ class JointTolerance(NamedTuple):
 class Tolerances:
     """Judges how well the arm keeps to its desired motion.
 
-    It checks the tolerances of the path and of the goal, and the tracking error that is a fault.
+    It checks the path tolerance during a trajectory, the goal tolerance (position and speed) at its
+    end, and the limit above which the tracking error is a fault.
 
     Args:
         joint_names: names of the joints.
-        parameters: tolerances, and limits of the tracking error.
+        parameters: ``path_tolerance``, ``goal_tolerance``, ``stopped_velocity_tolerance``,
+            ``goal_time`` and ``tracking_limit``.
 
     Attributes:
         goal_time: time after the last point within which the goal must be reached [s].
@@ -72,7 +79,7 @@ class Tolerances:
     def of_goal(
         self, path: Sequence[JointTolerance], goal: Sequence[JointTolerance], goal_time: float
     ) -> Tolerances:
-        """Return these tolerances, replaced by the tolerances of a goal where it specifies any.
+        """Return a copy with the tolerances that a goal of the action specifies.
 
         Args:
             path: tolerances while the trajectory lasts.
@@ -98,23 +105,45 @@ class Tolerances:
         return own
 
     def strayed(self, q: Array, v: Array, q_d: Array, v_d: Array) -> str:
-        """Return a message if a joint violates its path tolerance, otherwise an empty text."""
+        """Return a message if a joint violates its path tolerance, otherwise an empty text.
+
+        Args:
+            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
+            q_d, v_d: desired positions and velocities, with the same shapes and units. Velocities
+                are compared only if a goal specifies a tolerance for them.
+        """
         far = self._beyond(q, q_d, self._path, "its path; its tolerance")
         if far or self._path_velocity is None:
             return far
         return self._beyond(v, v_d, self._path_velocity, "the velocity of its path; its tolerance")
 
     def lost(self, q: Array, q_d: Array) -> str:
-        """Return a message if a tracking error is a fault, otherwise an empty text."""
+        """Return a message if a tracking error exceeds ``tracking_limit``, otherwise an empty text.
+
+        Args:
+            q, q_d: measured and desired positions, (nv,) each [rad or m].
+        """
         return self._beyond(q, q_d, self._fault, "its desired position; its tracking_limit")
 
     def reached(self, q: Array, v: Array, goal: Array) -> bool:
-        """Return whether every joint is within its goal tolerance and almost at rest."""
+        """Return whether every joint is within its goal tolerance and almost at rest.
+
+        Almost at rest is a speed of at most ``stopped_velocity_tolerance``, or of at most the
+        velocity tolerance of the goal of the action if it specifies one.
+
+        Args:
+            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
+            goal: (nv,) last point of the trajectory [rad or m].
+        """
         near = (np.abs(q - goal) <= self._goal).all()
         return bool(near and (np.abs(v) <= self._stopped).all())
 
     def missed(self, q: Array, v: Array, goal: Array) -> str:
-        """Return a message if a joint violates its goal tolerance, otherwise an empty text."""
+        """Return a message if :meth:`reached` is false, otherwise an empty text.
+
+        The message names the first joint that is too far from the goal, or else too fast. The
+        arguments are those of :meth:`reached`.
+        """
         far = self._beyond(q, goal, self._goal, "its goal; its tolerance")
         return far or self._beyond(v, np.zeros_like(v), self._stopped, "rest; its tolerance")
 

@@ -1,4 +1,4 @@
-"""Compiled parts of the control loop: short loops over joints."""
+"""Compiled parts of the control loop: short loops over the joints, without the arm's dynamics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 @inlined
 def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
-    """Write v_r, its rate a_r and s of the law; speed and position limits bound v_r."""
+    """Write v_r, its rate a_r and s = v - v_r of the control law; limits bound v_r.
+
+    Without bounds, ``v_r = v_d - Lambda (q - q_d)``. Towards a position limit, v_r is at most
+    ``approach`` times the distance to the limit, and nowhere faster than ``fastest``.
+
+    Args:
+        q, v: measured positions [rad or m] and velocities [rad/s or m/s], (n,) each.
+        q_d, v_d, a_d: desired position, velocity and acceleration, (n,) each [rad or m,
+            rad/s or m/s, rad/s² or m/s²].
+        Lambda: (n,) decay rate of the position error [1/s].
+        bounds: ``ReferenceBounds`` of :mod:`~rbd_control.control.torque_step`.
+        v_r, a_r, s: (n,) each, written [rad/s or m/s, rad/s² or m/s², rad/s or m/s].
+    """
     for i in range(q.shape[0]):
         speed = v_d[i] - Lambda[i] * (q[i] - q_d[i])
         rate = a_d[i] - Lambda[i] * (v[i] - v_d[i])
@@ -25,7 +37,7 @@ def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
 
 @compiled
 def reference(q, v, q_d, v_d, a_d, Lambda, bounds):
-    """Return v_r, its rate and s of the law."""
+    """Return v_r, its rate and s of the control law; arguments as of :func:`reference_motion`."""
     n = q.shape[0]
     v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
     reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s)
@@ -34,7 +46,13 @@ def reference(q, v, q_d, v_d, a_d, Lambda, bounds):
 
 @compiled
 def spring_torque(q, lower, upper, stiffness):
-    """Return the torque of springs that push back beyond soft limits."""
+    """Return the torque of springs that push back beyond soft limits, (n,) [N·m or N].
+
+    Args:
+        q: (n,) positions [rad or m].
+        lower, upper: (n,) soft limits [rad or m].
+        stiffness: (n,) stiffness of the springs [N·m/rad or N/m].
+    """
     torque = np.empty(q.shape[0])
     for i in range(q.shape[0]):
         torque[i] = stiffness[i] * (max(lower[i] - q[i], 0.0) - max(q[i] - upper[i], 0.0))
@@ -43,7 +61,14 @@ def spring_torque(q, lower, upper, stiffness):
 
 @compiled
 def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
-    """Move opened limits back towards the nominal limits; return True when all have arrived."""
+    """Close opened soft limits behind an arm that moves back; return whether all are nominal.
+
+    Args:
+        q: (n,) measured positions [rad or m].
+        slack: distance that an opened limit keeps from the arm [rad or m].
+        nominal_lower, nominal_upper: (n,) limits at which the motion ends [rad or m].
+        lower, upper: (n,) present limits [rad or m]; changed in place, never opened further.
+    """
     closed = True
     for i in range(q.shape[0]):
         upper[i] = max(nominal_upper[i], min(upper[i], q[i] + slack))
@@ -54,7 +79,7 @@ def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
 
 @compiled
 def equal(a, b):
-    """Return whether two arrays are exactly equal."""
+    """Return whether two arrays (n,) are equal to the last digit; NaN equals nothing."""
     same = True
     for i in range(a.shape[0]):
         same &= a[i] == b[i]
@@ -63,7 +88,10 @@ def equal(a, b):
 
 @compiled
 def largest_share(a, b, unit):
-    """Return the joint with the largest |a - b| / ``unit``, (nv,) each, and this ratio."""
+    """Return the index of the joint with the largest |a - b| / ``unit``, and this ratio.
+
+    All arguments are (nv,), in one unit. If no ratio is above zero, the result is (0, 0.0).
+    """
     joint, largest = 0, 0.0
     for i in range(a.shape[0]):
         share = abs(a[i] - b[i]) / unit[i]
@@ -74,7 +102,7 @@ def largest_share(a, b, unit):
 
 @compiled
 def first_beyond(a, b, most):
-    """Return the first row with |a - b| above ``most``, (nv,) each, or -1 if no row is."""
+    """Return the index of the first joint with |a - b| above ``most``, (nv,) each, or -1."""
     for i in range(a.shape[0]):
         if abs(a[i] - b[i]) > most[i]:
             return i
@@ -83,7 +111,7 @@ def first_beyond(a, b, most):
 
 @compiled
 def first_above(v, most):
-    """Return the first row with |v| above ``most``, (nv,) each, or -1 if no row is."""
+    """Return the index of the first joint with |v| above ``most``, (nv,) each, or -1."""
     for i in range(v.shape[0]):
         if abs(v[i]) > most[i]:
             return i
@@ -92,9 +120,13 @@ def first_above(v, most):
 
 @compiled
 def needs_cut(torque, least, most, q, lower, upper):
-    """Return whether a torque or a position is outside of its bounds, or NaN.
+    """Return whether the torque or the position of any joint is outside of its bounds, or NaN.
 
-    All arguments are (nv,) [N·m or N; rad or m].
+    Args:
+        torque: torque, (nv,) [N·m or N].
+        least, most: torque limits, (nv,) each [N·m or N].
+        q: positions, (nv,) [rad or m].
+        lower, upper: position limits, (nv,) each [rad or m].
     """
     cut = False
     for i in range(torque.shape[0]):
@@ -109,7 +141,7 @@ def slowed(torque, last, rate, dt, least, most):
     One factor scales the change of all joints.
 
     Args:
-        torque: requested torque, (nv,) [N·m or N].
+        torque: requested torque, (nv,) [N·m or N]; returned itself if it need not be limited.
         last: last torque, (nv,) [N·m or N].
         rate: largest rate of each joint, (nv,) [N·m/s or N/s].
         dt: time since the last torque [s].
@@ -129,13 +161,14 @@ def slowed(torque, last, rate, dt, least, most):
 
 @compiled
 def swinging(torque, swing, now, within, extreme, direction, times):
-    """Record swings of the torque; return a joint with many recent swings, or -1.
+    """Record swings of the torque; return the index of a joint with many recent swings, or -1.
 
-    A joint has many recent swings if all its ``times`` are less than ``within`` before ``now``.
+    A swing is a reversal of the torque by more than ``swing`` from its extreme. A joint has many
+    recent swings if all its ``times`` are less than ``within`` before ``now``.
 
     Args:
         torque: present torque, (nv,) [N·m or N].
-        swing: size above which a swing counts, (nv,) [N·m or N].
+        swing: size above which a reversal counts, (nv,) [N·m or N].
         now: present time [s].
         within: length of the time window [s].
         extreme: extreme torque in ``direction`` since the last swing, (nv,); changed in place.

@@ -40,11 +40,11 @@ from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 Array = NDArray[np.float64]
 
 CONTACT_LASTS = "the contact detector reports contact"
-"""Why no trajectory begins or continues."""
+"""Reason for which a contact prevents that a trajectory begins or continues."""
 
 
 class Modes:
-    """The mode of one arm. It commands the motion and reads the samples.
+    """Stores the mode of one arm, executes orders, reacts to contact, advances the desired motion.
 
     Args:
         model: the arm.
@@ -53,10 +53,10 @@ class Modes:
         verdict: the verdict of the contact detector.
 
     Attributes:
-        mode: see the module.
+        mode: hold, follow, float or safe, see the module.
         reason: why the mode is not the requested mode; an empty text if it is.
         latched: whether the mode lasts until :meth:`resume`.
-        outcome: outcome of the last trajectory, and the goal that waits for it.
+        outcome: outcome of the last trajectory, and the goal whose sender waits for it.
         desired: the desired state of the last sample; in modes without a desired state, the
             measured state.
         started: whether the controller was started.
@@ -90,22 +90,25 @@ class Modes:
 
     @property
     def tracks(self) -> bool:
-        """Whether the law tracks a desired motion."""
+        """Whether the control law tracks a desired motion: in the modes hold and follow."""
         return self.mode in ("hold", "follow")
 
     @property
     def paused(self) -> Place | None:
-        """The interrupted trajectory that :meth:`resume` continues, and where; None if none."""
+        """The interrupted trajectory that :meth:`resume` continues, and the time on it; or None."""
         return None if self._interruption is None else self._interruption.place
 
     @property
     def is_retreating(self) -> bool:
-        """Whether an arm in mode hold retracts, or waits for the force to retract along."""
+        """Whether an arm in mode hold retracts, or stops or waits for a force estimate to do so.
+
+        It has no meaning in the other modes.
+        """
         return self._retracting or (self._motion.moving and not self._stopping)
 
     @property
     def goal_motion(self) -> GoalMotion:
-        """The state of the motion for the feedback and results of goals."""
+        """The state of the motion for feedback and results of the goals of the action."""
         found = self._verdict.force(self._samples.stamp, FORCE_AGE)
         is_stopping = self.mode == "hold" and self._motion.moving
         touched = "" if found is None else found.link
@@ -116,13 +119,13 @@ class Modes:
     # --- Orders ----------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Return to the state before the start."""
+        """Return to the state before :meth:`start`: mode safe, without a trajectory."""
         self._leave_motion("the controller was started anew")
         self.started, self.latched = False, False
         self.mode, self.reason = "safe", "not started"
 
     def start(self) -> None:
-        """Hold the arm at its present position."""
+        """Begin control: stop the arm and hold it at its measured position, in mode hold."""
         self.started = True
         self.outcome.reset()
         self._motion.wanted_pace = 1.0
@@ -133,7 +136,8 @@ class Modes:
         """Raise an error while the mode or a contact does not permit a trajectory.
 
         Raises:
-            TrajectoryError: naming the mode or the contact.
+            TrajectoryError: in mode safe, in a latched mode, and while the detector reports a
+                contact to which the reaction is hold, float or retract.
         """
         if self.mode == "safe" or self.latched:
             raise TrajectoryError(f"the arm stays in {self.mode} ({self.reason}): resume first")
@@ -150,10 +154,11 @@ class Modes:
 
         Args:
             trajectory, at: see :meth:`Motion.follow`.
-            sent: the goal that waits for the outcome; its tolerances replace the parameters'.
+            sent: the goal whose sender waits for the outcome, or None. Its tolerances replace the
+                tolerances of the parameters.
 
         Raises:
-            TrajectoryError: if the mode does not permit a trajectory.
+            TrajectoryError: as :meth:`require_free`.
         """
         self.require_free()
         self._motion.follow(trajectory, at)
@@ -198,7 +203,8 @@ class Modes:
 
         Args:
             reason: reason of the hold.
-            again: whether an arm that is already held is held at its present position instead.
+            again: whether an arm that is held already is held at its measured position from now
+                on, instead of its former desired position.
 
         Raises:
             InputError: in mode safe.
@@ -221,7 +227,10 @@ class Modes:
             self.outcome.pause()
 
     def float_(self, reason: str) -> None:
-        """Compensate gravity only until :meth:`resume`; the trajectory is cancelled.
+        """Compensate gravity only, until :meth:`resume`; the trajectory is cancelled.
+
+        Args:
+            reason: reason of the order, for the attribute and for the sender of a goal.
 
         Raises:
             InputError: in mode safe.
@@ -246,7 +255,8 @@ class Modes:
     def slow(self, reason: str) -> None:
         """Continue at ``slow_factor`` of the speed, also in later trajectories, until resumed.
 
-        In a latched mode the next :meth:`resume` ends the latch only, and the one after it this.
+        In a latched mode the next :meth:`resume` ends the latch only; the second one restores full
+        speed.
 
         Raises:
             InputError: in mode safe.
@@ -258,11 +268,12 @@ class Modes:
             self.reason = reason
 
     def react(self, begins: bool) -> None:
-        """React to a contact as the parameter ``contact_reaction`` selects.
+        """React to a contact as the parameter ``contact_reaction`` selects, in hold and follow.
 
         Args:
-            begins: whether the contact begins; one that lasts stops only an arm on a trajectory,
-                which can have another reaction since it began.
+            begins: whether the contact begins now. While a contact lasts, only an arm that follows
+                a trajectory reacts, and only by hold, float or retract: the parameter may have
+                changed since the contact began.
         """
         lasts_in_motion = self.mode == "follow" and self._is_kept_by_contact()
         if not self.tracks or not (begins or lasts_in_motion):
@@ -286,8 +297,9 @@ class Modes:
         The speed is full again, unless ``slow`` was ordered since the arm was stopped.
 
         Raises:
-            InputError: before the start; after a fault while joint states are not valid; and with
-                an interrupted trajectory while the detector reports a contact to react to.
+            InputError: before the start; while joint states are not valid; and with an interrupted
+                trajectory while the detector reports a contact to which the reaction is hold, float
+                or retract.
         """
         if not self.started:
             raise InputError("cannot resume: not started")
@@ -326,14 +338,20 @@ class Modes:
         return "following the trajectory again" + (", slowly" if self._slowness() else "")
 
     def fault(self, reason: str) -> None:
-        """Switch to safe until :meth:`resume`; the first reason is kept."""
+        """Switch to mode safe until :meth:`resume`, and cancel the trajectory.
+
+        In mode safe nothing changes, so that the first reason is kept.
+        """
         if self.mode == "safe":
             return
         self._leave_motion(f"safe torque: {reason}")
         self.mode, self.latched, self.reason = "safe", False, reason
 
     def start_again(self) -> None:
-        """Hold the arm where it is after a jump of the clock, in a mode that tracks."""
+        """Cancel the trajectory after a jump of the clock; hold the arm if the mode tracks.
+
+        In hold and follow the arm is then held at its measured position; a latch remains.
+        """
         self._give_up("the clock of the joint states jumped")
         self._verdict.forget_force()
         if self.tracks:
@@ -346,7 +364,11 @@ class Modes:
     # --- Samples ---------------------------------------------------------------------------------
 
     def advance(self, dt: float) -> DesiredState:
-        """Advance by ``dt`` [s] and return the desired state; the end of a trajectory is held."""
+        """Advance the desired motion by ``dt`` [s] and return the desired state.
+
+        After the end of a trajectory the arm is held, and a trajectory that the arm does not follow
+        within its tolerances ends. In float and safe the result is the measured state.
+        """
         if not self.tracks:
             samples = self._samples
             self.desired = DesiredState(samples.q, samples.v, np.zeros_like(samples.v))
@@ -365,7 +387,7 @@ class Modes:
     # --- Inside ----------------------------------------------------------------------------------
 
     def _judge(self) -> None:
-        """Hold the arm if its trajectory has ended, or it does not keep to it."""
+        """Hold the arm if its trajectory has ended, or the arm violates its path tolerance."""
         end = self.outcome.judge(self._motion, self._samples.q, self._samples.v)
         if end is None:
             return
@@ -438,7 +460,7 @@ class Modes:
         self._retracting = self._stopping = False
 
     def _is_kept_by_contact(self) -> bool:
-        """Whether the detector reports a contact, and the reaction to it is to stop."""
+        """Return whether there is a contact to which the reaction is hold, float or retract."""
         stops = self._parameters.contact_reaction in STOPPING_REACTIONS
         return stops and self._has_contact()
 

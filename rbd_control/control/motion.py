@@ -1,6 +1,6 @@
 """The desired motion of the arm: a trajectory at full or reduced speed, or a stop.
 
-The pace is the speed factor of a trajectory. Stops and retreats run in real time at any pace.
+The pace is the speed factor of a trajectory. Stops and retreats always run in real time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ Array = NDArray[np.float64]
 
 
 class Place(NamedTuple):
-    """A time on a trajectory; always replaced as a whole, so that other threads read it safely."""
+    """A trajectory and a time on it [s].
+
+    It is always replaced as a whole, so that other threads read it safely.
+    """
 
     trajectory: Trajectory
     time: float
@@ -29,8 +32,8 @@ class Motion:
         trajectory: the first trajectory; it runs in real time.
 
     Attributes:
-        wanted_pace: speed factor of trajectories, 0 to 1; a change by one takes the time ``ramp``.
-        jumps: number of discontinuities of the desired state.
+        wanted_pace: requested speed factor of trajectories, 0 to 1; :meth:`advance` approaches it.
+        jumps: number of discontinuities of the desired state so far: one for each stop.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -44,7 +47,7 @@ class Motion:
 
     @property
     def place(self) -> Place:
-        """The present trajectory and the time on it [s], which continues after its end."""
+        """The present trajectory and the time on it [s], which goes on after its end."""
         return self._place
 
     @property
@@ -54,7 +57,7 @@ class Motion:
 
     @property
     def pace(self) -> float:
-        """Speed factor: time on the trajectory per second."""
+        """Present speed factor: time on the trajectory per second of real time, 0 to 1."""
         return self._pace
 
     @property
@@ -69,24 +72,31 @@ class Motion:
 
     @property
     def waiting(self) -> Place | None:
-        """The next trajectory, and the time on the present trajectory at which it begins."""
+        """The next trajectory, and the time on the present one at which it begins [s], or None."""
         return self._next
 
     def stop(self, names: tuple[str, ...], q: Array, v: Array, time: float) -> None:
-        """Stop at ``q`` from velocity ``v`` within ``time`` [s], in real time."""
+        """Stop from velocity ``v`` within ``time`` [s], in real time; the stop ends at ``q``.
+
+        Args:
+            names: names of the joints.
+            q, v: (nv,) present position [rad or m] and velocity [rad/s or m/s].
+            time: duration of the stop [s].
+        """
         self._run(Trajectory.stop(names, q, v, time))
         self.jumps += 1
 
     def run(self, trajectory: Trajectory) -> None:
-        """Move along a trajectory that begins with the present state, in real time."""
+        """Move along a trajectory that begins with the present state, in real time, at once."""
         self._run(trajectory)
 
     def follow(self, trajectory: Trajectory, at: float | None = None) -> None:
         """Follow a trajectory at the wanted pace.
 
         Args:
-            trajectory: begins with the state of the present one at the time ``at``.
-            at: time on the present trajectory [s]; None means now.
+            trajectory: begins with the state of the present trajectory at the time ``at``.
+            at: time on the present trajectory [s] until which the new trajectory waits; None, or a
+                time in the past, means that it begins now.
         """
         if at is not None and at > self._place.time:
             self._next = Place(trajectory, at)
@@ -118,7 +128,7 @@ class Motion:
         return self._place.trajectory.sample(self._place.time)
 
     def desired(self) -> DesiredState:
-        """Return the present desired state."""
+        """Return the present desired state; the pace scales its velocity and acceleration."""
         if self._rest is not None:
             return self._rest
         trajectory, time = self._place

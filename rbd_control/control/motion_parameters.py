@@ -9,7 +9,7 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class TrajectoryParameters(Parameters):
-    """Parameters of the acceptance of trajectories, and of their tolerances."""
+    """Parameters for the acceptance of trajectories, and their tolerances."""
 
     allow_partial_joints_goal: bool = parameter(
         False, "accept trajectories that name some of the joints; the other joints stay at rest"

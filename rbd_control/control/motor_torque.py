@@ -25,7 +25,8 @@ class MotorTorque:
 
     Attributes:
         sent: (nv,) last command [N·m or N].
-        acting: (nv,) present motor torque [N·m or N]; ``acted`` is the previous one.
+        acting: (nv,) motor torque since the last command [N·m or N].
+        acted: (nv,) motor torque between the last two commands [N·m or N].
     """
 
     def __init__(self, model: Model) -> None:
@@ -38,7 +39,7 @@ class MotorTorque:
     def set_parameters(
         self, model: Model, parameters: ControllerParameters, q: Array | None = None
     ) -> None:
-        """Apply another rate or payload from the next torque on.
+        """Apply another rate limit or payload from the next torque on.
 
         The command continues from the last one: if the gravity torque that the arm adds changes
         with the payload, so does the stored motor torque.
@@ -63,6 +64,9 @@ class MotorTorque:
             torque: (nv,) requested motor torque [N·m or N].
             dt: time since the last torque [s].
             bounds: least and largest motor torque, (nv,) each [N·m or N].
+
+        Returns:
+            (nv,) [N·m or N]; ``torque`` itself if its change from ``acting`` keeps the limit.
         """
         slower, short = slowed(torque, self.acting, self._rate, dt, *bounds)
         return slower if short else torque
@@ -84,9 +88,14 @@ class MotorTorque:
         return self.send_both(sent, motors)
 
     def send_command(self, sent: Array, q: Array) -> Array:
-        """Return a command, and store the motor torque that results from it at ``q``.
+        """Store and return a command, and store the motor torque that results from it at ``q``.
 
-        An arm that adds its gravity torque does not include masses that the controller has learned.
+        If the arm adds its gravity torque, this is the gravity torque of the model with its
+        payload, without masses that the adaptive law has learned.
+
+        Args:
+            sent: (nv,) command [N·m or N].
+            q: (nv,) measured positions [rad or m].
 
         Raises:
             FloatingPointError: for a torque that is not finite; nothing is changed then.
@@ -95,7 +104,11 @@ class MotorTorque:
         return self.send_both(sent, motors)
 
     def send_both(self, sent: Array, motors: Array) -> Array:
-        """Return a command, and store it with its motor torque.
+        """Store and return a command, and store its motor torque.
+
+        Args:
+            sent: (nv,) command [N·m or N].
+            motors: (nv,) motor torque that results from it [N·m or N].
 
         Raises:
             FloatingPointError: for a torque that is not finite; nothing is changed then.
@@ -115,14 +128,21 @@ class MotorTorque:
         self.acting, self.sent = self._before
 
     def zero(self, q: Array) -> Array:
-        """Store and return zero; an arm that adds its gravity torque continues to do so."""
+        """Store and return a zero command; the stored motor torque is zero.
+
+        An arm that adds its gravity torque continues to do so. Its stored motor torque is the
+        gravity torque at the positions ``q``, (nv,) [rad or m].
+        """
         self.halt()
         if self._compensated:
             self.acting = self.acted = gravity_torque(self._model, q)
         return self.sent.copy()
 
     def halt(self) -> Array:
-        """Store and return a zero command without any computation that could fail."""
+        """Store and return a zero command without any computation that could fail.
+
+        The stored motor torque is zero as well, also for an arm that adds its gravity torque.
+        """
         self._before = self.acting, self.sent
         self.sent = np.zeros(self._model.nv)
         self.acting = self.acted = self.sent
@@ -132,8 +152,12 @@ class MotorTorque:
 def require_finite(torque: Array, what: str) -> None:
     """Raise an error for a torque that is not finite.
 
+    Args:
+        torque: (nv,) [N·m or N].
+        what: name of the torque in the message.
+
     Raises:
-        FloatingPointError: naming the torque that is not finite.
+        FloatingPointError: if the torque of any joint is not finite; the message contains ``what``.
     """
     if not isfinite(torque.dot(torque)):
         raise FloatingPointError(f"the {what} is not finite")

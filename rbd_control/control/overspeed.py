@@ -1,10 +1,10 @@
-"""Detection of measured speeds above those of any controlled motion.
+"""Detection of measured speeds above the speed of any controlled motion.
 
-The reference is bounded at 1.2 velocity limits. A light wrist that recoils from a collision exceeds
-two velocity limits for some milliseconds. An arm that is released under load, or does not follow
-its commands, exceeds them for longer, which is a fault. An oscillating joint is too fast
-intermittently; therefore time below the limit is subtracted at a lower rate than time above it is
-added.
+The reference velocity is bounded at 1.2 velocity limits. A light wrist that recoils from a
+collision exceeds two velocity limits (the default of ``overspeed_factor``) for some milliseconds.
+An arm that is released under load, or does not follow its commands, exceeds them for longer, which
+is a fault. An oscillating joint is too fast intermittently; therefore time below the limit is
+subtracted at a lower rate than time above it is added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORGETTING = 0.25
 
 
 class Overspeed:
-    """Checks the measured speed of one arm."""
+    """Checks whether a joint of one arm is too fast for :data:`OVERSPEED_TIME`."""
 
     def __init__(self) -> None:
         self.reset()
@@ -35,14 +35,15 @@ class Overspeed:
         self._time = 0.0
 
     def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:
-        """Take the velocities of a sample; return a message if a joint was too fast for too long.
+        """Process the velocities of a sample; return a message on overspeed, or an empty text.
 
-        Without a fault the result is an empty text.
+        Overspeed means that joints have exceeded ``limits.overspeed`` for ``OVERSPEED_TIME``. The
+        time is common to all joints. A fault resets it.
 
         Args:
             dt: time since the last sample [s].
             v: (nv,) measured velocities [rad/s or m/s].
-            limits: limits of the arm; the overspeed limit is used.
+            limits: limits of the arm, of which ``limits.overspeed`` is used.
         """
         j = first_above(v, limits.overspeed)
         if j < 0:

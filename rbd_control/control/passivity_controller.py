@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +53,10 @@ class PassivityController:
         parameters: parameters of the controller.
 
     Raises:
-        InputError: for a model with a floating base, or for an unknown link to learn.
-        ParameterError: for a per-joint parameter of the wrong length, and for friction to learn
-            that the friction model does not have.
+        InputError: for a model with a floating base, or for a link in ``adapted_links`` that is
+            unknown, fixed or rigidly joined to another.
+        ParameterError: for a per-joint parameter of the wrong length, and with ``adapt_friction``
+            for a friction model, or initial values, that cannot be learned from.
     """
 
     def __init__(self, model: Model, parameters: ControllerParameters | None = None) -> None:
@@ -92,6 +94,10 @@ class PassivityController:
                 stamp.
             effort: measured torque, (nv,) [N·m or N], which distinguishes frozen joint states from
                 an arm at rest; None if it is missing.
+
+        Returns:
+            The command. It repeats the last torque for single unusable joint states, and is the
+            safe torque or zero after a fault; ``reason`` says why.
         """
         try:
             return self._step(stamp, q, v, stamp if now is None else now, effort)
@@ -102,10 +108,15 @@ class PassivityController:
     def silence(self, now: float) -> Command | None:
         """Return the command to send while joint states are silent, for a watchdog.
 
-        The result is None while joint states arrive, because :meth:`update` answers each of them.
+        Call it periodically. It also holds the arm if required verdicts of the detector stop.
 
         Args:
             now: time on the steady clock [s].
+
+        Returns:
+            Zero torque in mode safe, if the last valid joint state is older than ``timeout``. None
+            before the start and while joint states arrive, because :meth:`update` returns a command
+            for each of them.
         """
         if not self._modes.started:
             return None
@@ -129,7 +140,7 @@ class PassivityController:
 
         Call it once after each :meth:`update`, preferably after the torque has been sent. Without
         the measured torque ``effort``, (nv,) [N·m or N], the sent torque is used, which excludes
-        transport delay.
+        transport delay. The result is None unless the last command tracked a desired motion.
         """
         return self._account.balance(effort)
 
@@ -138,7 +149,7 @@ class PassivityController:
     def _step(
         self, stamp: float, q: Array, v: Array | None, now: float, effort: Array | None
     ) -> Command:
-        """Pass one joint state through the parts in the order of the block diagram."""
+        """Pass one joint state through the parts in the order of the diagram in docs/control.md."""
         samples, modes, path, watches = self._samples, self._modes, self._path, self._watches
         follows = samples.good
         refusal = samples.take(stamp, q, v, now, effort)
@@ -203,8 +214,9 @@ class PassivityController:
                 of the adaptive law belong to the previous model and are discarded.
 
         Raises:
-            InputError: for a model with other joints, and without effort limits after the start.
-            ParameterError: for a per-joint parameter of the wrong length.
+            InputError: for a model with other joints or a floating base, for an invalid link in
+                ``adapted_links``, and after the start for a joint without effort limit.
+            ParameterError: as the constructor.
         """
         self._use(self._parts_for(parameters, model))
         self._samples.repetition.forget_torque()
@@ -216,13 +228,14 @@ class PassivityController:
     def refuse_heavier(self, parameters: ControllerParameters, model: Model) -> None:
         """Raise an error for a change that would make the arm too heavy for its motors.
 
-        To be called while the arm is under control, before :meth:`set_parameters`, which accepts
-        such a change. It uses the posture of the last valid sample, and counts what the adaptive
-        law has learned if that is heavier.
+        Call it while the arm is under control, before :meth:`set_parameters`, which accepts such a
+        change. It uses the posture of the last valid sample, and for an unchanged model the
+        estimates of the adaptive law if they are heavier.
 
         Raises:
-            InputError: naming the first joint whose torque limit is too low for the weight, or
-                even lower than it was.
+            InputError: naming the first joint whose torque limit is too low for the weight. A joint
+                with too low a limit before the change is named only if it needs a larger share of
+                its limit than before.
             ParameterError: for a per-joint parameter of the wrong length.
         """
         ArmLimits.of(model, parameters).refuse_heavier(
@@ -230,9 +243,9 @@ class PassivityController:
         )
 
     def _weight(self, model: Model) -> Array:
-        """Return the magnitude of the gravity torque here, (nv,) [N·m or N].
+        """Return the magnitude of the gravity torque at the last valid sample, (nv,) [N·m or N].
 
-        It is the larger one of the described and the learned arm, if ``model`` is not a new one.
+        For the present model it is the larger one of the described and the learned gravity torque.
         """
         if self.law.belongs_to(model):
             self.law.take_estimates()
@@ -270,42 +283,45 @@ class PassivityController:
 
     @property
     def mode(self) -> Mode:
-        """The present mode."""
+        """The present mode: hold, follow, float or safe."""
         return self._modes.mode
 
     @property
     def tolerances(self) -> Tolerances:
-        """Tolerances of a trajectory without tolerances of its own."""
+        """Tolerances of the parameters, for a trajectory without tolerances of its own."""
         return self._parts.tolerances
 
     @property
     def goal_motion(self) -> GoalMotion:
-        """The state of the motion for the feedback and results of goals."""
+        """The state of the motion for feedback and results of the goals of the action."""
         return self._modes.goal_motion
 
     @property
     def law(self) -> TrackingLaw:
-        """The law with its estimates and its energy tank."""
+        """The control law with its estimates and its energy tank."""
         return self._parts.law
 
     @property
     def sent(self) -> Array:
-        """(nv,) last command that was not taken back [N·m or N]."""
+        """(nv,) last command, without commands that :meth:`not_sent` took back [N·m or N]."""
         return self._path.sent
 
     @property
     def frozen(self) -> str:
-        """A warning while joint states at rest repeat under torque, otherwise an empty text."""
+        """A warning after ``repeated_time_at_rest`` of equal joint states under torque, or ""."""
         return self._path.frozen
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning if a required verdict is missing at ``now`` [s], or an empty text."""
+        """Return a warning if there is no valid verdict at ``now`` [s], otherwise an empty text.
+
+        The text is also empty with ``contact_reaction`` none and without ``require_detector``.
+        """
         return self._watches.detector_warning(now)
 
     # --- Orders ----------------------------------------------------------------------------------
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> None:
-        """Start the controller; it holds the arm at its present position.
+        """Start the controller: hold the arm at its present position; arguments as :meth:`update`.
 
         Raises:
             InputError: without a plausible position and velocity (a missing velocity never counts
@@ -326,8 +342,9 @@ class PassivityController:
         """Plan a trajectory without following it; this method may run in another thread.
 
         The motion begins with the desired state that the present motion has after the time
-        ``lead``, which is the time for planning. Call :meth:`accept` before that time, unless the
-        arm is at rest; it plans a small trajectory again that is late, and refuses a large one.
+        ``lead``, which is the time for planning. Call :meth:`accept` before this time has passed,
+        unless the arm is at rest. If the call is late, :meth:`accept` plans a trajectory of up to
+        50 points again, and refuses a larger one.
 
         Args:
             names, points: see :meth:`Waypoints.of`.
@@ -336,7 +353,7 @@ class PassivityController:
             lead, streams: see :meth:`Planning.prepare`.
 
         Raises:
-            TrajectoryError: naming the point and the reason, or the mode that must end first.
+            TrajectoryError: naming the point and the reason, or what must end first.
         """
         starts_in = stamp - now if stamp else None
         return self._planning.prepare(names, points, starts_in, lead, streams)
@@ -349,17 +366,17 @@ class PassivityController:
             goal: receives the outcome; its trajectory is not continued after a stop.
 
         Raises:
-            TrajectoryError: if the mode does not permit a trajectory, or a repeated plan fails.
-            StalePlanError: for a large plan that is out of date; plan it again.
+            TrajectoryError: as :meth:`require_free`, or if a repeated plan fails.
+            StalePlanError: for a plan of more than 50 points that is out of date; plan it again.
         """
         self._planning.accept(planned, goal)
 
     def require_free(self) -> None:
-        """Raise a TrajectoryError while the mode does not permit a trajectory."""
+        """Raise a TrajectoryError while the mode or a contact does not permit a trajectory."""
         self._modes.require_free()
 
     def cancel_goal(self, goal: TrajectoryGoal) -> None:
-        """Cancel a goal; the arm stops within ``stop_time`` if it follows its trajectory."""
+        """Cancel a goal; if the arm follows its trajectory, it stops within ``stop_time``."""
         self._modes.cancel_goal(goal)
 
     def set_trajectory(
@@ -373,15 +390,19 @@ class PassivityController:
         self.accept(self.plan_trajectory(names, points, now, stamp, lead=0.0))
 
     def cancel(self) -> None:
-        """Cancel the trajectory or a retreat, see :meth:`Modes.cancel`."""
+        """Cancel the trajectory or a retreat and stop within ``stop_time``.
+
+        Raises:
+            InputError: if there is neither a trajectory nor a retreat.
+        """
         self._modes.cancel()
 
     def hold(self, reason: str = "held by request") -> None:
-        """Stop and hold, see :meth:`Modes.hold`."""
+        """Stop and hold the arm, see :meth:`Modes.hold`; raise an InputError in mode safe."""
         self._modes.hold(reason)
 
     def float_(self, reason: str = "floating by request") -> None:
-        """Compensate gravity only, see :meth:`Modes.float_`."""
+        """Compensate gravity only, see :meth:`Modes.float_`; raise an InputError in mode safe."""
         self._modes.float_(reason)
 
     def retract(self, reason: str = "retracting by request") -> None:
@@ -390,20 +411,23 @@ class PassivityController:
         Without a recent force the arm stays where it has stopped.
 
         Raises:
-            InputError: in the mode safe.
+            InputError: in mode safe.
         """
         self._modes.retract(reason)
 
     def slow(self, reason: str = "slowed by request") -> None:
-        """Continue at reduced speed, see :meth:`Modes.slow`."""
+        """Continue at reduced speed, see :meth:`Modes.slow`; raise an InputError in mode safe."""
         self._modes.slow(reason)
 
     def fault(self, reason: str) -> None:
-        """Switch to safe until :meth:`resume`, for a fault outside the joint states."""
+        """Switch to mode safe until :meth:`resume`, for a fault that the caller has detected."""
         self._modes.fault(reason)
 
     def resume(self, now: float | None = None) -> str:
-        """Resume after a hold, a float, a contact or a fault at ``now``, see :meth:`Modes.resume`.
+        """Resume after a hold, a float, a contact or a fault; return a description of the result.
+
+        Args:
+            now: time on the steady clock [s]; by default the time of the last joint state.
 
         Raises:
             InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; in the
@@ -426,16 +450,24 @@ class PassivityController:
     def contact(self, flag: bool, now: float | None = None) -> bool:
         """Process a verdict of the contact detector; a rising flag starts the reaction.
 
-        While the flag stays raised and the reaction is to stop, no trajectory begins or continues.
+        While the flag stays raised and the reaction is hold, float or retract, no trajectory begins
+        or continues. A verdict expires after 0.5 s (``VERDICT_TIMEOUT``); a contact after this time
+        counts as a new contact. Verdicts also count before the start.
 
-        A verdict expires after ``VERDICT_TIMEOUT``; a contact after that counts as a new contact.
-        Verdicts also count before the start. ``now`` is a time on the steady clock [s], by default
-        that of the last joint state.
+        Args:
+            flag: whether the detector reports contact.
+            now: time on the steady clock [s]; by default the time of the last joint state.
 
         Returns:
             Whether a contact begins with this verdict.
+
+        Raises:
+            InputError: without ``now`` before the first joint state, and if it is not finite.
         """
-        begins = self._verdict.hear(bool(flag), self._samples.now if now is None else now)
+        now = self._samples.now if now is None else now
+        if not isfinite(now):
+            raise InputError("give now, the time of the verdict: there is no joint state yet")
+        begins = self._verdict.hear(bool(flag), now)
         if flag:
             self._modes.react(begins)
         return begins
@@ -469,7 +501,7 @@ class PassivityController:
         """Restart with the next joint state, at any stamp, and hold the arm at its position.
 
         A trajectory is cancelled, because a restarted simulator may have moved the arm. The modes
-        float, safe and a latched hold do not change. Without this call, a stamp that goes back
+        float, safe and a latched hold do not change. Without this call, a stamp that goes back only
         stops the trajectory for one sample.
         """
         self._start.clock_went_back()

@@ -1,8 +1,10 @@
-"""Planning of a motion from the points of a message, by the rules that the parameters select.
+"""Planning of a motion from the points of a trajectory message.
 
-A plan is a pure function of the request and of a snapshot of the controller, so that another thread
-can compute it while the arm moves. The plan contains its snapshot: before the motion is followed,
-the controller compares the snapshot with its present state.
+The parameters ``allow_partial_joints_goal``, ``angle_wraparound``, ``stretch_to_limits`` and
+``stream_horizon`` select the rules. A plan is a pure function of the request and of a snapshot of
+the controller, so that another thread can compute it while the arm moves. The plan contains its
+snapshot: before the arm follows the planned motion, the controller compares the snapshot with its
+present state.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ class TrajectoryRequest:
     """A requested trajectory.
 
     Attributes:
-        names, points: see :meth:`Waypoints.of`.
-        starts_in: when the points' time begins [s from ``asked``]; None for at once.
-        asked: when the request came, on the controller's steady clock [s].
-        streams: whether a single point may belong to a stream, and be passed without a stop.
+        names, points: joint names and points, see :meth:`Waypoints.of`.
+        starts_in: time from ``asked`` to the points' time 0 [s]; None if their time 0 is the start
+            of the planned motion.
+        asked: arrival of the last valid joint state before the request, on the steady clock [s].
+        streams: whether a single point may belong to a stream, whose points the arm passes without
+            a stop, see :mod:`~rbd_control.control.stream`.
     """
 
     names: Sequence[str]
@@ -50,16 +54,19 @@ class PlanningState:
     """A snapshot of the controller with everything that a plan depends on.
 
     Attributes:
-        parameters, limits, soft: rules and limits.
-        weight: returns the largest gravity torque of each joint at positions (nv,), (nv,)
-            [N·m or N].
+        parameters: parameters of the controller, which select the rules of planning.
+        limits: limits of torque and speed.
+        soft: soft position limits at the time of the snapshot.
+        weight: function from positions, (nv,) [rad or m], to the largest gravity torque of each
+            joint, (nv,) [N·m or N].
         base: the motion that the new motion replaces.
-        splice: the time on ``base`` at which it is replaced [s].
-        start: the desired state at the splice.
-        lead: time from the snapshot to the splice [s].
-        stamp: time of the last joint state [s].
-        turned: offset that unwrapping added to the reported positions [rad]; None means zero.
-        stream: the last single point, if any.
+        splice: the time on ``base`` at which the new motion replaces it [s].
+        start: the state of ``base`` at the splice, at full speed.
+        lead: real time from the snapshot to the splice [s].
+        stamp: stamp of the last valid joint state [s].
+        turned: (nv,) offset that unwrapping added to the reported positions [rad]; None means zero.
+        stream: the point of the previous request, if that was a single point which may belong to a
+            stream, and the arm still moves to it or rests there; otherwise None.
     """
 
     parameters: ControllerParameters
@@ -77,28 +84,43 @@ class PlanningState:
 
 @dataclass(frozen=True, eq=False)
 class PlannedTrajectory:
-    """A planned motion with its request and its snapshot."""
+    """A planned motion with its request and its snapshot.
+
+    Attributes:
+        request: the requested trajectory.
+        state: the snapshot of the controller from which the motion was planned.
+        trajectory: the planned motion; it begins at ``state.splice`` on ``state.base``.
+    """
 
     request: TrajectoryRequest
     state: PlanningState
     trajectory: Trajectory
     stream: StreamPoint | None
-    """The single point at its end, which identifies a stream when the next point arrives."""
+    """The point of this request, with which the next request is compared to find a stream.
+
+    It is None unless the request is a single point due within ``stream_horizon`` and its
+    ``streams`` is true.
+    """
 
 
 def plan(
     model: Model, continuous: Sequence[int], request: TrajectoryRequest, state: PlanningState
 ) -> PlannedTrajectory:
-    """Return the motion through the points of a request, or past the point of a stream.
+    """Plan the motion through the points of a request, or past the point of a stream.
+
+    A single point that is due within ``stream_horizon`` is passed without a stop if another such
+    point arrived at most ``2 stream_horizon`` earlier.
 
     Args:
         model: the arm.
-        continuous: indices of its continuous joints.
+        continuous: indices of the continuous joints. With ``angle_wraparound`` their positions are
+            shifted by the whole turns that bring the first point nearest to the start.
         request: the requested trajectory.
         state: the snapshot of the controller.
 
     Raises:
-        TrajectoryError: naming the point and the reason.
+        TrajectoryError: for points that are invalid or exceed limits, and for an end at which the
+            motors cannot hold the arm; naming the point or the joint, and the reason.
     """
     p = state.parameters
     waypoints = Waypoints.of(
@@ -117,9 +139,9 @@ def plan(
             turned=state.turned,
         )
 
-    last = arrived = state.stream if request.streams else None
-    is_single = request.streams and len(waypoints.times) == 1
-    if is_single and waypoints.times[0] + delay <= p.stream_horizon:
+    arrived, last = None, state.stream
+    may_stream = request.streams and len(waypoints.times) == 1 and p.stream_horizon > 0.0
+    if may_stream and waypoints.times[0] + delay <= p.stream_horizon:
         point = build(1.0)
         arrived = StreamPoint(point.final, state.stamp)
         if last is not None and 0.0 <= state.stamp - last.stamp <= 2.0 * p.stream_horizon:
@@ -142,11 +164,12 @@ def require_hold(
 ) -> None:
     """Raise an error if the motors cannot hold the arm at the end of a motion.
 
-    If they cannot hold it at the start either, an end that is no heavier is accepted.
+    They cannot if the gravity torque of a joint exceeds ``limits.weight``. For a joint that exceeds
+    it at the start already, an end is accepted at which the torque is no larger than at the start.
 
     Args:
-        limits: limits of the arm.
-        weight: see :class:`PlanningState`.
+        limits: limits of the arm; ``weight`` is used.
+        weight: function that returns gravity torques, see :class:`PlanningState`.
         start, end: positions at the start and at the end, (nv,) each [rad or m].
 
     Raises:

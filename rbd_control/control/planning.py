@@ -1,4 +1,4 @@
-"""Preparation of trajectories from a snapshot of the controller, and their acceptance."""
+"""Planning of trajectories from a snapshot of the controller, and their acceptance."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rbd_control.control.planner import (
 )
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.stream import StreamPoint
+from rbd_control.control.trajectory import Trajectory
 from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.control.waypoints import Points, check_size
 from rbd_control.dynamics import Model
@@ -27,24 +28,29 @@ from rbd_control.errors import StalePlanError
 Array = NDArray[np.float64]
 
 SMALL_PLAN = 50
-"""Largest number of points of an outdated plan that is repeated at once, in less than 1 ms."""
+"""Largest number of points of an outdated plan that :meth:`Planning.accept` plans again.
+
+Planning of so many points takes less than 1 ms.
+"""
 
 LEAD = 0.005
-"""Shortest time from the start of planning to the start of the motion [s]."""
+"""Default time from the start of planning to the start of the motion [s], without the points."""
 
 LEAD_PER_POINT = 2e-5
 """Time that each point adds to ``LEAD`` [s]."""
 
 
 class Planning:
-    """Prepares trajectories and passes them to the modes.
+    """Plans trajectories, and passes accepted plans to the modes of the controller.
 
     :meth:`prepare` may run in another thread than all other calls: it reads the controller and
-    changes nothing. :meth:`accept` takes microseconds.
+    changes nothing. :meth:`accept` takes microseconds. Call :meth:`set_parts` before all others.
 
     Args:
         model: the arm.
-        samples, motion, modes: parts of the controller; ``modes`` follows accepted trajectories.
+        samples: the measured state.
+        motion: the desired motion.
+        modes: the modes, which permit and follow trajectories.
     """
 
     def __init__(self, model: Model, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
@@ -52,14 +58,20 @@ class Planning:
         self._samples, self._motion, self._modes = samples, motion, modes
         self._continuous: Sequence[int] = samples.continuous.tolist()
         self._stream: StreamPoint | None = None
+        self._streamed: Trajectory | None = None
+        """The motion to the last point of the stream; another motion, such as a stop, ends it."""
 
     def set_parts(self, parts: ConfiguredParts) -> None:
-        """Apply new rules, limits or another payload from the next plan on."""
+        """Use the model, law, limits and parameters in ``parts`` from the next plan on."""
         self._model, self._law, self._limits = parts.model, parts.law, parts.limits
         self._soft, self._parameters = parts.soft, parts.parameters
 
     def forget_stream(self) -> None:
-        """Treat the next single point as a goal, because the unwrapping may have changed."""
+        """Forget the last point of a stream, so that the arm stops at the next single point.
+
+        Call it when the unwrapping of continuous joints restarts: positions of the stream may then
+        differ by whole turns.
+        """
         self._stream = None
 
     def prepare(
@@ -70,22 +82,33 @@ class Planning:
         lead: float | None,
         streams: bool = True,
     ) -> PlannedTrajectory:
-        """Plan a trajectory that begins with the state of the motion ``lead`` from now.
+        """Plan a trajectory that begins with the desired state at the time ``lead`` from now.
 
         Args:
-            names, points: see :meth:`Waypoints.of`.
-            starts_in: when the points' time begins [s from now]; None for at once.
-            lead: time for planning [s]; None for ``LEAD`` and ``LEAD_PER_POINT`` for each point.
-            streams: whether a single point may belong to a stream, which passes it with speed.
+            names, points: joint names and points, see :meth:`Waypoints.of`.
+            starts_in: time from now to the points' time 0 [s]; None if their time 0 is the start of
+                the motion.
+            lead: time from now to the start of the motion, within which the plan should be accepted
+                [s]; None for ``LEAD + LEAD_PER_POINT * len(points)``.
+            streams: whether a single point may belong to a stream, whose points the arm passes
+                without a stop.
+
+        Returns:
+            The plan, for :meth:`accept`.
 
         Raises:
-            TrajectoryError: naming the point and the reason, or the mode that must end first.
+            TrajectoryError: for points that are invalid or exceed limits, naming the point and the
+                reason; while the mode or a contact does not permit a trajectory, naming it.
         """
         check_size(self._model.joint_names, names, points)
         self._modes.require_free()
         if lead is None:
             lead = LEAD + LEAD_PER_POINT * len(points)
+        # In this order: another thread may begin the waiting motion meanwhile.
+        waiting = self._motion.waiting
         place, samples = self._motion.place, self._samples
+        present = (place.trajectory, waiting.trajectory if waiting else None)
+        is_streaming = any(each is self._streamed for each in present)
         splice = place.time + self._motion.pace * lead
         state = PlanningState(
             parameters=self._parameters,
@@ -98,13 +121,16 @@ class Planning:
             lead=lead,
             stamp=samples.stamp,
             turned=samples.turned,
-            stream=self._stream,
+            stream=self._stream if is_streaming else None,
         )
         request = TrajectoryRequest(names, points, starts_in, samples.now, streams)
         return plan(self._model, self._continuous, request, state)
 
     def require_hold(self, end: Array) -> None:
         """Raise an error if the motors cannot hold the arm at ``end``, (nv,) [rad or m].
+
+        :func:`~rbd_control.control.planner.require_hold` has the rule; the start is the measured
+        position.
 
         Raises:
             TrajectoryError: naming the joint, its gravity torque and its limit.
@@ -113,17 +139,21 @@ class Planning:
         require_hold(self._limits, self._law.weight, self._samples.q, end)
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
-        """Follow a plan from its splice on; this takes microseconds.
+        """Follow a plan from its splice on.
 
-        A plan is out of date if the parameters or the motion have changed since. A plan of up to
-        ``SMALL_PLAN`` points is then repeated at once.
+        This takes microseconds, or about 1 ms if the plan must be repeated.
+
+        A plan is out of date if the parameters or the motion have changed since, or if a motion
+        in progress has passed the splice (``planned.state.splice``). A plan of up to ``SMALL_PLAN``
+        points is then repeated at once.
 
         Args:
             planned: the plan.
             goal: receives the outcome of the trajectory; None if no sender waits for it.
 
         Raises:
-            TrajectoryError: if the mode does not permit a trajectory, or the repeated plan fails.
+            TrajectoryError: if the mode or a contact does not permit a trajectory, or the repeated
+                plan fails.
             StalePlanError: for a large plan that is out of date.
         """
         self._modes.require_free()
@@ -139,7 +169,7 @@ class Planning:
                 starts_in -= self._samples.now - request.asked
             planned = self.prepare(request.names, request.points, starts_in, 0.0, request.streams)
         self._modes.follow(planned.trajectory, planned.state.splice, goal)
-        self._stream = planned.stream
+        self._stream, self._streamed = planned.stream, planned.trajectory
 
     def _fits(self, planned: PlannedTrajectory) -> bool:
         """Return whether a plan continues the present motion."""

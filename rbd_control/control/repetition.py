@@ -1,8 +1,8 @@
 """Detection of frozen joint states: a driver or simulation that repeats its last sample.
 
 Such data have increasing stamps, so a timeout does not detect them. Exact repetition of position
-and velocity has two cases, whatever the measured effort does: it may come from other hardware than
-the encoders.
+and velocity has two cases, whether the measured effort changes or not, because efforts may come
+from other hardware than the encoders.
 
 - In motion, with a velocity that would move the encoder by at least one step, repetition is a
   contradiction. The step is the smallest change of the position that the joint has shown. Three
@@ -31,16 +31,17 @@ LEAST_SAMPLES = 3
 """Smallest number of equal samples that can count as frozen."""
 
 FINEST_STEP = 1e-5
-"""Motion within ``repeated_time`` below which a joint counts as at rest [rad or m].
+"""Smallest encoder step that is assumed, whatever changes of position were seen [rad or m].
 
-An encoder of 19 bits has steps of 1.2e-5 rad.
+A joint that moves less than its step within ``repeated_time`` counts as at rest. An encoder of
+19 bits has steps of 1.2e-5 rad.
 """
 
 UNKNOWN_STEP = 0.002
 """Step of an encoder that has shown no change yet [rad or m]; 12 bits have steps of 1.5e-3 rad."""
 
 WITH_EFFORT = 0.2
-"""Share of ``repeated_torque_share`` that applies if the measured effort repeats as well."""
+"""Factor on ``repeated_torque_share`` if the measured efforts repeat as well."""
 
 NEVER = 2.0
 """Value of ``repeated_torque_share`` that disables the check at rest."""
@@ -49,16 +50,19 @@ ROUNDING = 1e-9
 """Rounding error of a difference of stamps [s]."""
 
 ZERO, MEASURED, NOT_FINITE = range(3)
-"""Results of :func:`effort_content`: only zeros; finite numbers; NaN or an infinite number."""
+"""Results of :func:`effort_content`: only zeros; finite, not only zeros; NaN or infinite."""
 
 
 class Repetition:
-    """Detects repeated joint states of one arm.
+    """Detects frozen joint states of one arm, by the two rules of this module.
+
+    Call :meth:`take` and then :meth:`push` for each sample. A detected fault lasts until a sample
+    differs from the previous sample.
 
     Args:
         names: names of the joints.
         effort: (nv,) largest torque of each joint [N·m or N].
-        parameters: tolerated times and torque share.
+        parameters: ``repeated_time``, ``repeated_torque_share`` and ``repeated_time_at_rest``.
 
     Attributes:
         step: smallest change of position that each encoder has shown, (nv,) [rad or m].
@@ -72,11 +76,11 @@ class Repetition:
     def set_parameters(
         self, names: tuple[str, ...], effort: Array, parameters: FaultParameters
     ) -> None:
-        """Apply new limits from the next sample on."""
+        """Use other limits from the next sample on; arguments as of the constructor."""
         self._names, self._effort, self._parameters = names, effort, parameters
 
     def reset(self) -> None:
-        """Forget the last samples and torques; joint states count as frozen no longer.
+        """Forget the last samples and torques, and end a detected fault.
 
         The next sample is not compared.
         """
@@ -90,15 +94,21 @@ class Repetition:
         self._pushed_since = np.inf
 
     def take(self, stamp: float, q: Array, v: Array, effort: Array | None) -> str:
-        """Compare a sample with the previous sample.
+        """Compare a sample with the previous sample, and look for frozen joint states in motion.
+
+        They are frozen if :data:`LEAST_SAMPLES` samples or more have been equal over
+        ``repeated_time``, with a velocity that would move a joint by more than its encoder step
+        within ``repeated_time``.
 
         Args:
             stamp: time of the sample [s].
-            q, v: positions and velocities, (nv,) each.
-            effort: measured torque, (nv,), or None; a torque that is not finite counts as None.
+            q, v: reported positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            effort: measured efforts in any unit, (nv,), or None; efforts that are not finite count
+                as None.
 
         Returns:
-            The reason if the joint states are frozen, or an empty text.
+            The reason while the joint states are frozen, also if :meth:`push` has found it;
+            otherwise an empty text.
         """
         content = ZERO if effort is None else effort_content(effort)
         if content == NOT_FINITE:
@@ -132,13 +142,18 @@ class Repetition:
     def push(self, torque: Array, order: int) -> str:
         """Compare the torque for this sample with the torque at the start of the repetition.
 
+        Joint states at rest are frozen if, while :data:`LEAST_SAMPLES` samples or more are equal,
+        the torque of a joint differs from its torque at the first of them by more than
+        ``repeated_torque_share`` of its effort limit for ``repeated_time``. If measured efforts
+        repeat as well, a fifth of this share suffices.
+
         Args:
-            torque: (nv,) torque of the law [N·m or N].
+            torque: (nv,) torque of the law for the sample that :meth:`take` got last [N·m or N].
             order: number that changes when the desired motion, and with it the torque, jumps; the
                 comparison then restarts.
 
         Returns:
-            The reason if the joint states are frozen, or an empty text.
+            The reason if the joint states are frozen, otherwise an empty text.
         """
         if self._torque is None or order != self._order:
             self._torque, self._order = torque, order
@@ -170,14 +185,15 @@ class Repetition:
 
     @property
     def is_repeating(self) -> bool:
-        """Whether the last sample was equal to the one before."""
+        """Whether positions and velocities of the last two samples were equal."""
         return self._count > 1
 
     @property
     def time_at_rest(self) -> float:
         """Time for which samples at rest have repeated [s]; 0 below ``repeated_time_at_rest``.
 
-        Measured efforts must have repeated too: with those that change, the driver is not frozen.
+        Only the time for which measured efforts repeated as well counts: while efforts change, the
+        driver is not frozen. The time is 0 in motion.
         """
         time = self._stamp - max(self._since, self._effort_since)
         if self._moving or time < self._parameters.repeated_time_at_rest - ROUNDING:
@@ -199,7 +215,12 @@ def effort_content(effort: Array) -> int:
 
 @compiled
 def learn_steps(q: Array, last: Array, step: Array) -> None:
-    """Reduce the step of each encoder to a smaller change of its position, (nv,) each, in place."""
+    """Reduce ``step``, in place, to a smaller change of position, but not below FINEST_STEP.
+
+    Args:
+        q, last: positions of a sample and of the previous sample, (nv,) each [rad or m].
+        step: smallest change so far, (nv,) [rad or m]; a change of zero does not reduce it.
+    """
     for i in range(q.shape[0]):
         change = abs(q[i] - last[i])
         if 0.0 < change < step[i]:
@@ -208,7 +229,13 @@ def learn_steps(q: Array, last: Array, step: Array) -> None:
 
 @compiled
 def moves(v: Array, time: float, step: Array) -> bool:
-    """Return whether a joint moves by more than its step in ``time`` [s] at the velocities v."""
+    """Return whether a joint moves by more than its encoder step in a time.
+
+    Args:
+        v: velocities, (nv,) [rad/s or m/s].
+        time: the time [s].
+        step: encoder steps, (nv,) [rad or m].
+    """
     moving = False
     for i in range(v.shape[0]):
         if abs(v[i]) * time > step[i]:
@@ -217,5 +244,5 @@ def moves(v: Array, time: float, step: Array) -> bool:
 
 
 def _same_effort(effort: Array | None, last: Array | None) -> bool:
-    """Return whether no measured effort has changed; one that appears may have been the same."""
+    """Return whether measured efforts are unchanged, or are missing in the last sample."""
     return last is None or (effort is not None and bool(equal(effort, last)))

@@ -1,4 +1,4 @@
-"""The motion of a touched link away from the contact."""
+"""The motion of a touched link away from the contact, for the reaction ``retract``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_TURN = 0.5
 """Largest motion of a joint in one retreat [rad or m]."""
 
 LEAST_SHARE = 0.02
-"""Smallest part of the distance along the force that counts as a retreat."""
+"""Smallest share of the requested distance that the link must move along the force."""
 
 _DAMPING = 0.05
 """Damping of the least-squares inverse of the Jacobian [m]."""
@@ -39,25 +39,28 @@ def retreat(
     distance: float,
     time: float,
 ) -> Trajectory:
-    """Return a motion of ``link`` along ``force`` by about ``distance``, which ends at rest.
+    """Return a joint motion that moves ``link`` along ``force`` and ends at rest.
 
     The joint motion is ``Jᵀ (J Jᵀ + d² 1)⁻¹ distance force / |force|``, the damped least-squares
-    inverse of the link's Jacobian J, by at most :data:`LARGEST_TURN`. If a position limit shortens
-    it, the motion without the limiting joints is computed as well, and the motion with the longest
-    way along the force is chosen. It ends before the link's origin would move against the force.
+    inverse of the link's linear Jacobian J with d = 0.05 m, by at most :data:`LARGEST_TURN`. If a
+    position limit shortens it, the motion without the limiting joints is computed as well, and the
+    motion with the longest way along the force is chosen. It ends before the link's origin would
+    move against the force, as computed at eight points of the motion.
 
     Args:
         model: the arm.
         limits: position and speed limits to keep.
-        start: the present desired state.
+        start: the present desired state, from which the motion begins.
         link: the touched link.
-        force: (3,) force on it, in world axes [N]; neither zero nor infinite.
-        distance: distance of the link's origin [m].
+        force: (3,) force on the link, in world axes [N]; neither zero nor infinite.
+        distance: requested distance of the link's origin along the force [m]. The actual distance
+            differs because of the damping, the limits and the curvature of the path.
         time: shortest duration [s]; longer if the speed limits require it.
 
     Raises:
         InputError: for an unknown link.
-        TrajectoryError: if the link cannot move along the force within the limits.
+        TrajectoryError: if the link cannot move along the force by :data:`LEAST_SHARE` of the
+            distance within the position limits.
     """
     q, along = start.q_d, force / hypot(*force)
     J = frame_jacobian(model, q, link)[3:]

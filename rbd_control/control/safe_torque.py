@@ -48,12 +48,19 @@ Array = NDArray[np.float64]
 
 
 class SafeTorque:
-    """The safe torque of one arm.
+    """Computes the torque of one arm in mode safe, after a fault; see the module.
 
     Args:
-        model: the described arm, whose M determines the damping.
-        limits: limits of the arm.
-        parameters: the safe torque and the torque rate.
+        model: the described arm, whose mass matrix determines the damping.
+        limits: limits of the arm; ``torque`` is used.
+        parameters: ``safe_torque``, ``safe_damping``, ``torque_rate`` and ``gravity_compensated``.
+
+    Attributes:
+        is_zero: whether ``safe_torque`` is zero: the command must then be zero, which
+            :meth:`torque` does not consider.
+
+    Raises:
+        ParameterError: for a ``torque_rate`` of the wrong length.
     """
 
     def __init__(self, model: Model, limits: ArmLimits, parameters: ControllerParameters) -> None:
@@ -67,15 +74,22 @@ class SafeTorque:
     def torque(
         self, packed: Array, q: Array, v: Array, acting: Array, dt: float, period: float
     ) -> tuple[Array, Array]:
-        """Return the command and the corresponding motor torque, (nv,) each [N·m or N].
+        """Return the command and the motor torque ``g + brake`` of ``safe_torque: damping``.
+
+        The motor torque keeps the torque limits. The brake of joint i is between 0 and
+        ``-D_i v_i``; the module has D and the other rules.
 
         Args:
-            packed: the model whose gravity torque is commanded, in the form of the kernels. It is
+            packed: the model whose gravity torque is commanded, as :attr:`Model.packed`. It is
                 ignored for an arm that compensates its own gravity, see the module.
-            q, v: measured positions and velocities, (nv,) each.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             acting: (nv,) last torque of the motors [N·m or N].
             dt: time since the last torque [s].
             period: longest time for which the torque is held [s].
+
+        Returns:
+            The command and the torque of the motors, (nv,) each [N·m or N]. They differ for an arm
+            that compensates its own gravity: its command is the brake only.
         """
         weight, brake = safe_step(
             self._described if self._compensated else packed,

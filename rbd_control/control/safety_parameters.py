@@ -85,6 +85,9 @@ class FaultParameters(PlausibilityParameters):
 
     Implausible measured efforts are not a fault: the law computes without measured efforts, and
     drivers publish efforts in any unit.
+
+    Raises:
+        ParameterError: unless ``implausible_speed`` is larger than ``overspeed_factor``.
     """
 
     FORMER_NAMES: ClassVar[dict[str, str]] = {

@@ -51,29 +51,29 @@ class Reference(NamedTuple):
     a_r: Array
     """Reference acceleration [rad/s² or m/s²]."""
     s: Array
-    """v - v_r [rad/s or m/s]."""
+    """Velocity error v - v_r [rad/s or m/s]."""
 
 
 class LawTorque(NamedTuple):
     """Torque of a law before limits, and the quantities that limits and energies need."""
 
     torque: Array
-    """(nv,) [N·m or N]."""
+    """(nv,) torque, not limited [N·m or N]."""
     v_r: Array
     """(nv,) reference velocity [rad/s or m/s]."""
     s: Array
-    """(nv,) v - v_r; the torque contains the damping ``-share K_D s``."""
+    """(nv,) velocity error v - v_r [rad/s or m/s]; the torque has the damping ``-share K_D s``."""
     share: float = 1.0
     """Share of K_D in the damping, 0 to 1."""
 
 
 class SlotineLiController:
-    """The law for one arm, without state.
+    """Computes the law of this module for one arm; it keeps no state between calls.
 
     Args:
         model: an arm with a fixed base.
-        parameters: the law uses their gains and friction.
-        limits: soft position limits to keep; none by default.
+        parameters: ``bandwidth`` (Lambda), ``damping``, ``damping_rate`` and joint friction.
+        limits: soft position limits, which bound v_r and add springs; none by default.
 
     Raises:
         InputError: for a floating base, which has no torque at its root.
@@ -94,7 +94,7 @@ class SlotineLiController:
         self._margin: Array = np.zeros(n) if limits is None else limits.margin
 
     def reference(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
-        """Return v_r, its rate and s; arguments as of :meth:`torque`.
+        """Return v_r, its rate a_r and s = v - v_r; arguments as of :meth:`torque`.
 
         Raises:
             InputError: for arguments of the wrong shape.
@@ -103,18 +103,22 @@ class SlotineLiController:
         return self.refer(q, v, q_d, v_d, a_d)
 
     def refer(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
-        """Return v_r, its rate and s; arguments as of :meth:`torque`, not checked."""
+        """Return v_r, its rate a_r and s; arguments as of :meth:`torque`, but not checked.
+
+        They must be contiguous arrays of float64.
+        """
         return Reference(*reference(q, v, q_d, v_d, a_d, self._gains.Lambda, self._bounds))
 
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
-        """Return the joint torque that tracks ``q_d(t)``.
+        """Return the joint torque that tracks ``q_d(t)``: ``M a_r + C v_r + g - K_D s + F(v_r)``.
 
-        Position errors are not wrapped: a continuous joint that is one turn away from its
-        desired position moves back by a turn.
+        With soft limits, the torque of their springs is added. Position errors are not wrapped: a
+        continuous joint that is one turn away from its desired position moves back by a turn.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            q_d, v_d, a_d: desired position, velocity and acceleration, (nv,) each.
+            q_d, v_d, a_d: desired position, velocity and acceleration, (nv,) each [rad or m, rad/s
+                or m/s, rad/s² or m/s²].
 
         Returns:
             (nv,) [N·m or N], not limited.
@@ -132,7 +136,10 @@ class SlotineLiController:
         return torque
 
     def step(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> LawTorque:
-        """Return the torque with its reference; arguments as of :meth:`torque`, not checked."""
+        """Return the torque with v_r and s; arguments as of :meth:`torque`, but not checked.
+
+        They must be contiguous arrays of float64. The torque is not finite if an argument is not.
+        """
         v_r, s, torque = law_step(
             self.model.packed,
             self._gains,
@@ -150,18 +157,29 @@ class SlotineLiController:
     def floating(self, packed: Array, q: Array, v: Array) -> LawTorque:
         """Return the gravity torque, with damping and springs near soft limits.
 
-        This is the law with ``v_r = 0`` and a gain that rises from zero to K_D as the arm
-        approaches a limit.
+        This is the law without friction, with ``v_r = 0`` and a gain that rises from zero, at the
+        distance ``SoftLimits.margin`` from a soft limit, to K_D at the soft limit.
 
         Args:
-            packed: the model whose gravity is compensated, in the form of the kernels.
-            q, v: measured positions and velocities, (nv,) each, not checked.
+            packed: the model whose gravity is compensated, as :attr:`Model.packed`.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s]; not
+                checked.
+
+        Returns:
+            The torque with ``v_r = 0``, ``s = v`` and the present share of K_D.
         """
         torque, share = float_step(packed, self._gains, self._bounds, self._margin, q, v)
         return LawTorque(torque, np.zeros_like(v), v, share)
 
     def damping(self, q: Array) -> Array:
-        """Return the diagonal of K_D at positions q (nv,), (nv,) [N·m·s/rad or N·s/m]."""
+        """Return the diagonal of K_D at the positions ``q``.
+
+        Args:
+            q: positions, (nv,) [rad or m].
+
+        Returns:
+            (nv,) [N·m·s/rad or N·s/m].
+        """
         mass = mass_matrix(self.model, q).diagonal()
         return self._gains.damping + self._gains.damping_rate * mass
 

@@ -37,10 +37,10 @@ from rbd_control.dynamics import Model
 Array = NDArray[np.float64]
 
 LARGEST_SHARE = 0.1
-"""Largest margin at either end, as a share of the joint's range."""
+"""Largest distance of a soft limit from its hard limit, as a share of the joint's range."""
 
 CATCH_UP = 1.2
-"""Largest reference speed, in speed limits."""
+"""Largest reference speed, as a multiple of the joint's speed limit."""
 
 CLOSING_SLACK = 1e-3
 """Distance that an opened limit keeps from an arm that moves back [rad or m].
@@ -54,27 +54,32 @@ class PositionLimits:
     """Limits of planned motions at one instant, each (nv,): soft position limits and speed."""
 
     lower_limit: Array
-    """Lowest position, opened for an arm beyond it [rad or m]; infinite without limit."""
+    """Lowest position [rad or m]; minus infinity without limit.
+
+    A limit that was opened for an arm beyond it is farther out than the nominal soft limit.
+    """
     upper_limit: Array
-    """Highest position, likewise."""
+    """Highest position [rad or m]; infinite without limit, opened as the lowest position."""
     velocity_limit: Array
     """Greatest speed [rad/s or m/s]; infinite without limit."""
 
 
 class SoftLimits:
-    """The soft limits of one arm.
+    """The soft position limits of one arm, which can be opened for an arm that starts beyond them.
 
     Args:
         model: the arm; joints without limits (continuous joints) have no soft limits.
         parameters: parameters of the limits.
-        here: a position that must be inside, for example of an arm parked at its limits.
+        here: (nv,) position to which the limits are opened, for example of an arm parked at its
+            limits [rad or m]; None: the limits are not opened.
 
     Attributes:
-        lower_limit, upper_limit: (nv,) present soft limits [rad or m].
+        lower_limit, upper_limit: (nv,) present soft limits [rad or m]; infinite without limits.
         margin: (nv,) distance of the soft limits from the hard ones [rad or m]; 0 without limits.
-        lowest, highest: (nv,) nominal soft limits, which the present ones return to.
-        velocity_limit: (nv,) speed limit of planned motions [rad/s or m/s].
-        stiffness: (nv,) stiffness of the springs [N·m/rad or N/m].
+        lowest, highest: (nv,) nominal soft limits, to which opened limits return [rad or m].
+        velocity_limit: (nv,) speed limit of planned motions [rad/s or m/s]; infinite without limit.
+        stiffness: (nv,) stiffness of the springs [N·m/rad or N/m]; 0 without limits of position or
+            effort.
         speed: (nv,) largest reference speed [rad/s or m/s].
         approach: bound on the reference speed for each unit of distance [1/s].
 
@@ -109,10 +114,14 @@ class SoftLimits:
             self.open_to(here)
 
     def open_to(self, here: Array, before: SoftLimits | None = None) -> None:
-        """Open the nominal limits so that ``here`` (nv,) is inside.
+        """Move the limits outwards from their nominal positions, so that ``here`` is inside.
 
-        An earlier opening is discarded. With ``before``, no joint's limit is opened further than in
-        ``before``, so that an arm that was pushed into a spring is still pushed back.
+        An earlier opening is discarded.
+
+        Args:
+            here: (nv,) position of the arm [rad or m].
+            before: limits that these replace; no limit is opened further than it is there, so that
+                an arm that was pushed into a spring is still pushed back. None: open to ``here``.
         """
         low = high = here
         if before is not None:
@@ -124,7 +133,13 @@ class SoftLimits:
         )
 
     def close_behind(self, q: Array) -> None:
-        """Move opened limits back as far as the arm at ``q`` (nv,) has moved back."""
+        """Move opened limits back towards their nominal positions, as far as the arm moved back.
+
+        A limit follows the arm at the distance :data:`CLOSING_SLACK`, and never moves outwards.
+
+        Args:
+            q: (nv,) measured positions [rad or m].
+        """
         if self._is_open:
             closed = close_behind(
                 q, CLOSING_SLACK, self.lowest, self.highest, self.lower_limit, self.upper_limit
@@ -132,17 +147,20 @@ class SoftLimits:
             self._is_open = not closed
 
     def now(self) -> PositionLimits:
-        """Return the present limits, for a plan."""
+        """Return a snapshot of the present limits, which does not follow later changes."""
         return self._now() if self._is_open else self._closed
 
     def bounds(self) -> ReferenceBounds:
-        """Return the bounds for the law's kernel; they follow the limits."""
+        """Return the bounds for the compiled law; their arrays follow later changes of limits."""
         return ReferenceBounds(
             self.lower_limit, self.upper_limit, self.speed, self.stiffness, self.approach
         )
 
     def torque(self, q: Array) -> Array:
-        """Return the torque of the springs, (nv,) [N·m or N]."""
+        """Return the torque of the springs at positions ``q`` (nv,) [rad or m], (nv,) [N·m or N].
+
+        It is ``stiffness`` times the depth beyond a present soft limit, directed back inside.
+        """
         push: Array = spring_torque(q, self.lower_limit, self.upper_limit, self.stiffness)
         return push
 

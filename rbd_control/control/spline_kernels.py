@@ -12,7 +12,13 @@ from rbd_control.dynamics.compiled import compiled
 
 @compiled
 def polynomials(coefficients, i, u):
-    """Return row ``i`` of polynomials (m, 6, n) of degree five at ``u``, and two derivatives."""
+    """Return position, velocity and acceleration of one segment of a spline, (n,) each.
+
+    Args:
+        coefficients: (m, 6, n) polynomials of degree five by segment, power and joint.
+        i: index of the segment.
+        u: time from the start of the segment [s].
+    """
     n = coefficients.shape[2]
     q, v, a = np.empty(n), np.empty(n), np.empty(n)
     for j in range(n):
@@ -27,10 +33,15 @@ def polynomials(coefficients, i, u):
 
 @compiled
 def fill_velocities(knots, q, v):
-    """Replace rows of NaN in ``v`` (m, n) by the velocities of a clamped cubic spline.
+    """Replace rows of NaN in ``v`` by the velocities of a clamped cubic spline, in place.
 
-    Each run of NaN rows gets the velocities of the cubic spline through the positions ``q`` (m, n)
-    at the times ``knots`` (m,) with the given velocities at both ends of the run.
+    Each run of NaN rows gets the velocities of the cubic spline through the positions with the
+    given velocities at both ends of the run.
+
+    Args:
+        knots: (m,) times, strictly increasing [s].
+        q: (m, n) positions [rad or m].
+        v: (m, n) velocities [rad/s or m/s]; the first and the last row must not be NaN.
     """
     m, n = q.shape
     diagonal = np.empty(m)
@@ -69,9 +80,14 @@ def fill_velocities(knots, q, v):
 
 @compiled
 def hermite(h, q, v, a):
-    """Return coefficients (m, 6, n) through m + 1 states, for segments of length ``h`` (m,).
+    """Return the coefficients (m, 6, n) of a spline through m + 1 states, by segment and power.
 
     A segment is quintic if both ends have accelerations, and cubic if one of them is a row of NaN.
+
+    Args:
+        h: (m,) durations of the segments [s].
+        q, v, a: positions, velocities and accelerations of the states, (m + 1, n) each [rad or m,
+            rad/s or m/s, rad/s² or m/s²].
     """
     m, n = h.shape[0], q.shape[1]
     c = np.zeros((m, 6, n))
@@ -101,10 +117,16 @@ def first_over(coefficients, lengths, lowest, highest, fastest, probes):
     """Return the first polynomial (m, 6, n) that leaves its limits: segment, joint, what, value.
 
     ``what`` is 0 for no violation (segment and joint are then 0), 1 for speed, 2 for position and 3
-    for a number that is not finite; ``value`` is the speed or position that is reached. Segments
-    are compared first, then joints. Each polynomial is evaluated at ``probes`` + 1 times, unless
-    the sum of the absolute values of its terms already excludes a violation. ``lengths`` is (m,)
-    [s]; ``lowest`` and ``highest`` (positions) and ``fastest`` (speed) are (n,).
+    for a number that is not finite; ``value`` is the speed or position that is reached, and the
+    position at the start of the segment if ``what`` is 3. Segments are compared first, then joints.
+
+    Args:
+        coefficients: (m, 6, n) by segment, power and joint.
+        lengths: (m,) durations of the segments [s].
+        lowest, highest: position limits, (n,) each [rad or m].
+        fastest: speed limits, (n,) [rad/s or m/s].
+        probes: number of intervals of a segment at whose ends a polynomial is evaluated, unless the
+            sum of the absolute values of its terms already excludes a violation.
     """
     for i in range(coefficients.shape[0]):
         h = lengths[i]

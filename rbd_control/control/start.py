@@ -18,11 +18,13 @@ Array = NDArray[np.float64]
 
 
 class Start:
-    """Starts and restarts the control of one arm.
+    """Starts the control of one arm, and restarts it after a jump of the clock.
+
+    Call :meth:`set_parts` before all other methods.
 
     Args:
         samples, verdict, modes, planning, path: parts of the controller that a start resets.
-        watches: checks for the conditions of a start.
+        watches: checks of the controller, for the conditions of a start; a start resets them.
     """
 
     def __init__(
@@ -43,17 +45,18 @@ class Start:
         self._limits, self._soft, self._law = parts.limits, parts.soft, parts.law
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float) -> None:
-        """Hold the arm at its present position.
+        """Start the control with a first sample: hold the arm at its present position.
 
         Args:
-            stamp: time of the sample [s].
+            stamp: stamp of the sample [s].
             q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None if it is missing.
-            now: time on the steady clock [s].
+            now: arrival of the sample on the steady clock [s].
 
         Raises:
             InputError: without a plausible position and velocity; without effort limits; if the
-                motors cannot hold the weight of the arm with its payload here; without a verdict if
-                a detector is required.
+                motors cannot hold the weight of the arm with its payload here; without a verdict of
+                the contact detector if ``require_detector`` is true. The control is not started
+                then, and the mode is safe.
         """
         self._modes.end()
         self._limits.require_effort()
@@ -73,17 +76,24 @@ class Start:
         self._law.tank.reset()
 
     def clock_went_back(self) -> None:
-        """Restart with the next sample, at any stamp."""
+        """Note that the clock of the joint states jumped; :meth:`check` restarts the control.
+
+        The next sample is accepted with any stamp.
+        """
         self._clock_jumped = True
         self._samples.lose()
         self._samples.repetition.reset()
         self._law.tank.skip()
 
     def check(self, follows: bool) -> None:
-        """Check the gap before a valid sample, and restart after a jump of the clock.
+        """Check the gap before a valid sample, and restart the control after a jump of the clock.
+
+        Call it after each valid sample. A gap of more than ``timeout``, see :meth:`Watches.gap`, is
+        a fault. A restart cancels a trajectory, and holds the arm at its present position in the
+        modes hold and follow.
 
         Args:
-            follows: whether the previous sample was valid.
+            follows: whether the last valid sample before this one was still up to date.
         """
         if follows or self._clock_jumped:
             self._watches.gap()
@@ -93,6 +103,10 @@ class Start:
             self._modes.start_again()
 
     def here(self) -> None:
-        """Open the soft limits to the arm's position; discard data in former coordinates."""
+        """Open the soft limits to the arm's position, and forget the last point of a stream.
+
+        The unwrapping of continuous joints has restarted, so that the point may differ by whole
+        turns from the present positions.
+        """
         self._soft.open_to(self._samples.q)
         self._planning.forget_stream()

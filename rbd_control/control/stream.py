@@ -29,11 +29,13 @@ _PROBES = 24
 
 @dataclass(frozen=True, eq=False)
 class StreamPoint:
-    """The last single point, which distinguishes a stream from a goal.
+    """The last point that arrived alone.
+
+    If another single point arrives within twice ``stream_horizon``, both belong to a stream.
 
     Attributes:
-        target: (n,) its position, unwrapped [rad or m].
-        stamp: time of the last joint state when it arrived [s].
+        target: (n,) position of the point, unwrapped [rad or m].
+        stamp: stamp of the last joint state when the point arrived [s].
     """
 
     target: Array
@@ -58,8 +60,8 @@ def past_point(
     Args:
         point: the motion that would stop at the point.
         start: the present desired state.
-        last: the previous point.
-        stamp: time of arrival of the point [s].
+        last: the previous point of the stream.
+        stamp: stamp of the last joint state when the point arrived [s].
         horizon: half of the longest time to the point [s].
         limits: position and speed limits to keep.
         stop_time: shortest time from the passage of the point to rest [s]. The time to the point is
@@ -111,8 +113,8 @@ def _steepest(
 ) -> float:
     """Return the largest acceleration on the way to a point, in multiples of the speed limit [1/s].
 
-    It is that of a quintic without acceleration at its ends: 5.8 times the distance from the motion
-    at the mean of the two speeds, and 1.5 times their difference.
+    It is the acceleration of a quintic without acceleration at its ends: 5.8 times the distance
+    from the motion at the mean of the two speeds, and 1.5 times the difference of the speeds.
     """
     mean = (point.final - start.q_d) / time
     acceleration = 2.9 * np.abs(2.0 * mean - start.v_d - speed) + 1.5 * np.abs(speed - start.v_d)

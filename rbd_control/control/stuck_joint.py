@@ -13,9 +13,9 @@ equal to the last digit while
   ``repeated_torque_share`` of the effort limit, which must exceed static friction, and acts in this
   direction. What limits have withheld of the torque is subtracted.
 
-The last condition holds for ``repeated_time`` and three samples or more, so that the joint can have
-answered it. The rest of the torque is no evidence, because it changes with the motion of the other
-joints. If the whole sample repeats, the joint states are frozen, which
+The last condition must hold for ``repeated_time`` and three samples or more, so that the joint has
+had time to move. The rest of the torque does not count, because it changes with the motion of the
+other joints. If the whole sample repeats, the joint states are frozen, which
 :mod:`rbd_control.control.repetition` judges.
 """
 
@@ -36,7 +36,9 @@ DESIRED_CHANGE = 1e-3
 
 
 class StuckJoint:
-    """Looks for a stuck joint in the joint states of one arm.
+    """Detects a stuck joint in the joint states of one arm, by the rule of this module.
+
+    Call :meth:`driven` for each sample, and :meth:`fault` with the torque of a result.
 
     Args:
         joints: number of joints.
@@ -51,7 +53,7 @@ class StuckJoint:
         self.forget()
 
     def forget(self) -> None:
-        """Compare nothing with the samples so far."""
+        """Forget all samples; the next sample is not compared with an earlier sample."""
         self._memory[:] = np.nan
         self._excess = 0
 
@@ -64,19 +66,25 @@ class StuckJoint:
         step: Array,
         repeated_time: float,
     ) -> Array | None:
-        """Take a sample; return how much joints that stand still are driven, (nv,) [rad/s or m/s].
+        """Take a sample, and return the velocity error that drives each joint that stands still.
 
-        It is the smaller one of ``-s`` and its change since they stand still, if both have the
-        direction of the motion of their desired positions; otherwise zero. None if it is zero for
-        all joints.
+        A joint stands still if its position and velocity have been equal for ``repeated_time`` and
+        :data:`LEAST_SAMPLES` samples or more, while its desired position has moved by more than
+        :data:`DESIRED_CHANGE` and two steps of its encoder.
 
         Args:
             sample: stamp [s], positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             desired: desired positions, (nv,) [rad or m].
-            s: velocity errors of the law, (nv,) [rad/s or m/s].
+            s: velocity errors v - v_r of the law, (nv,) [rad/s or m/s].
             jumps: number that changes when the desired motion jumps; comparisons then restart.
             step: step of each encoder, (nv,) [rad or m].
             repeated_time: least time for which a joint stands still [s].
+
+        Returns:
+            (nv,) [rad/s or m/s]; for a joint that stands still, either ``-s`` or the change of
+            ``-s`` since its first equal sample, whichever has the smaller magnitude, if both have
+            the direction in which its desired position has moved; otherwise zero. None if it is
+            zero for all joints. The next call overwrites the array.
         """
         if jumps != self._jumps:
             self._jumps = jumps
@@ -96,7 +104,7 @@ class StuckJoint:
         :meth:`driven` for the same sample.
 
         Args:
-            torque: (nv,) feedback torque of what :meth:`driven` returned, less the torque that
+            torque: (nv,) result of :meth:`driven` times the diagonal of K_D, less the torque that
                 limits withheld [N·m or N].
             limits: names and effort limits of the joints.
             share: ``repeated_torque_share``; from :data:`NEVER` on no joint counts as stuck.
@@ -130,16 +138,20 @@ def drive_of_still(
     memory: Array,
     driven: Array,
 ) -> bool:
-    """Write the drive of the joints that stand still; return whether there is any.
+    """Write the drive of joints that stand still, see :meth:`StuckJoint.driven`, to ``driven``.
 
     Args:
         stamp: time of the sample [s].
-        q, v, desired, s: positions, velocities, desired positions and velocity errors, (nv,) each.
+        q, v, desired, s: positions, velocities, desired positions and velocity errors, (nv,) each
+            [rad or m, rad/s or m/s, rad or m, rad/s or m/s].
         least: least motion of the desired positions, (nv,) [rad or m], and least time of equal
             samples [s].
         memory: (6, nv), changed: position, velocity, desired position, velocity error and stamp of
             the first of the equal samples of each joint, and their number; NaN without samples.
-        driven: (nv,), written, see :meth:`StuckJoint.driven`.
+        driven: (nv,) [rad/s or m/s], changed: the result; zero for all other joints.
+
+    Returns:
+        Whether ``driven`` is not zero for a joint.
     """
     least_way, least_time = least
     last_q, last_v, first_desired = memory[0], memory[1], memory[2]

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 class TorqueLimits:
-    """Limits on torque, from the model and the parameters.
+    """Limits the motor torque of one arm, by the rules of this module.
 
     The limits apply to the motor torque. For an arm that adds its gravity torque (parameter
     ``gravity_compensated``) this is the sum of command and gravity torque. Such an arm may carry a
@@ -89,15 +89,20 @@ class TorqueLimits:
         period: float,
         share: float = 1.0,
     ) -> Array:
-        """Return the torque within the limits; the torque itself if it keeps them.
+        """Return the torque reduced to the limits, as the module describes.
 
         Args:
-            torque: (nv,) torque of the motors [N·m or N].
-            packed: the model whose gravity the torque contains, in the form of the kernels.
-            q, v: measured positions and velocities, (nv,) each.
-            s: (nv,) velocity error; the torque contains the damping ``-share K_D s``.
+            torque: (nv,) requested torque of the motors [N·m or N].
+            packed: the model whose gravity the torque contains, as :attr:`Model.packed`.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            s: (nv,) velocity error [rad/s or m/s]; the torque contains the damping
+                ``-share K_D s``.
             period: longest time for which the torque is held [s].
-            share: share of K_D.
+            share: share of K_D in this damping, 0 to 1.
+
+        Returns:
+            (nv,) [N·m or N]; the array ``torque`` itself if it is within the limits and no joint is
+            beyond its nominal soft limits.
         """
         least, most = self.bounds(q)
         if not needs_cut(torque, least, most, q, self._lower, self._upper):

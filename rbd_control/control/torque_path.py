@@ -38,7 +38,11 @@ class LimitedTorque(NamedTuple):
 
 
 class TorquePath:
-    """Computes the command of one arm, and stores what it has sent.
+    """Computes the torque command of one arm for each sample, and stores the last commands.
+
+    For each sample call :meth:`wanted` and :meth:`limit` in the modes hold, follow and float,
+    otherwise one of :meth:`brake`, :meth:`repeat`, :meth:`zero` and :meth:`halt`. Call
+    :meth:`set_parts` before all others.
 
     Args:
         model: the arm.
@@ -76,30 +80,39 @@ class TorquePath:
 
     @property
     def sent(self) -> Array:
-        """(nv,) last command, without a command that was taken back [N·m or N]."""
+        """(nv,) last command that :meth:`take_back` did not discard [N·m or N]."""
         return self._motors.sent
 
     @property
     def frozen(self) -> str:
-        """A warning while joint states at rest repeat under torque, otherwise an empty text."""
+        """A warning while joint states at rest repeat although torque is sent.
+
+        It is an empty text until they have repeated for ``repeated_time_at_rest``, and while the
+        last command is zero.
+        """
         time = self._samples.repetition.time_at_rest
         if not time or not self._motors.sent.any():
             return ""
         return f"joint states have repeated for {time:.3g} s while torque is sent"
 
     def wanted(self, desired: DesiredState | None, may_learn: bool) -> LawTorque:
-        """Return the torque of the law before limits.
+        """Return the torque of the law for the last sample, before limits.
+
+        The adaptive law forgets what it has learned recently if ``desired`` is None or
+        ``may_learn`` is false.
 
         Args:
-            desired: the state to track; None to compensate gravity only.
-            may_learn: whether the arm has no contact, from which the law must not learn.
+            desired: the state to track; None for gravity compensation with soft limits only.
+            may_learn: whether the adaptive law may learn from this sample: only if contact is
+                excluded. It does not learn either if limits reduced the last torque.
 
         Raises:
             FloatingPointError: for a torque that is not finite.
         """
         samples, law = self._samples, self._law
         if desired is None or not may_learn:
-            # A contact is reported late, and without feedback nothing corrects a wrong weight.
+            # A contact is reported late, so the law may have learned from it. Without feedback
+            # nothing corrects a weight that was learned wrongly.
             law.forget_recent()
         if desired is None:
             wanted = law.floating(samples.q, samples.v)
@@ -112,10 +125,10 @@ class TorquePath:
         return wanted
 
     def limit(self, wanted: LawTorque, is_tracking: bool) -> LimitedTorque:
-        """Store and return the command within the limits of torque, energy and rate.
+        """Reduce the torque of the law to the limits of torque, energy and rate; store the result.
 
         Args:
-            wanted: torque of the law.
+            wanted: torque of the law for the last sample.
             is_tracking: whether the law tracks a desired motion.
 
         Raises:
@@ -138,7 +151,10 @@ class TorquePath:
         return LimitedTorque(sent, cut is not wanted.torque, slow is not limited)
 
     def brake(self) -> LimitedTorque:
-        """Store and return the safe torque; zero without a valid sample."""
+        """Store and return the command in mode safe, see :class:`SafeTorque`.
+
+        It is zero without a valid sample, and with ``safe_torque: zero``.
+        """
         samples = self._samples
         if self._safe.is_zero or not samples.good:
             return self.zero()
@@ -164,18 +180,18 @@ class TorquePath:
         return LimitedTorque(self._motors.repeat())
 
     def zero(self) -> LimitedTorque:
-        """Store and return exactly zero."""
+        """Store and return the command of exactly zero, (nv,)."""
         self.is_tracking = False
         self._law.tank.skip()
         return LimitedTorque(self._motors.zero(self._samples.q))
 
     def halt(self) -> LimitedTorque:
-        """Store and return exactly zero without any computation that could fail."""
+        """Store and return zero without any computation that could fail, after an exception."""
         self.is_tracking = False
         return LimitedTorque(self._motors.halt())
 
     def take_back(self) -> None:
-        """Treat the last command as not sent, so that the previous command goes on acting."""
+        """Treat the last command as not sent; the previous command continues to act."""
         self._motors.take_back()
         self._law.tank.acts(self._motors.acting)
         self._is_limited = True

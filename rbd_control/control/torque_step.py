@@ -29,7 +29,13 @@ A damper ``v+ = v - x v`` is stable for x < 2. At 0.5 it tolerates a delay of tw
 
 
 class LawGains(NamedTuple):
-    """Gains of the law, (n,) each but for the rate."""
+    """Gains of the law for n joints: Lambda, and ``K_D = diag(damping) + damping_rate M``.
+
+    Attributes:
+        Lambda: parameter ``bandwidth``, (n,) [1/s].
+        damping: parameter ``damping``, (n,) [N·m·s/rad or N·s/m].
+        damping_rate: parameter ``damping_rate`` [1/s].
+    """
 
     Lambda: np.ndarray
     damping: np.ndarray
@@ -74,7 +80,19 @@ def no_bounds(n: int) -> ReferenceBounds:
 
 @compiled
 def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
-    """Return v_r, s and the torque of the law; the torque is not finite if an argument is not."""
+    """Return v_r and s, (n,) each [rad/s or m/s], and the torque of the law, (n,) [N·m or N].
+
+    The torque is not finite if an argument is not.
+
+    Args:
+        packed: the model, as :attr:`Model.packed`.
+        gains, bounds: gains of the law, and its bounds and springs at position limits.
+        kind, friction: kind and coefficients of the friction model, see
+            :func:`~rbd_control.robot.friction.joint_friction`.
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        q_d, v_d, a_d: desired positions, velocities and accelerations, (n,) each [rad or m, rad/s
+            or m/s, rad/s² or m/s²].
+    """
     model, n = unpacked(packed), q.shape[0]
     v_r, a_r, s, tau = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     reference_motion(q, v, q_d, v_d, a_d, gains.Lambda, bounds, v_r, a_r, s)
@@ -94,7 +112,17 @@ def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
 def float_step(packed, gains, bounds, margin, q, v):
     """Return the gravity torque with damping and springs near soft limits, and the share of K_D.
 
-    The share is 0 at a margin or more from every soft limit, and 1 at a soft limit.
+    The damping of all joints is ``-share K_D v``. The share is 0 if every joint is a margin or more
+    away from its soft limits, and 1 if a joint is at its soft limit.
+
+    Args:
+        packed: the model, as :attr:`Model.packed`.
+        gains, bounds: gains of the law, and its springs at position limits.
+        margin: distance from a soft limit at which damping begins, (n,) [rad or m].
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+
+    Returns:
+        The torque, (n,) [N·m or N], and the share, 0 to 1.
     """
     model, n = unpacked(packed), q.shape[0]
     share = 0.0
@@ -117,12 +145,20 @@ def float_step(packed, gains, bounds, margin, q, v):
 
 @inlined
 def joint_damper(M, rate, damping, period, L, column, D):
-    """Write the gains D of a joint-wise damper: ``damping + rate M_ii``, or less.
+    """Write the gains of a joint-wise damper, ``D_i = damping_i + rate M_ii`` or less, to ``D``.
 
     One factor scales all gains so that a damper that is computed once per ``period`` removes at
     most LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``,
     with the Frobenius norm, which is at most ``trace(M^-1 D)``. If M is not positive definite, D is
-    zero. ``L`` (n, n), ``column`` (n,) are workspace.
+    zero.
+
+    Args:
+        M: mass matrix, (n, n).
+        rate: decay rate of the velocities [1/s].
+        damping: constant gains, (n,) [N·m·s/rad or N·s/m].
+        period: longest time for which the torque of the damper is held [s].
+        L, column: workspace, (n, n) and (n,).
+        D: the gains, (n,) [N·m·s/rad or N·s/m], changed.
     """
     n = M.shape[0]
     for i in range(n):
@@ -148,11 +184,23 @@ def joint_damper(M, rate, damping, period, L, column, D):
 
 @compiled
 def safe_step(packed, described, q, v, last, largest, rate, slew, period):
-    """Return the gravity torque within the motor limits, and the braking torque in addition.
+    """Return the gravity torque within the motor limits, and the braking torque to add to it.
 
-    The model ``packed`` determines the gravity torque, ``described`` the brake. ``last`` is the
-    previous motor torque, ``slew`` the largest increase of a brake. The brake of each joint lies
-    between zero and ``-D v``: it never accelerates a joint, and never reverses its motion.
+    The brake of each joint lies between zero and ``-D v``: it never accelerates a joint, and never
+    reverses its motion. D is the result of :func:`joint_damper` without constant gains.
+
+    Args:
+        packed: the model of the gravity torque, as :attr:`Model.packed`.
+        described: the model of the brake, in the same form.
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        last: previous motor torque, (n,) [N·m or N].
+        largest: torque limits, (n,) [N·m or N].
+        rate: decay rate of the velocities [1/s].
+        slew: largest increase of the magnitude of a brake since ``last``, (n,) [N·m or N].
+        period: longest time for which the torque is held [s].
+
+    Returns:
+        Both torques, (n,) each [N·m or N].
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
@@ -177,12 +225,15 @@ def cut_step(packed, described, gains, share, q, v, s, torque, least, most, lowe
     Beyond ``lower`` or ``upper``, the torque exceeds the gravity torque outwards only as far as it
     brakes an inward motion.
 
+    :mod:`~rbd_control.control.torque_limits` has the equations.
+
     Args:
-        packed: the model of the gravity torque.
-        described: the model of the brakes.
+        packed: the model of the gravity torque, as :attr:`Model.packed`.
+        described: the model of the brakes, in the same form.
         gains: gains of the law.
         share: share of K_D in the damping ``-share K_D s`` that ``torque`` contains.
-        q, v, s: position, velocity and velocity error, (nv,) each.
+        q, v, s: position, velocity and velocity error, (nv,) each [rad or m, rad/s or m/s, rad/s or
+            m/s].
         torque: (nv,) torque of the motors [N·m or N].
         least, most: (nv,) torque limits [N·m or N].
         lower, upper: (nv,) position limits [rad or m].

@@ -26,7 +26,10 @@ LEARNED_PERIOD = 0.5
 
 
 class TrackingLaw:
-    """The law of one arm with its energy monitor and energy tank.
+    """Computes the torque of the law for one arm, with an energy monitor and an energy tank.
+
+    The law is :class:`SlotineLiController` or, if the parameter ``adaptive`` is true, the adaptive
+    law :class:`AdaptiveSlotineLiController` with the same bounds and springs.
 
     Args:
         model: the arm with its payload.
@@ -36,8 +39,8 @@ class TrackingLaw:
             kept if all constants of the model are the same.
 
     Attributes:
-        adaptive: the adaptive law, if it is selected.
-        tank: bound on the injected energy.
+        adaptive: the adaptive law; None if it is not selected.
+        tank: the energy tank, which bounds the energy that the torque injects.
         discarded: why estimates that ``before`` had learned or been given were not kept; an empty
             text if there were none, or they were kept.
 
@@ -98,7 +101,8 @@ class TrackingLaw:
         """Replace the estimates, see :meth:`AdaptiveSlotineLiController.set_estimates`.
 
         Raises:
-            InputError: if the law is not adaptive, or the estimates belong to another arm.
+            InputError: if the law is not adaptive; for a missing or unknown link or joint, or a
+                value outside its bounds.
         """
         if self.adaptive is None:
             raise InputError("nothing is learned: parameter adaptive is false")
@@ -107,7 +111,11 @@ class TrackingLaw:
         self._use_estimates()
 
     def discard_estimates(self) -> None:
-        """Discard what was learned: return to the estimates that were set, or the described arm."""
+        """Discard what was learned; do nothing if the law is not adaptive.
+
+        The estimates return to those of the last :meth:`set_estimates`, or to the described arm if
+        there are none or they violate bounds that have changed since.
+        """
         if self.adaptive is None:
             return
         self.adaptive.reset()
@@ -118,12 +126,18 @@ class TrackingLaw:
         self._use_estimates()
 
     def forget_recent(self) -> None:
-        """Call :meth:`AdaptiveSlotineLiController.forget_recent`, if the law is adaptive."""
+        """Replace estimates of an adaptive law by their average over about 1 s of learning time.
+
+        See :meth:`AdaptiveSlotineLiController.forget_recent`.
+        """
         if self.adaptive is not None and self.adaptive.forget_recent():
             self._use_estimates()
 
     def belongs_to(self, model: Model) -> bool:
-        """Return whether ``model`` equals the described arm; its estimates then remain valid."""
+        """Return whether all constants of ``model`` equal those of the described arm.
+
+        Estimates of the adaptive law are then valid for it.
+        """
         return _is_same(model, self._described)
 
     @property
@@ -133,22 +147,23 @@ class TrackingLaw:
         return self._model
 
     def take_estimates(self) -> None:
-        """Bring the models of weight, monitor and tank up to date with the adaptive law."""
+        """Use the present estimates of the adaptive law in :meth:`weight`, monitor and tank."""
         if self._learned:
             self._use_estimates()
 
     def weight(self, q: Array) -> Array:
         """Return the largest gravity torque of each joint at q (nv,), (nv,) [N·m or N].
 
-        It is the magnitude for the described arm, or for the learned one where that is heavier. Any
-        thread may call it; the estimates are those of the last :meth:`take_estimates` or balance.
+        It is the magnitude for the described arm, or for the arm with the learned masses where this
+        is larger. Any thread may call it; the estimates are those of the last call of
+        :meth:`take_estimates` or :meth:`balance` that updated them.
         """
         described = np.abs(gravity_torque(self._described, q))
         return np.maximum(described, np.abs(gravity_torque(self._model, q)))
 
     @property
     def packed(self) -> Array:
-        """The model in the form of the kernels, with the present estimates."""
+        """:attr:`Model.packed` of the arm with the present estimates, for compiled functions."""
         return self._model.packed if self.adaptive is None else self.adaptive.packed
 
     def _use_estimates(self) -> None:
@@ -157,9 +172,19 @@ class TrackingLaw:
         self._learned = False
 
     def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> LawTorque:
-        """Return the torque that tracks ``desired``; the adaptive law learns from ``learn`` [s].
+        """Return the torque that tracks ``desired``, before limits; the adaptive law then learns.
 
         The result is stored for :meth:`balance`.
+
+        Args:
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            desired: the desired state.
+            learn: time since the last sample, from which the adaptive law learns [s]; 0: it does
+                not learn.
+
+        Raises:
+            InputError: if the torque of the adaptive law is not finite; nothing has been learned
+                then.
         """
         if self.adaptive is None:
             self._last = self._fixed.step(q, v, *desired)
@@ -172,7 +197,14 @@ class TrackingLaw:
         return self._last
 
     def damping(self, q: Array) -> Array:
-        """Return the diagonal of K_D for the described arm, see :class:`SlotineLiController`."""
+        """Return the diagonal of K_D of the described arm at ``q``.
+
+        Args:
+            q: positions, (nv,) [rad or m].
+
+        Returns:
+            (nv,) [N·m·s/rad or N·s/m].
+        """
         return self._fixed.damping(q)
 
     def floating(self, q: Array, v: Array) -> LawTorque:
@@ -194,23 +226,35 @@ class TrackingLaw:
 
     def balance(
         self, stamp: float, q: Array, v: Array, desired: DesiredState, acting: Array, dt: float
-    ) -> EnergyBalance:
+    ) -> EnergyBalance | None:
         """Return the energies of the period before this sample; see :class:`EnergyMonitor`.
 
-        Call it after :meth:`torque` for the same sample. ``acting`` is the motor torque since the
-        previous sample.
+        Call it after :meth:`torque` for the same sample; before the first torque there is no
+        balance, and the result is None.
+
+        Args:
+            stamp: stamp of the sample [s].
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            desired: the desired state.
+            acting: motor torque since the previous sample, (nv,) [N·m or N].
+            dt: time since the previous sample [s].
+
+        Raises:
+            InputError: for ``acting`` of the wrong shape or not finite, and for ``dt`` that is not
+                positive and finite.
         """
-        assert self._last is not None
+        last = self._last
+        if last is None:
+            return None
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
             self._use_estimates()
-        last = self._last
         return self._monitor.update(
             q, v, desired.q_d, desired.v_d, last.torque, acting, dt, v_r=last.v_r
         )
 
     def jump(self) -> None:
-        """Restart the balance after a jump of the desired motion, or control by another law."""
+        """Restart :meth:`balance` after a jump of the desired motion, or a time without the law."""
         self._monitor.reset()
 
 

@@ -61,13 +61,16 @@ class DesiredState(NamedTuple):
 
     @classmethod
     def at_rest(cls, q: Array) -> DesiredState:
-        """Return the state of an arm that stands at ``q``."""
+        """Return the state of an arm that stands at ``q``, (n,) [rad or m]."""
         zero = np.zeros_like(q)
         return cls(q, zero, zero)
 
 
 class JointLimits(Protocol):
-    """Limits that a trajectory is checked against; :class:`rbd_control.dynamics.Model` has them."""
+    """Limits that a trajectory is checked against; :class:`rbd_control.dynamics.Model` has them.
+
+    A limit is infinite for a joint without limit.
+    """
 
     @property
     def lower_limit(self) -> Array:
@@ -213,13 +216,16 @@ class Trajectory:
     ) -> Trajectory:
         """Return splines through states, without any check.
 
+        :meth:`through` has the rule for quintic and cubic segments.
+
         Args:
             joint_names: the joints of the arm.
             knots: (m + 1,) times of the states [s]; the first is 0.
-            q: (m + 1, n) positions [rad or m]; the last is the position at rest.
-            v: (m + 1, n) velocities [rad/s or m/s]; rows of NaN, except the first and last, are
-                replaced in place by velocities for which the acceleration is continuous.
-            a: (m + 1, n) accelerations [rad/s² or m/s²], rows of NaN for states without.
+            q: (m + 1, n) positions [rad or m]; the arm stays at the last one.
+            v: (m + 1, n) velocities [rad/s or m/s]; rows of NaN are replaced in place by velocities
+                for which the acceleration is continuous. The first and the last row must be finite.
+            a: (m + 1, n) accelerations [rad/s² or m/s²], with a row of NaN for a state without
+                accelerations.
         """
         fill_velocities(knots, q, v)
         coefficients = hermite(np.diff(knots), q, v, a)
@@ -231,13 +237,21 @@ class Trajectory:
 
         The cubic begins with the deceleration 4 v / time, overshoots by 4/27 v time and returns to
         ``q``: after a collision the arm does not end deeper in the obstacle.
+
+        Args:
+            joint_names: the joints of the arm.
+            q, v: positions and velocities at the start, (n,) each [rad or m, rad/s or m/s].
+            time: duration of the stop [s].
         """
         none = np.full((2, len(q)), np.nan)
         velocities = np.vstack((v, np.zeros_like(v)))
         return cls.joining(joint_names, np.array((0.0, time)), np.vstack((q, q)), velocities, none)
 
     def sample(self, t: float) -> DesiredState:
-        """Return the desired state at ``t`` [s]; the first before 0, the last after the end."""
+        """Return the desired state at the time ``t`` [s].
+
+        It is the first state for ``t`` below 0, and rest at :attr:`final` after the end.
+        """
         if t >= self.knots[-1]:
             return DesiredState.at_rest(self.final)
         t = max(t, 0.0)
@@ -248,10 +262,16 @@ class Trajectory:
         """Return the remainder of this trajectory after a stop at time ``t``, with a lead-in.
 
         A quintic moves the arm from ``start`` to the first knot at least ``LEAD_IN`` after ``t``
-        (or the last knot) in twice the remaining time, or longer if the speed limits require it.
+        (or the last knot) in twice the remaining time, or longer if the limits require it.
+
+        Args:
+            t: time on this trajectory at which the arm was stopped [s].
+            start: present desired state, from which the result begins.
+            limits: position and speed limits to keep.
 
         Raises:
-            TrajectoryError: if no lead-in keeps the limits.
+            TrajectoryError: if six lead-ins, each twice as long as the previous one, violate the
+                limits.
         """
         ahead = bisect_right(self.knots[:-1], t + LEAD_IN)
         knot = self.knots[ahead]
@@ -273,7 +293,11 @@ class Trajectory:
         raise refusal
 
     def probe(self, intervals: int) -> DesiredState:
-        """Return states at the ends of ``intervals`` per segment, each (m, intervals + 1, n)."""
+        """Return the states at equidistant times of each segment, each (m, intervals + 1, n).
+
+        Args:
+            intervals: number of intervals between these times in a segment.
+        """
         c = self.coefficients
         u = np.diff(self.knots)[:, None] * np.linspace(0.0, 1.0, intervals + 1)
         powers = u[:, :, None] ** np.arange(6)
@@ -283,7 +307,7 @@ class Trajectory:
         return DesiredState(q, v, a)
 
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
-        """Check positions and speeds of the splines at sampled times against the limits.
+        """Compare positions and speeds of the splines at sampled times with the limits.
 
         A start outside of a limit moves this limit to the position or speed of the start, for the
         whole trajectory. Accelerations are not checked.
@@ -294,7 +318,7 @@ class Trajectory:
             first_point: number of the point at the end of the first segment, for the message.
 
         Raises:
-            TrajectoryError: naming the segment, the joint and the limit.
+            TrajectoryError: naming the segment, the joint and the violated limit.
         """
         lengths = np.diff(self.knots)
         endless = np.full(len(start.q_d), np.inf)

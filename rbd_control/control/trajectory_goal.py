@@ -2,8 +2,8 @@
 
 A :class:`TrajectoryGoal` accompanies its trajectory through planning and motion. It ends once, with
 one :class:`GoalResult`, which any part of the controller may set in any thread. :class:`Goals`
-stores the goals without answer and answers them. The node calls it from a timer, so that the
-control loop is not delayed.
+stores the goals that have not been answered yet. The node calls :meth:`Goals.tick` from a timer,
+which sends the results, so that the control loop is not delayed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FEEDBACK_PERIOD = 0.05
 """Period of the feedback to the sender of a goal [s]."""
 
 NAMING_TIME = 0.03
-"""Time for which the answer to a goal that a contact has ended waits for the touched link [s].
+"""Longest delay of a result after a contact, until the touched link is known [s].
 
 The detector publishes the flag first, and then the force estimate, which names the link.
 """
 
 MOST_AT_ONCE = 2 * MOST_POINTS
-"""Maximum number of points of successive goals; the middleware takes 1 ms for 4,000 points."""
+"""Maximum number of points of goals without a pause; the middleware takes 1 ms for 4,000 points."""
 
 POINTS_PER_SECOND = float(MOST_POINTS)
 """Maximum average number of points of goals per second [1/s]."""
@@ -53,7 +53,12 @@ class ResultCode(IntEnum):
 
 
 class GoalResult(NamedTuple):
-    """The outcome of a goal."""
+    """The outcome of a goal, as the action FollowJointTrajectory reports it.
+
+    Attributes:
+        status: final status of the goal in the action protocol.
+        code: error code of the result.
+    """
 
     status: Status
     code: ResultCode
@@ -63,7 +68,14 @@ class GoalResult(NamedTuple):
     """The reaction of the arm to a contact as text; an empty text if no contact ended the goal."""
 
     def touching(self, link: str) -> GoalResult:
-        """Return the result of a contact with the touched link in its text; otherwise ``self``."""
+        """Return this result with the touched link in its text.
+
+        Args:
+            link: the touched link; empty if it is unknown.
+
+        Returns:
+            The changed result, or ``self`` if no contact ended the goal.
+        """
         if not self.yields:
             return self
         place = f" at {link}" if link else ""
@@ -71,7 +83,7 @@ class GoalResult(NamedTuple):
 
 
 class TrajectoryGoal:
-    """One trajectory whose sender waits for the outcome.
+    """One trajectory whose sender waits for the outcome; only the first outcome counts.
 
     Args:
         points: number of points of the trajectory.
@@ -104,15 +116,19 @@ class TrajectoryGoal:
         self.end(code, str(error))
 
     def replace(self) -> None:
-        """End the goal because a newer trajectory replaces its trajectory."""
+        """Abort the goal because a newer trajectory replaces its trajectory."""
         self.end(ResultCode.INVALID_GOAL, "replaced by a newer trajectory")
 
     def interrupt(self, why: str) -> None:
-        """End the goal because of an order or a fault that stops the arm."""
+        """Abort the goal because of an order or a fault that stops the arm.
+
+        Args:
+            why: the order or the fault as text.
+        """
         self.end(ResultCode.INVALID_GOAL, f"{why}; goal aborted")
 
     def touch(self, yields: str) -> None:
-        """End the goal because the arm reacts to a contact.
+        """Abort the goal because the arm reacts to a contact.
 
         Args:
             yields: the reaction of the arm as text.
@@ -125,7 +141,11 @@ class TrajectoryGoal:
         self._finish(GoalResult("canceled", ResultCode.SUCCESSFUL, "cancelled by its sender"))
 
     def index(self, place: Place) -> int:
-        """Return the index of the next point of the trajectory at a place."""
+        """Return the index of the next point of the trajectory, counted from 0.
+
+        Args:
+            place: the trajectory of this goal, and the time on it.
+        """
         knots = place.trajectory.knots
         segments = len(knots) - 1
         # Points that were due before the trajectory began have no segment.
@@ -149,7 +169,7 @@ class PointBudget:
         self._then = -inf
 
     def take(self, points: int, now: float) -> bool:
-        """Return whether the points of a goal may be read, and count them if so.
+        """Return whether the points of a goal may be read, and count them if they may.
 
         Args:
             points: number of points of a goal.
@@ -180,10 +200,15 @@ class GoalSender(Protocol):
     """Interface that sends feedback and result of one goal to its sender."""
 
     def feedback(self, goal: TrajectoryGoal, place: Place) -> None:
-        """Send the measured and the desired state of the arm."""
+        """Send the measured and the desired state of the arm.
+
+        Args:
+            goal: the goal.
+            place: the motion that the arm follows, and the time on it.
+        """
 
     def finish(self, result: GoalResult) -> None:
-        """Send the result; the last call, made once."""
+        """Send the result; this is the last call for a goal."""
 
 
 class _Open:
@@ -196,9 +221,10 @@ class _Open:
 
 
 class Goals:
-    """The goals without answer, in the order of their arrival.
+    """Stores goals in the order of their arrival until their results are sent.
 
-    All times are of a steady clock [s].
+    Its length is the number of stored goals, and iteration yields them. All times are of a steady
+    clock [s].
     """
 
     def __init__(self) -> None:
@@ -211,21 +237,25 @@ class Goals:
         return (each.goal for each in self._open)
 
     def add(self, goal: TrajectoryGoal, sender: GoalSender, now: float) -> None:
-        """Store a goal until it is answered."""
+        """Store a goal, which arrived at ``now``, until its result is sent to ``sender``."""
         self._open.append(_Open(goal, sender, now))
 
     def interrupt(self, why: str) -> None:
-        """End and answer all goals at once."""
+        """Abort all goals for the reason ``why``, and send their results at once."""
         for each in self._open:
             each.goal.interrupt(why)
         self._answer([*self._open], "")
 
     def tick(self, motion: GoalMotion, now: float) -> None:
-        """Answer the goals that have ended, and send feedback to the sender of the followed goal.
+        """Send the results of ended goals, and feedback to the sender of the followed goal.
 
-        Feedback is sent every ``FEEDBACK_PERIOD``. A canceled goal is answered after the arm has
-        stopped. A goal that a contact has ended is answered when the touched link is known, at most
-        ``NAMING_TIME`` after the first call that finds it ended.
+        Feedback is sent every ``FEEDBACK_PERIOD``. The result of a canceled goal is sent after the
+        arm has stopped. The result of a goal that a contact has ended is sent when the touched link
+        is known, at most ``NAMING_TIME`` after the first call that finds it ended.
+
+        Args:
+            motion: state of the motion, see :attr:`PassivityController.goal_motion`.
+            now: the time.
         """
         link = motion.touched_link
         for each in self._open:

@@ -23,7 +23,13 @@ STOPPING_REACTIONS = {
 
 
 class End(NamedTuple):
-    """The end of a trajectory that was followed."""
+    """The end of a trajectory that was followed.
+
+    Attributes:
+        goal: the outcome: reached, missed or aborted.
+        code: code of the outcome for the sender of the goal.
+        text: the reason, with the joint, its error and its tolerance unless the goal is reached.
+    """
 
     goal: Goal
     code: ResultCode
@@ -34,7 +40,8 @@ class TrajectoryOutcome:
     """Compares the arm with its trajectory, and reports the outcome to the sender of a goal.
 
     Attributes:
-        goal: outcome of the last trajectory.
+        goal: outcome of the last trajectory; ``moving`` or ``paused`` before its end, ``none``
+            before the first trajectory.
         sent: the goal of the present trajectory; None if no sender waits for its outcome.
     """
 
@@ -51,7 +58,7 @@ class TrajectoryOutcome:
         self.goal = "none"
 
     def begin(self, sent: TrajectoryGoal | None) -> None:
-        """Begin a trajectory; it replaces the goal of the previous one.
+        """Begin a trajectory; a goal of the previous trajectory is aborted as replaced.
 
         Args:
             sent: the goal of the trajectory; None if nobody waits for its outcome.
@@ -65,7 +72,7 @@ class TrajectoryOutcome:
         self.goal = "paused"
 
     def cancel(self, reason: str) -> None:
-        """Cancel the present trajectory and tell its sender the reason; do nothing without one."""
+        """Cancel the present trajectory, if any, and tell the sender of its goal the reason."""
         sent, self.sent = self.sent, None
         if self.goal in ("moving", "paused"):
             self.goal = "cancelled"
@@ -73,22 +80,27 @@ class TrajectoryOutcome:
             sent.interrupt(reason)
 
     def touch(self, reaction: str) -> None:
-        """Tell the sender of a goal about a contact whose reaction ends the trajectory.
+        """Abort the goal of the present trajectory if the reaction to a contact ends it.
 
         Args:
-            reaction: the reaction to the contact.
+            reaction: value of the parameter ``contact_reaction``; the reactions in
+                :data:`STOPPING_REACTIONS` end a trajectory.
         """
         if self.sent is not None and reaction in STOPPING_REACTIONS:
             self.sent.touch(STOPPING_REACTIONS[reaction])
 
     def end(self, end: End) -> None:
-        """End the trajectory, and tell its sender how."""
+        """End the trajectory with a result of :meth:`judge`, and report it to the goal's sender."""
         sent, self.sent, self.goal = self.sent, None, end.goal
         if sent is not None:
             sent.end(end.code, end.text)
 
     def judge(self, motion: Motion, q: Array, v: Array) -> End | None:
         """Return how the trajectory ends with a sample; None while it continues.
+
+        It is aborted if the arm violates its path tolerance. After the last point it is reached
+        when position and speed are within the goal tolerance, and missed if they are not after
+        ``goal_time``. The tolerances are those of the goal, or else of the parameters.
 
         Args:
             motion: the desired motion.

@@ -2,10 +2,11 @@
 
 :mod:`rbd_control.estimation.velocity_fit` does the same for recordings, over longer times.
 
-A velocity of the wrong sign turns damping into a torque along the motion, and so does a velocity of
-another joint. A velocity that stands still, or a position, does not damp at all. In each case the
-motion of the positions differs from the integral of the velocities. With a fading memory of
-:data:`MEMORY`, the joint states of a joint are contradictory if for every T up to :data:`FILTER`::
+A velocity of the wrong sign turns damping into a torque along the motion, and so can a velocity of
+another joint. A frozen velocity does not damp the motion, and a frozen position hides it from the
+position feedback. In each case the motion of the positions differs from the integral of the
+velocities. With a fading memory of :data:`MEMORY`, the joint states of a joint are contradictory if
+for every T up to :data:`FILTER`::
 
     |sum(dq) - integral(v dt) - T sum(dv)|
         > velocity_mismatch + SHARE * path + DELAY * |dq / dt| + late * |v|
@@ -38,7 +39,10 @@ MEMORY = 0.03
 """Time constant of the fading memory [s]; at least :data:`PERIODS` periods."""
 
 PERIODS = 4.0
-"""Least time constant, in periods: at 30 Hz velocities of a real arm are half a period late."""
+"""Least time constant of the memory in sample periods.
+
+At 30 Hz the velocities of a real arm are half a period late.
+"""
 
 _AVERAGING = 0.01
 """Least weight of a new interval in the mean interval; the first ones have equal weights."""
@@ -49,14 +53,15 @@ LONGEST_INTERVAL = 0.1
 SHARE = 0.3
 """Share of the path by which position and velocity may differ.
 
-The wrong sign makes a difference of 2, a position or a velocity that stands still one of 1.
+A velocity of the wrong sign makes a difference of twice the path, a frozen position or velocity a
+difference of the whole path.
 """
 
 FILTER = 0.025
 """Largest time constant of a filter of the velocities that is no contradiction [s].
 
-Velocities of a UR are 7 ms late, those of a Panda 18 ms. A velocity of the wrong sign changes
-against the motion of its positions, and no filter does.
+Velocities of a UR are 7 ms late, velocities of a Panda 18 ms. A velocity of the wrong sign changes
+against the motion of its positions, which no filter explains.
 """
 
 DELAY = 0.003
@@ -70,11 +75,11 @@ At a reversal of the motion, and at rest, the velocities of a swinging arm match
 
 
 class VelocityMatch:
-    """Compares the positions and velocities of one arm.
+    """Detects velocities of one arm that contradict its positions, by the rule of this module.
 
     Args:
         names: names of the joints.
-        continuous: joints whose positions may differ by whole turns.
+        continuous: indices of the joints whose positions may differ by whole turns.
     """
 
     def __init__(self, names: tuple[str, ...], continuous: NDArray[np.int64]) -> None:
@@ -99,16 +104,18 @@ class VelocityMatch:
     def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
         """Compare a sample with the previous samples.
 
-        A sample with the stamp of the last one is not compared. After a gap, or when the stamps
-        have gone back, the comparison restarts, and a contradiction lasts.
+        A sample with the stamp of the last sample is not compared. After a gap of more than
+        :data:`LONGEST_INTERVAL`, or when the stamps have gone back, the comparison restarts, and a
+        contradiction continues.
 
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            tolerance: ``velocity_mismatch`` [rad or m]; 0 accepts everything at once.
+            tolerance: ``velocity_mismatch`` [rad or m]; with 0 no velocity is a contradiction.
 
         Returns:
-            The reason if the velocity of a joint contradicts its positions, or an empty text.
+            The reason if the velocity of a joint contradicts its positions, also until
+            :data:`DISTRUST` has passed without a contradiction; otherwise an empty text.
         """
         if tolerance <= 0.0:
             self._contradiction = ""
@@ -181,12 +188,13 @@ def contradictory(
     late: float,
     recent: RecentMotion,
 ) -> int:
-    """Return the joint whose velocity contradicts its positions most, or -1.
+    """Return the index of the joint whose velocity contradicts its positions most, or -1.
 
     Args:
-        samples: position and velocity of a sample, and of the previous one, (nv,) each.
+        samples: positions and velocities of a sample, then of the previous sample, (nv,) each [rad
+            or m, rad/s or m/s].
         dt: time between the samples [s].
-        fading: factor of the sums in this time.
+        fading: factor by which sums and largest values decay in this time.
         turn: (nv,) period of the position [rad]; 0 for a position that does not wrap.
         tolerance: deviation that is accepted on a path of any length [rad or m]; 0: any.
         late: time by which stamps may be late [s].

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 class Watches:
     """Checks samples, torque and verdicts, and switches the mode after a failed check.
 
+    A fault is a switch to the mode safe. Call :meth:`set_parts` before all other methods.
+
     Args:
         joints: number of joints.
         samples, motion, verdict: parts of the controller that the checks read. A check that finds
@@ -48,7 +50,10 @@ class Watches:
         self._stuck.forget()
 
     def gap(self) -> None:
-        """Check the time since the previous sample, by stamps and by the steady clock."""
+        """Switch to a fault if the time since the previous sample exceeds ``timeout``.
+
+        Both the difference of the stamps and the difference of the arrivals are compared.
+        """
         samples, timeout = self._samples, self._parameters.timeout
         # After a stop of the process its queue has samples without a gap, but no torque was sent.
         if samples.wait > timeout:
@@ -57,13 +62,13 @@ class Watches:
             self._modes.fault(f"stamps jumped by {samples.dt:.3g} s")
 
     def speed(self) -> None:
-        """Check for a joint that has been too fast for too long."""
+        """Switch to a fault if a joint has been too fast for too long, see :class:`Overspeed`."""
         fast = self._overspeed.fault(self._samples.dt, self._samples.v, self._limits)
         if fast:
             self._modes.fault(fast)
 
     def tracking(self) -> None:
-        """Check for an arm that does not follow the desired motion."""
+        """Switch to a fault if a joint exceeds ``tracking_limit`` in the modes hold and follow."""
         if self._modes.tracks:
             lost = self._tolerances.lost(self._samples.q, self._modes.desired.q_d)
             if lost:
@@ -76,7 +81,10 @@ class Watches:
         self._stuck.forget()
 
     def chatter(self, torque: Array) -> None:
-        """Check for torque that swings to and fro; a fault discards what was learned.
+        """Switch to a fault if the torque swings to and fro, see :class:`Chatter`.
+
+        The fault also discards what the adaptive law has learned. Only the modes hold and follow
+        are checked.
 
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N].
@@ -92,10 +100,12 @@ class Watches:
             self._modes.fault(swings)
 
     def finds_frozen(self, torque: Array) -> bool:
-        """Return whether joint states repeat although the torque for them changes, a fault.
+        """Switch to a fault if joint states are frozen at rest; return whether they are.
+
+        They repeat then although the torque for them changes, see :meth:`Repetition.push`.
 
         Args:
-            torque: (nv,) torque of the law [N·m or N].
+            torque: (nv,) torque of the law for the last sample [N·m or N].
         """
         frozen = self._samples.repetition.push(torque, self._motion.jumps)
         if frozen:
@@ -104,10 +114,10 @@ class Watches:
         return bool(frozen)
 
     def finds_stuck(self, s: Array, withheld: Array) -> bool:
-        """Return whether a joint stands still although the law moves it, a fault.
+        """Switch to a fault if a joint is stuck, see :class:`StuckJoint`; return whether it is.
 
         Args:
-            s: (nv,) velocity error of the law [rad/s or m/s].
+            s: (nv,) velocity error of the law for the last sample [rad/s or m/s].
             withheld: (nv,) torque of the last sample that limits have withheld [N·m or N].
         """
         modes, samples = self._modes, self._samples
@@ -133,7 +143,7 @@ class Watches:
         return bool(stuck)
 
     def finds_silence(self, now: float) -> bool:
-        """Return whether joint states are missing, a fault.
+        """Switch to a fault if no valid sample came for ``timeout``; return whether none came.
 
         Args:
             now: time on the steady clock [s].
@@ -145,7 +155,10 @@ class Watches:
         return True
 
     def unsent(self, age: float) -> None:
-        """Check how long no torque could be published.
+        """Switch to a fault if no torque could be published for more than ``timeout``.
+
+        After half of ``repeated_time`` the checks for frozen joint states and a stuck joint restart
+        their comparisons of torques, because the arm did not receive the torque.
 
         Args:
             age: time since a torque was last published [s].
@@ -159,7 +172,10 @@ class Watches:
             self._modes.fault(f"no torque could be published for {age:.3g} s")
 
     def detector(self, now: float) -> None:
-        """Hold the arm if required verdicts have stopped; a retreat ends as well.
+        """Hold the arm if ``require_detector`` is true and the last verdict has expired.
+
+        Only an arm in mode follow, or in mode hold without a latch or during a retreat, gets the
+        order to hold, which also ends the retreat.
 
         Args:
             now: time on the steady clock [s].
@@ -172,10 +188,10 @@ class Watches:
             modes.hold(self._verdict.missing(now))
 
     def require_verdict(self, what: str, now: float) -> None:
-        """Raise an error while a required verdict is missing.
+        """Raise an error if ``require_detector`` is true and the last verdict has expired.
 
         Args:
-            what: the action that needs the verdict.
+            what: the action that needs the verdict, such as ``start``, for the message.
             now: time on the steady clock [s].
 
         Raises:
@@ -186,9 +202,9 @@ class Watches:
             raise InputError(f"cannot {what}: require_detector is true, and {missing}")
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning while a verdict is missing that is required or would be reacted to.
+        """Return a warning if the last verdict of the detector has expired, or an empty text.
 
-        Otherwise the text is empty.
+        The text is also empty if ``contact_reaction`` is none and ``require_detector`` is false.
 
         Args:
             now: time on the steady clock [s].

@@ -50,12 +50,15 @@ class TrajectoryPoint(NamedTuple):
 class TrajectoryArrays:
     """The points of a trajectory as arrays, which saves the conversion of many points.
 
+    Its length is the number of points, m.
+
     Attributes:
         positions: (m, n) [rad or m], in the order of the names given with the points.
         times: (m,) time of each point [s] from the stamp of the trajectory.
         velocities: (m, n) [rad/s or m/s], with a row of NaN for a point without velocities; an
             empty array if no point has velocities.
-        accelerations: (m, n) [rad/s² or m/s²], with the same meaning of NaN and of an empty array.
+        accelerations: (m, n) [rad/s² or m/s²], with the same meaning of a row of NaN and of an
+            empty array; a point with accelerations needs velocities.
     """
 
     positions: Array
@@ -73,8 +76,14 @@ Points = Sequence[TrajectoryPoint] | TrajectoryArrays
 def check_size(joint_names: Sequence[str], names: Sequence[str], points: Points) -> None:
     """Check the size of a trajectory, without reading its points.
 
+    Args:
+        joint_names: the joints of the arm, for the message.
+        names: the joints that the trajectory names.
+        points: the points of the trajectory.
+
     Raises:
-        TrajectoryError: if the trajectory is empty or too large.
+        TrajectoryError: without points, or with more than ``MOST_POINTS`` points.
+        TrajectoryJointsError: without names.
     """
     if not len(names):
         raise TrajectoryJointsError(
@@ -96,8 +105,9 @@ class Waypoints:
         joint_names: all joints of the arm.
         left_out: indices of the joints that the trajectory does not name; their columns are zero.
         q: (m, n) positions [rad or m].
-        v: (m, n) velocities [rad/s or m/s], a row of NaN for a point without.
-        a: (m, n) accelerations [rad/s² or m/s²], likewise.
+        v: (m, n) velocities [rad/s or m/s], with a row of NaN for a point without velocities.
+        a: (m, n) accelerations [rad/s² or m/s²], with a row of NaN for a point without
+            accelerations.
         times: (m,) time of each point from the trajectory's stamp [s], strictly increasing.
     """
 
@@ -112,7 +122,7 @@ class Waypoints:
     def of(
         cls, joint_names: Sequence[str], names: Sequence[str], points: Points, partial: bool
     ) -> Waypoints:
-        """Check names, sizes and numbers of a trajectory.
+        """Return the points of a trajectory after a check of its names, sizes and numbers.
 
         Args:
             joint_names: the joints of the arm, in the order of the samples.
@@ -123,6 +133,7 @@ class Waypoints:
 
         Raises:
             TrajectoryError: naming the point, the joint and the reason.
+            TrajectoryJointsError: for no name, an unknown, repeated or missing name.
         """
         check_size(joint_names, names, points)
         places = _places(joint_names, names, partial)
@@ -150,11 +161,12 @@ class Waypoints:
 
         Args:
             delay: time from now to the points' time 0 [s]; negative for a time in the past.
-            slower: factor on the points' times.
+            slower: factor on the points' times; the delay is not multiplied.
 
         Raises:
-            TrajectoryError: for a last point in the past, and for times so far in the future that
-                they become equal by rounding.
+            PastTrajectoryError: for a last point in the past.
+            TrajectoryError: for a delay that is not finite or too large, and for times so far in
+                the future that they become equal by rounding.
         """
         if not -math.inf < delay < LARGEST:
             raise TrajectoryError(

@@ -1,8 +1,10 @@
 """Rigid-body dynamics of tree-structured robots: pure functions over a frozen :class:`Model`.
 
-``M(q) a + C(q, v) v + g(q) = tau``. All functions take ``(model, q, ...)``, never change an input
-and accept leading axes. Spatial vectors are angular first. Imports numpy and numba, nothing of
-ROS.
+``M(q) a + C(q, v) v + g(q) = tau`` with joint positions q [rad or m], velocities v, accelerations a
+and torques tau [N·m or N]. The functions of the state take ``(model, q, ...)`` and never change an
+input, except the arrays ``out``, which take the results. They accept leading axes: ``q`` of shape
+``(..., nq)`` is a batch of states. Spatial vectors are angular first. The package needs numpy,
+numba and defusedxml, and nothing of ROS.
 """
 
 from rbd_control.dynamics.articulated_body import forward_dynamics

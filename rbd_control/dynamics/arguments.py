@@ -31,10 +31,18 @@ def _first_not_finite(x):
 
 
 def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return ``value`` as a finite (batch, size) array, and its leading axes.
+    """Return ``value`` as a finite float64 array (batch, size), and the shape of its leading axes.
+
+    The array is a view of ``value`` unless a conversion or a copy is necessary.
+
+    Args:
+        name: name of the argument in errors; ``"q"`` is compared with nq, every other name with nv.
+        value: numbers, (..., size).
+        size: length that the model requires of the last axis.
 
     Raises:
-        InputError: naming the argument, its shape and the size that the model requires.
+        InputError: if ``value`` is not numeric, has another last axis, or is not finite; the
+            message names the argument, and its shape and the required size or the invalid entry.
     """
     array = numbers_of(name, value)
     if array.ndim == 0 or array.shape[-1] != size:
@@ -51,7 +59,16 @@ def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, .
 
 
 def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return joint positions as a (batch, nq) array, and their leading axes."""
+    """Return joint positions as an array (batch, nq), and the shape of their leading axes.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Raises:
+        InputError: if ``q`` has the wrong shape or is not finite, or the quaternion of a floating
+            base is zero.
+    """
     batch, shape = as_batch("q", q, model.nq)
     if model.floating_base and not np.linalg.norm(batch[:, 3:7], axis=1).all():
         raise InputError("q[3:7], the quaternion of the base, is zero; give [qx qy qz qw]")
@@ -59,7 +76,21 @@ def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple[int, ...]]:
-    """Return ``q`` and vectors ((..., nv) each) as one batch, and the common leading axes."""
+    """Return ``q`` and vectors as arrays of one batch, and the shape of their leading axes.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        vectors: velocities, torques and so on by the name that errors use, (..., nv) each.
+
+    Returns:
+        ``[q, *vectors]`` in the order of the call, (batch, nq) and (batch, nv), and the shape to
+        which all leading axes broadcast.
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite, or leading axes that do not
+            broadcast.
+    """
     first, shape = configuration(model, q)
     batches, shapes = [first], [shape]
     for name, value in vectors.items():
@@ -84,7 +115,16 @@ def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple
 
 
 def check_out(out: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raise an :class:`~rbd_control.errors.InputError` if ``out`` cannot store ``shapes``."""
+    """Check that the caller's arrays ``out`` can store results of these shapes.
+
+    Args:
+        out: one array for each result.
+        shapes: shape of each result.
+
+    Raises:
+        InputError: if the number of arrays or a shape differs, or if an array is not a writable,
+            aligned, C-contiguous numpy array of float64.
+    """
     if len(out) != len(shapes):
         raise InputError(f"out has {len(out)} arrays but there are {len(shapes)} results")
     for array, shape in zip(out, shapes, strict=True):
@@ -100,7 +140,11 @@ def check_out(out: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> N
 
 
 def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:
-    """Return the row of the body a link belongs to (-1: the world) and its placement in that body.
+    """Return the body that a link is rigidly part of, and the placement of the link in it.
+
+    Returns:
+        Row of the body in ``model.arrays``, -1 for the world; and the frame of the link in the
+        frame of this body or of the world, (4, 4).
 
     Raises:
         InputError: for an unknown link, listing the links.
@@ -117,11 +161,22 @@ _NO_BODIES, _NO_POINTS = np.empty(0, dtype=np.int64), np.empty((0, 3))
 def external_wrenches(
     model: Model, wrenches: Mapping[str, Any] | None, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return wrenches as kernel arrays: bodies (k,), points (k, 3), values (batch, k, 6).
+    """Return the wrenches of the environment on links as arrays for kernels.
 
-    ``wrenches`` maps link names to ``[moment ; force]`` (..., 6) [N·m, N], world-aligned at the
-    link's origin, as the environment applies them; leading axes broadcast to ``shape``. Wrenches
-    on links that are fixed to the world have no effect and are left out.
+    Wrenches on links that are fixed to the world have no effect and are left out.
+
+    Args:
+        model: the robot.
+        wrenches: ``{link: [moment ; force]}``, (..., 6) each [N·m, N], world-aligned at the link's
+            origin, as the environment applies them; None for no wrenches.
+        shape: leading axes of the state, to which those of the wrenches broadcast.
+
+    Returns:
+        For the k links that move: rows of their bodies (k,), origins of the links in the frames of
+        the bodies (k, 3) [m], and wrenches (batch, k, 6).
+
+    Raises:
+        InputError: for an unknown link, or a wrench that has the wrong shape or is not finite.
     """
     count = math.prod(shape)
     if not wrenches:

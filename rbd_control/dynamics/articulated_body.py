@@ -1,30 +1,35 @@
 """Articulated-body algorithm: forward dynamics in O(N), without forming or factoring M.
 
-In world axes about one origin (Featherstone 2008, chapter 7, without the transforms)::
+In world axes about one origin (Featherstone 2008, chapter 7, without the transforms), for body i
+with parent p, motion subspace ``Phi_i``, inertia ``I_i``, twist ``V_i``, joint velocity ``v_i``,
+joint acceleration ``a_i`` and spatial acceleration ``b_i``::
 
     outward   xi_i  = Phi_dot_i v_i                       (velocity-product acceleration)
-              pA_i  = v_i x* I_i v_i - wrench_i
+              pA_i  = V_i x* I_i V_i - wrench_i           (bias force)
     inward    U_i   = IA_i Phi_i,  D_i = Phi_iᵀ U_i,  u_i = tau_i - Phi_iᵀ (pA_i + IA_i xi_i)
               IA_p += IA_i - U_i U_iᵀ / D_i
               pA_p += pA_i + IA_i xi_i + U_i u_i / D_i
-    outward   a_i   = (u_i - U_iᵀ a_p) / D_i,   b_i = b_p + xi_i + Phi_i a_i
+    outward   a_i   = (u_i - U_iᵀ b_p) / D_i,   b_i = b_p + xi_i + Phi_i a_i
 
-Gravity is included by giving the root the acceleration ``-gamma``.
+The articulated inertia ``IA_i`` begins as ``I_i``. Gravity ``gamma`` is included by giving the
+world the acceleration ``-gamma``.
 
-A rotor ``R`` geared to joint ``i`` is carried by the parent and accelerated by the same ``a_i``, so
-its terms are added before joint ``i`` is eliminated::
+A rotor ``R`` geared to joint ``i``, with the bias force ``p_R``, is carried by the parent and
+accelerated by the same ``a_i``, so its terms are added before joint ``i`` is eliminated::
 
     W_i = IA_i Phi_i + I_R Phi_R,   D_i = Phi_iᵀ IA_i Phi_i + Phi_Rᵀ I_R Phi_R
     u_i = tau_i - Phi_iᵀ (pA_i + IA_i xi_i) - Phi_Rᵀ (p_R + I_R xi_R)
     IA_p += IA_i + I_R - W_i W_iᵀ / D_i
     pA_p += pA_i + IA_i xi_i + p_R + I_R xi_R + W_i u_i / D_i
-    a_i   = (u_i - W_iᵀ a_p) / D_i
+    a_i   = (u_i - W_iᵀ b_p) / D_i
 
 A joint that mimics another couples bodies that need not be neighbours, so that single bodies cannot
 be eliminated. For such models :mod:`~rbd_control.dynamics.mimic_dynamics` solves with M.
 
-This is E20 chapter 4 (Gauss' principle), corrected: Algorithm 6 as printed there leaves out the
-cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque twice.
+This is chapter 4 (Gauss' principle) of E20, corrected: Algorithm 6 as printed there leaves out the
+cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque twice. E20 is
+Echeandia, *Rigid-Body Dynamics Algorithms for Physically Interactive Robots*, thesis, Notre Dame
+2020.
 """
 
 from __future__ import annotations
@@ -85,7 +90,10 @@ from rbd_control.dynamics.sweep import (
 
 
 class Articulated(NamedTuple):
-    """Workspace beside a sweep, a row for each body; names as above."""
+    """Workspace of the algorithm beside a ``Sweep``, one row per body or rotor.
+
+    The names are those of the module's docstring; the articulated inertia IA_i is in J, H and L.
+    """
 
     memory: np.ndarray  # the memory of all the other arrays
     J: np.ndarray  # (n, 6)
@@ -101,13 +109,13 @@ class Articulated(NamedTuple):
 
 @njit(inline="always")
 def new_articulated(n):
-    """Return a workspace for n bodies, for kernels."""
+    """Return an :class:`Articulated` workspace for ``n`` bodies and rotors, in a kernel only."""
     return _articulated_in(scratch(41 * n + n * n), n)
 
 
 @njit(inline="always")
 def new_lane_articulated(n):
-    """Return a workspace in lanes for n bodies, for kernels."""
+    """Return a workspace as :func:`new_articulated` does, whose entries are lanes, not floats."""
     return _articulated_in(lane_scratch(41 * n + n * n), n)
 
 
@@ -190,7 +198,14 @@ def _hand_over(x, parent, i, U, per_D):
 
 @inlined
 def bodies_apart(model, q, v, s, x):
-    """Fill the inertia of each body alone, and its bias force ``v x* I v``."""
+    """Write the inertia of each single body, and its bias force ``V x* I V``, to ``x``.
+
+    Args:
+        model: ``Constants`` of the model.
+        q, v: positions (nq,) and velocities (nv,) of one state.
+        s: ``Sweep``, filled by this function.
+        x: :class:`Articulated` workspace; J, H, L and force are filled.
+    """
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -203,7 +218,11 @@ def bodies_apart(model, q, v, s, x):
 
 @inlined
 def articulate(model, v, tau, s, x, a):
-    """Solve for the accelerations; overwrites the results of :func:`bodies_apart`."""
+    """Solve for the joint accelerations ``a``, (nv,), after :func:`bodies_apart`.
+
+    The inertias and forces in ``s`` and ``x`` are overwritten. ``v`` and ``tau`` (nv,) are the
+    velocities and torques of the state; external wrenches are subtracted from ``x.force`` before.
+    """
     if model.bodies == model.nv:
         _articulate_tree(model, v, tau, s, x, a)
     else:
@@ -252,7 +271,11 @@ def _articulate_tree(model, v, tau, s, x, a):
 
 @inlined
 def articulated_body_sweep(model, q, v, tau, s, x, a):
-    """Compute forward dynamics of one state; ``s`` and ``x`` are workspace."""
+    """Write the joint accelerations of one state under the torques ``tau`` to ``a``, (nv,).
+
+    ``q`` is (nq,), ``v`` and ``tau`` are (nv,). ``s`` (``Sweep``) and ``x`` (:class:`Articulated`)
+    are workspace. The result may not be finite where the mass matrix is singular.
+    """
     bodies_apart(model, q, v, s, x)
     articulate(model, v, tau, s, x, a)
 
@@ -319,8 +342,8 @@ def forward_dynamics(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         tau: joint torques, (..., nv) [N·m or N].
-        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
-            world-aligned at the link's origin.
+        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}``, (..., 6) each
+            [N·m, N], world-aligned at the link's origin. J_k is the Jacobian of link k.
         out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:

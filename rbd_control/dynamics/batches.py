@@ -3,11 +3,13 @@
 Kernels are called as ``kernel(model.packed, *inputs, *results)``. The states of a batch are joined
 along the first axis: for ``count`` states q is (count nq,), v is (count nv,), M is (count nv, nv).
 The arrays of a single state can therefore be passed unchanged, and the arrays of a batch after
-``reshape``. A kernel returns False if its inputs are not finite or have no result.
+``reshape``. A kernel returns False if its inputs do not fit the model, are not finite or have no
+result, as where the mass matrix is singular.
 
-Each function has two kernels with the same arguments and, to the last bit, the same results. The
+Most functions have two kernels with the same arguments and, to the last bit, the same results. The
 first computes state after state, the second ``WIDTH`` states at a time in :mod:`lanes
-<rbd_control.dynamics.lanes>`. The second is compiled for the first large batch.
+<rbd_control.dynamics.lanes>`: entries of one vector register, one per state. The second is compiled
+for the first large batch.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ STATES_PER_THREAD = 2048
 """Number of states per thread below which a further thread costs more time than it saves."""
 
 STATES_FOR_LANES = 64
-"""Number of states from which a batch is computed in lanes, once that kernel is compiled."""
+"""Number of states from which a batch is computed in lanes, after the first large batch."""
 
 STATES_FOR_COMPILING = 2048
 """Number of states from which the kernel in lanes is compiled, which takes seconds.
 
-Nodes compute fewer states at once, also when they plan a trajectory, so no node compiles it.
+ROS nodes compute fewer states at once, also when they plan a trajectory, so no node compiles it.
 """
 
 _ARRAY, _empty = np.ndarray, np.empty
@@ -48,20 +50,21 @@ NOT_TAKEN = (TypeError, ValueError, NumbaError)
 
 
 class Kernels:
-    """The kernels of one function.
+    """The compiled kernels of one public function, and what is needed to call them.
 
     Args:
         states: kernel that computes one state after another.
-        lanes: kernel that computes several states at a time, if there is one.
-        new_results: makes arrays for the results of one state of a model, in a tuple.
-        names: names of the vectors that it takes after q.
+        lanes: kernel that computes several states at a time; None if there is none.
+        new_results: returns new arrays for the results of one state of a model, in a tuple.
+        names: names of the vectors that the function takes after q, for errors.
         failure: text of the error where there is no result for finite arguments.
         compiled_from: number of states from which the kernel in lanes is compiled.
-        one_state: kernel for one state of float64 arrays, called by the public function, and its
-            signature; compiled together with the first kernel.
+        one_state: a further kernel for one state of float64 arrays, which the public function calls
+            itself, and its numba signature. :meth:`settle` compiles it.
 
     Attributes:
-        is_ready: whether single states may go to the kernels unchecked.
+        is_ready: whether ``states`` is compiled and refuses arrays of other types, so that a single
+            state may be passed to it without checks in Python.
     """
 
     __slots__ = (
@@ -93,16 +96,22 @@ class Kernels:
         self.is_ready = False
 
     def of(self, count: int) -> Any:
-        """Return the kernel for so many states."""
+        """Return the kernel for a batch of ``count`` states: ``lanes`` for a large one.
+
+        A batch is large from ``compiled_from`` states on. After the first large batch the limit is
+        :data:`STATES_FOR_LANES`.
+        """
         if self.lanes is None or count < self._compiled_from:
             return self.states
         self._compiled_from = STATES_FOR_LANES
         return self.lanes
 
     def settle(self) -> None:
-        """Compile the kernel for float64 only, and allow calls for single states without checks.
+        """Stop further compilation of ``states``, and allow single states without checks.
 
-        From now on numba raises TypeError for arrays that the kernel does not accept.
+        Call it after ``states`` has run with float64 arrays. From now on numba raises TypeError for
+        arrays of other types. The kernel ``one_state`` is compiled. Nothing happens if numba's
+        compilation is disabled.
         """
         if self.is_ready or not getattr(self.states, "signatures", None):
             return
@@ -115,7 +124,7 @@ class Kernels:
 
 
 def new_vector(model: Model) -> tuple[np.ndarray]:
-    """Return a new array with one number per degree of freedom, in a tuple."""
+    """Return a tuple of one new array (nv,), uninitialised, for the result of one state."""
     return (_empty(model.nv),)
 
 
@@ -123,14 +132,15 @@ def evaluate(kernels: Kernels, model: Model, out: Any, q: Any, *vectors: Any) ->
     """Return the results of a function at the states of q and ``vectors``, in a tuple.
 
     A single state in arrays of the right type is passed directly to the kernel, which checks sizes
-    and numbers. If the kernel refuses it, the arguments are converted or the error has the reason.
+    and numbers. If the kernel refuses it, :func:`evaluate_checked` converts the arguments or raises
+    an error with the reason.
 
     Args:
         kernels: the kernels of the function.
         model: the robot.
-        out: arrays that take the results, in a tuple; None makes new ones.
+        out: arrays that take the results, in a tuple, which is returned; None makes new ones.
         q: joint positions, (..., nq).
-        vectors: further arguments, (..., nv).
+        vectors: further arguments in the order of ``kernels.names``, (..., nv).
 
     Raises:
         InputError: for arguments of the wrong shape or not finite, or where there is no result.
@@ -158,10 +168,10 @@ def evaluate_checked(
     """Check all arguments, then return the results as :func:`evaluate` does.
 
     Args:
-        kernels: the kernels of the function. With wrenches they take bodies, points and values of
-            these between the model and q.
+        kernels: the kernels of the function. If wrenches are given, the kernels take the arrays
+            bodies, points and values of :func:`external_wrenches` between the model and q.
         model: the robot.
-        out: arrays that take the results, in a tuple; None makes new ones.
+        out: arrays that take the results, in a tuple, which is returned; None makes new ones.
         q: joint positions, (..., nq).
         vectors: further arguments by name, (..., nv).
         wrenches: external wrenches by name of the link, as in :func:`inverse_dynamics`.
@@ -198,8 +208,19 @@ def over_states(
 ) -> bool:
     """Call ``kernel(*shared, *batched)`` for ``count`` states; large batches use several threads.
 
-    Compiled kernels release Python's global interpreter lock, so threads process parts of a large
-    batch in parallel. States are independent, so the result does not depend on the division.
+    Compiled kernels release Python's global interpreter lock, so threads process parts of a batch
+    of at least ``2 STATES_PER_THREAD`` states in parallel. States are independent, so the result
+    does not depend on the division.
+
+    Args:
+        kernel: function that returns whether all its states have a result.
+        shared: arguments that all states share, such as the model.
+        count: number of states.
+        batched: inputs and results, each with equally many rows for every state along its first
+            axis; the kernel writes to the results.
+
+    Returns:
+        Whether every state has a result.
     """
     threads = 1
     if count >= 2 * STATES_PER_THREAD:
@@ -221,7 +242,7 @@ def over_states(
 
 @inlined
 def count_states(model, q):
-    """Return the number of states in ``q``; zero for a model that does not move."""
+    """Return the number of states in ``q``, (count nq,); zero for a model that does not move."""
     return q.shape[0] // (model.nv + position_offset(model)) if model.nv > 0 else 0
 
 
@@ -233,13 +254,13 @@ def part(array, b, length):
 
 @inlined
 def rows_fit(model, q, x):
-    """Return whether ``x`` has a row for each degree of freedom of each state in ``q``."""
+    """Return whether ``x`` has nv rows for each state in ``q``, (count nq,)."""
     return x.shape[0] * (model.nv + position_offset(model)) == q.shape[0] * model.nv
 
 
 @inlined
 def columns_fit(model, q, x):
-    """Return whether ``x`` contains an (nv, nv) matrix for each state in ``q``."""
+    """Return whether ``x``, (count nv, nv), contains an (nv, nv) matrix for each state in ``q``."""
     return rows_fit(model, q, x) and x.shape[1] == model.nv
 
 
@@ -254,7 +275,7 @@ def finite(x):
 
 @inlined
 def places(model, q):
-    """Return whether ``q`` places the bodies: finite numbers, and no quaternion of length zero."""
+    """Return whether all states in ``q`` are valid: finite, and no base quaternion is zero."""
     result = finite(q)
     if position_offset(model) > 0:
         for first in range(3, q.shape[0], model.nv + 1):

@@ -1,4 +1,4 @@
-"""A moving body of the tree, and the placement that a joint gives it."""
+"""A moving body of the tree of links, and the placement that its joint gives it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rbd_control.dynamics.inertia import cross_matrix
 Array = NDArray[np.float64]
 
 ROOT_JOINT = "root_joint"
-"""Name of the joint of a floating base in messages."""
+"""Name of the joint that the six bodies of a floating base have, also in error messages."""
 
 
 @dataclass
@@ -23,14 +23,14 @@ class Body:
     Attributes:
         joint: name of the joint that moves it.
         link: name of the link that the joint moves.
-        parent: row of the parent body, -1 for the world.
+        parent: index of the parent body in the list of bodies, -1 for the world.
         placement: (4, 4) frame of the joint at zero in the frame of the parent body.
         subspace: (6,) motion [omega; u] of the body per unit of joint velocity, body axes.
-        limits: lower, upper, velocity, effort.
-        dof: degree of freedom that moves it.
-        ratio: motion of the joint per motion of that degree of freedom.
+        limits: lower and upper position [rad or m], velocity [rad/s or m/s], effort [N·m or N].
+        dof: index in v of the degree of freedom that moves it.
+        ratio: motion of the joint per motion of this degree of freedom.
         leads: whether the joint is independent, that is, does not mimic another joint.
-        pseudo: (4, 4) pseudo-inertia in the frame of the body.
+        pseudo: (4, 4) pseudo-inertia of the body and all links fixed to it, in its frame.
     """
 
     joint: str
@@ -46,7 +46,12 @@ class Body:
 
 
 def displacement(subspace: Array, position: float) -> Array:
-    """Return the (4, 4) placement a joint gives its body at ``position`` [rad or m]."""
+    """Return the placement of a body at a joint position, in its frame at position zero, (4, 4).
+
+    Args:
+        subspace: unit rotation or unit translation of the joint, [omega; u], (6,).
+        position: joint position [rad or m].
+    """
     result = np.eye(4)
     result[:3, 3] = subspace[3:] * position
     axis = cross_matrix(subspace[:3])

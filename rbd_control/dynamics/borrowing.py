@@ -26,14 +26,23 @@ _WITHOUT_COUNTS: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "
 
 
 def compiled_borrowing(function: Callable[..., Any]) -> Any:
-    """Compile a kernel as :func:`~rbd_control.dynamics.compiled.compiled` does, without counts."""
+    """Compile a kernel as :func:`~rbd_control.dynamics.compiled.compiled` does, without counts.
+
+    No references to arrays are counted, for the reason in the module's docstring.
+
+    Args:
+        function: a kernel that creates and returns no arrays; numba raises a TypingError at its
+            first call if it creates one.
+    """
     return _compiled(function, _OPTIONS | _WITHOUT_COUNTS)
 
 
 def inlined_borrowing(function: Callable[..., Any]) -> Any:
-    """Compile a part of kernels as :func:`~rbd_control.dynamics.compiled.inlined`, without counts.
+    """Compile a helper as :func:`~rbd_control.dynamics.compiled.inlined` does, without counts.
 
-    Functions that take only numbers and records count nothing and need no such decorator.
+    The restrictions are those of :func:`compiled_borrowing`. Functions that take only numbers and
+    records count no references, so :func:`~rbd_control.dynamics.compiled.inlined` suffices for
+    them.
     """
     return njit(
         forceinline=True,

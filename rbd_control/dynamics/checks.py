@@ -10,7 +10,11 @@ from rbd_control.errors import InputError
 
 
 def numbers_of(name: str, value: Any) -> np.ndarray:
-    """Return ``value`` as a C-ordered array of floats, or raise an :class:`InputError`."""
+    """Return ``value`` as a C-ordered array of float64, without a copy if it is one already.
+
+    Raises:
+        InputError: if ``value`` is not an array of numbers; the message begins with ``name``.
+    """
     try:
         return np.asarray(value, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -18,7 +22,12 @@ def numbers_of(name: str, value: Any) -> np.ndarray:
 
 
 def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return ``value`` as a finite array of ``shape``, or raise an :class:`InputError`."""
+    """Return a copy of ``value`` as a float64 array, after checking its shape and its numbers.
+
+    Raises:
+        InputError: if ``value`` is not numeric, has another shape than ``shape`` or is not finite;
+            the message begins with ``name``.
+    """
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

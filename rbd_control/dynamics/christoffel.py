@@ -1,9 +1,10 @@
 """EW21 Algorithm 2: all Christoffel symbols of the first kind in O(Nd²).
 
-Echeandia & Wensing, ASME J. Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169. As in
-``coriolis.py``, all quantities are in world axes about one origin, so the transforms of lines 15,
-18, 19 and 22 are identities, and the factor ``B~ = B(Phi_k, I^C_k)`` is stored as ``(A, f)``. With
-``[n ; f] = I^C_k Phi_k``::
+N is the number of bodies, d the depth of their tree. EW21 is Echeandia & Wensing, ASME J. Comput.
+Nonlinear Dyn. 2021, doi 10.1115/1.4051169. As in ``coriolis.py``, all quantities are in world axes
+about one origin, so the transforms of lines 15, 18, 19 and 22 are identities, and the factor
+``B~ = B(Phi_k, I^C_k)`` is stored as ``(A, f)``. With ``[n ; f] = I^C_k Phi_k``, for the motion
+subspace ``Phi_k`` of joint k and the inertia ``I^C_k`` of body k and its subtree::
 
     B~ x  = [ A x_w ; x_w x f ]        B~ᵀ x = [ Aᵀ x_w + f x x_u ; 0 ]
     D x   = [ -n x x_w - f x x_u - A x_w ; 0 ]
@@ -50,9 +51,10 @@ from rbd_control.dynamics.sweep import (
 
 @inlined
 def christoffel_sweep(model, q, s, Gamma):
-    """Write the Christoffel symbols of one configuration to ``Gamma`` (nv, nv, nv).
+    """Write the Christoffel symbols at the positions ``q`` (nq,) to ``Gamma`` (nv, nv, nv).
 
-    ``s`` is workspace. Source: EW21 Algorithm 2.
+    ``model`` is the ``Constants`` of the robot, ``s`` is a ``Sweep`` as workspace. Source: EW21
+    Algorithm 2.
     """
     place_bodies(model, q, s)
     place_inertias(model, s)  # line 2
@@ -98,6 +100,8 @@ def christoffel_sweep(model, q, s, Gamma):
 @inlined
 def base_pairs(model, s, Gamma):
     """Recompute the symbols Gamma[i, j, k] where j and k both belong to a floating root.
+
+    ``s.inertia`` must hold the composite inertias, as at the end of :func:`christoffel_sweep`.
 
     The six columns of the root rotate with its whole twist, so ``dPhi_dot_j / dv_k = Phi_k x
     Phi_j`` holds for every pair, in both orders. EW21 eq. 35, on which eq. 36 depends, states it
@@ -150,7 +154,7 @@ _CHRISTOFFEL_SYMBOLS = Kernels(_christoffel_symbols, _christoffel_symbols_in_lan
 def christoffel_symbols(
     model: Model, q: np.ndarray, *, out: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the Christoffel symbols of the first kind, Gamma[i, j, k]: ``C_ij = Gamma_ijk v_k``.
+    """Return the Christoffel symbols of the first kind, Gamma, with ``C_ij = sum_k Gamma_ijk v_k``.
 
     Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i), EW21 eq. (4).
 
@@ -160,10 +164,11 @@ def christoffel_symbols(
         out: C-contiguous float64 array for the result, (..., nv, nv, nv); overlaps no argument.
 
     Returns:
-        (..., nv, nv, nv), symmetric in the last two axes. Exception: the speeds of a floating base
-        are not derivatives of coordinates. Gamma[i, j, k] = dC_ij / dv_k still holds, so that
-        Gamma v is the admissible C (EW21 Remark 5), but the entries where j and k both belong to
-        the base are not symmetric.
+        Gamma[i, j, k], (..., nv, nv, nv) [torque of joint i per product of the velocities of joints
+        j and k], symmetric in the last two axes. Exception: the speeds of a floating base are not
+        derivatives of coordinates. Gamma[i, j, k] = dC_ij / dv_k still holds, so that Gamma v is
+        the admissible C (EW21 Remark 5), but the entries where j and k both belong to the base are
+        not symmetric.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.

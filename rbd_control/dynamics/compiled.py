@@ -16,16 +16,18 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile ``function`` on first use (numba, nopython) and keep the machine code on disk.
 
-    Helpers that only kernels call are :func:`inlined` and need no entry of their own on disk.
+    The result is numba's dispatcher, or ``function`` itself with NUMBA_DISABLE_JIT. It releases
+    Python's global interpreter lock, and a division by zero gives inf or NaN as in numpy. Helpers
+    that only kernels call are :func:`inlined` and need no entry of their own on disk.
     """
     return _compiled(function, _OPTIONS)
 
 
 def compiled_for_one_state(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that runs for microseconds and holds Python's global interpreter lock.
+    """Compile a kernel as :func:`compiled` does, which holds Python's global interpreter lock.
 
-    Releasing and acquiring the lock would add 40 ns to a call from Python. Otherwise the decorator
-    does the same as :func:`compiled`.
+    The decorator is for kernels that run for microseconds, because releasing and acquiring the lock
+    would add 40 ns to a call from Python.
     """
     return _compiled(function, _OPTIONS | {"nogil": False})
 
@@ -58,7 +60,7 @@ def for_types_of(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` as a part of every kernel that calls it; Python cannot call it.
+    """Compile a helper into every kernel that calls it; Python cannot call the result.
 
     Forcing the inlining takes a third off the 7-joint sweep of ``coriolis.py``. Without numba's
     wrappers for calls from Python and C, kernels compile faster, and arguments may be of types

@@ -18,6 +18,7 @@ from rbd_control.dynamics.model_arrays import REVOLUTE, ModelArrays
 class Constants(NamedTuple):
     """Constants of the sweeps; the rows are the rows of ``ModelArrays``: bodies, then rotors.
 
+    Fields that ``ModelArrays`` has as well have the same meaning and unit there, except ``axis``.
     The orientation in the parent's frame of a body that its joint turns by q about the axis a is::
 
         along + cos(q) cosine + sin(q) sine = rotation * Rodrigues' rotation about a by q
@@ -45,7 +46,7 @@ class Constants(NamedTuple):
 
 
 def constants_of(arrays: ModelArrays) -> Constants:
-    """Return the constants of the sweeps, as floats or as expressions."""
+    """Return the constants of the sweeps: floats, or expressions if ``arrays`` has expressions."""
     turns = (arrays.joint_type == REVOLUTE)[:, None, None]
     axis = np.matmul(arrays.rotation, arrays.axis[:, :, None])
     about = np.matmul(axis, arrays.axis[:, None, :])
@@ -72,7 +73,10 @@ def constants_of(arrays: ModelArrays) -> Constants:
 
 
 def packed(constants: Constants) -> np.ndarray:
-    """Return all constants in one array: the number of rows, then field after field."""
+    """Return all constants in one float64 array: the number of rows, then field after field.
+
+    Integers are stored as their eight bytes. :func:`unpacked` reads the array in a kernel.
+    """
     n = constants.parent.size
     head = np.array([n, constants.nv, constants.bodies], dtype=np.int64)
     fields = [head, *constants[2:]]
@@ -81,7 +85,12 @@ def packed(constants: Constants) -> np.ndarray:
 
 
 def views(array: np.ndarray, constants: Constants) -> Constants:
-    """Return views of the fields of ``array``, which was packed from such ``constants``."""
+    """Return views of the fields of an array of :func:`packed`; writing to them changes the array.
+
+    Args:
+        array: result of :func:`packed`.
+        constants: constants of the same shapes and types; only its nv and bodies are copied.
+    """
     fields, first = [], 3
     for x in constants[2:]:
         fields.append(array[first : first + x.size].view(x.dtype).reshape(x.shape))
@@ -91,7 +100,7 @@ def views(array: np.ndarray, constants: Constants) -> Constants:
 
 @inlined
 def unpacked(model):
-    """Return views of the fields in an array of :func:`packed`, for kernels."""
+    """Return the :class:`Constants` in an array of :func:`packed`, as views, in kernels only."""
     head = integers(model, 0, (3,))
     n = head[0]
     after = 6 + 4 * n

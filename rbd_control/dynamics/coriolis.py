@@ -1,7 +1,8 @@
 """EW21 Algorithm 1: mass matrix, its rate and the Coriolis matrix in one O(Nd) sweep.
 
-Echeandia & Wensing, *Numerical Methods to Compute the Coriolis Matrix and Christoffel Symbols for
-Rigid-Body Systems*, ASME J. Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169.
+N is the number of bodies, d the depth of their tree. EW21 is Echeandia & Wensing, *Numerical
+Methods to Compute the Coriolis Matrix and Christoffel Symbols for Rigid-Body Systems*, ASME J.
+Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169.
 
 The implementation differs from the publication in two ways that do not change the result:
 
@@ -75,7 +76,7 @@ class DynamicsTerms(NamedTuple):
     M: np.ndarray
     """Mass matrix, (..., nv, nv) [kg·m², kg·m or kg]."""
     C: np.ndarray
-    """Christoffel-consistent Coriolis matrix, (..., nv, nv)."""
+    """Christoffel-consistent Coriolis matrix, (..., nv, nv) [torque per unit of velocity]."""
     CTv: np.ndarray
     """Cᵀ v, (..., nv) [N·m or N], as the momentum observer needs it."""
     g: np.ndarray
@@ -84,7 +85,10 @@ class DynamicsTerms(NamedTuple):
 
 @inlined
 def mass_matrix_sweep(model, q, s, M):
-    """Compute M of one state by composite rigid bodies, EW21 Algorithm 1."""
+    """Write M of one state to ``M`` (nv, nv), by composite rigid bodies, EW21 Algorithm 1.
+
+    ``model`` is the ``Constants`` of the robot, ``q`` (nq,); ``s`` is a ``Sweep`` as workspace.
+    """
     place_bodies(model, q, s)
     place_inertias(model, s)
     clear(M)
@@ -107,7 +111,9 @@ def mass_matrix_sweep(model, q, s, M):
 def coriolis_sweep(model, q, v, s, memory, M, C, CTv, g):
     """Compute EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
 
-    ``s`` and ``memory`` (12 n,) are workspace.
+    ``model`` is the ``Constants`` of the robot, ``q`` (nq,) and ``v`` (nv,) the state. The results
+    are written to ``M`` and ``C`` (nv, nv), ``CTv`` and ``g`` (nv,). ``s``, a ``Sweep`` of n rows,
+    and ``memory`` (12 n,) are workspace.
     """
     n = model.parent.shape[0]
     factor = numbers(memory, 0, (n, 12))
@@ -272,7 +278,10 @@ _DYNAMICS_TERMS = Kernels(
 
 
 def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
-    """Return the joint-space mass matrix M(q), symmetric and positive definite.
+    """Return the joint-space mass matrix M(q), symmetric and in general positive definite.
+
+    It is singular if a joint carries no mass (``model.remarks`` names such joints), and may be
+    singular at special configurations if links have no mass.
 
     Args:
         model: the robot.
@@ -280,7 +289,7 @@ def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -
         out: C-contiguous float64 array for the result, (..., nv, nv); must not overlap an argument.
 
     Returns:
-        (..., nv, nv) [kg·m² between revolute joints, kg between prismatic ones].
+        (..., nv, nv) [kg·m² between revolute joints, kg between prismatic ones, kg·m if mixed].
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.
@@ -302,7 +311,7 @@ def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., nv, nv).
+        (..., nv, nv) [torque or force per unit of joint velocity].
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -313,7 +322,7 @@ def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the rate of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
+    """Return the time derivative of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
 
     Args:
         model: the robot.
@@ -321,7 +330,7 @@ def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., nv, nv), symmetric.
+        (..., nv, nv), symmetric [unit of the mass matrix per s].
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -344,8 +353,8 @@ def dynamics_terms(
         out: four C-contiguous float64 arrays for the results; must not overlap an argument.
 
     Returns:
-        A named tuple ``M C CTv g``. Without ``out``, the arrays of a single state are parts of one
-        block of memory.
+        A named tuple ``M C CTv g`` with the shapes and units of :class:`DynamicsTerms`. Without
+        ``out``, the arrays of a single state are parts of one block of memory.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.

@@ -1,4 +1,4 @@
-"""Kinetic and potential energy."""
+"""Kinetic and potential energy of a robot at given states."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def potential_energy(model: Model, q: np.ndarray) -> np.ndarray:
         q: joint positions, (..., nq) [rad or m].
 
     Returns:
-        (...) [J]; its gradient is :func:`~rbd_control.dynamics.gravity_torque`.
+        (...) [J], a scalar for a single state; its gradient is
+        :func:`~rbd_control.dynamics.gravity_torque`.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.

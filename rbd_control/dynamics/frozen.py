@@ -6,7 +6,8 @@ is a constant of the compiled code, and the caller provides the arrays for the r
 of a call from Python is then about half a microsecond, and zero from other compiled code.
 
 Each function is compiled for this model when it is first called, and stored on disk. Arguments are
-not checked: they must be C-contiguous float64 arrays of the right shape and finite.
+not checked: they must be C-contiguous float64 arrays of the right shape and finite. Units, frames
+and signs are those of the plain functions.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ from rbd_control.dynamics.sweep import new_sweep
 class FrozenDynamics:
     """The compiled functions of one model, made by :func:`freeze`.
 
-    Each attribute is a numba function that writes into its last arguments and returns nothing. It
-    can be called from Python and from other functions compiled with numba. ``q`` is (nq,), all
-    vectors (nv,), matrices (nv, nv), ``Gamma`` (nv, nv, nv); C-contiguous float64.
+    Each attribute except ``model`` is a numba function that writes into its last arguments and
+    returns nothing. It can be called from Python and from other functions compiled with numba.
+    ``q`` is (nq,), all vectors (nv,), matrices (nv, nv), ``Gamma`` (nv, nv, nv); C-contiguous
+    float64. Results must not overlap inputs.
+
+    Attributes:
+        model: the robot.
     """
 
     def __init__(self, model: Model) -> None:
@@ -41,7 +46,10 @@ class FrozenDynamics:
 
     @cached_property
     def dynamics_terms(self) -> Any:
-        """Kernel ``(q, v, M, C, CTv, g)``, see :func:`~rbd_control.dynamics.dynamics_terms`."""
+        """Kernel ``(q, v, M, C, CTv, g)``, which writes the last four.
+
+        See :func:`~rbd_control.dynamics.dynamics_terms`.
+        """
         model, n = self._constants, self._rows
 
         @compiled
@@ -52,7 +60,7 @@ class FrozenDynamics:
 
     @cached_property
     def mass_matrix(self) -> Any:
-        """Kernel ``(q, M)``, see :func:`~rbd_control.dynamics.mass_matrix`."""
+        """Kernel ``(q, M)``, which writes M, see :func:`~rbd_control.dynamics.mass_matrix`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -63,7 +71,10 @@ class FrozenDynamics:
 
     @cached_property
     def christoffel_symbols(self) -> Any:
-        """Kernel ``(q, Gamma)``, see :func:`~rbd_control.dynamics.christoffel_symbols`."""
+        """Kernel ``(q, Gamma)``, which writes Gamma.
+
+        See :func:`~rbd_control.dynamics.christoffel_symbols`.
+        """
         model, n = self._constants, self._rows
 
         @compiled
@@ -74,7 +85,10 @@ class FrozenDynamics:
 
     @cached_property
     def momentum_terms(self) -> Any:
-        """Kernel ``(q, v, p, CTv, g)``, see :func:`~rbd_control.dynamics.momentum_terms`."""
+        """Kernel ``(q, v, p, CTv, g)``, which writes the momentum M v, Cᵀ v and the gravity torque.
+
+        See :func:`~rbd_control.dynamics.momentum_terms`.
+        """
         model, n = self._constants, self._rows
 
         @compiled
@@ -85,7 +99,7 @@ class FrozenDynamics:
 
     @cached_property
     def gravity_torque(self) -> Any:
-        """Kernel ``(q, g)``, see :func:`~rbd_control.dynamics.gravity_torque`."""
+        """Kernel ``(q, g)``, which writes g, see :func:`~rbd_control.dynamics.gravity_torque`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -96,7 +110,10 @@ class FrozenDynamics:
 
     @cached_property
     def slotine_li_torque(self) -> Any:
-        """Kernel ``(q, v, v_r, a_r, tau)``, see :func:`~rbd_control.dynamics.slotine_li_torque`."""
+        """Kernel ``(q, v, v_r, a_r, tau)``, which writes tau = M a_r + C v_r + g.
+
+        See :func:`~rbd_control.dynamics.slotine_li_torque`.
+        """
         model, n = self._constants, self._rows
 
         @compiled
@@ -107,7 +124,10 @@ class FrozenDynamics:
 
     @cached_property
     def inverse_dynamics(self) -> Any:
-        """Kernel ``(q, v, a, tau)``, see :func:`~rbd_control.dynamics.inverse_dynamics`."""
+        """Kernel ``(q, v, a, tau)``, which writes the torque tau of the motion, without wrenches.
+
+        See :func:`~rbd_control.dynamics.inverse_dynamics`.
+        """
         model, n = self._constants, self._rows
 
         @compiled
@@ -118,7 +138,11 @@ class FrozenDynamics:
 
     @cached_property
     def forward_dynamics(self) -> Any:
-        """Kernel ``(q, v, tau, a)``, see :func:`~rbd_control.dynamics.forward_dynamics`."""
+        """Kernel ``(q, v, tau, a)``, which writes the acceleration a, without wrenches.
+
+        It raises no error where the mass matrix is singular, and ``a`` may not be finite there. See
+        :func:`~rbd_control.dynamics.forward_dynamics`.
+        """
         model, n = self._constants, self._rows
 
         @compiled
@@ -131,7 +155,7 @@ class FrozenDynamics:
 def freeze(model: Model) -> FrozenDynamics:
     """Return the dynamics of ``model`` as compiled functions without checks, for hot loops.
 
-    Compilation takes about a second for each function and model.
+    Each function is compiled at its first call, which takes about a second per function and model.
 
     Args:
         model: the robot.

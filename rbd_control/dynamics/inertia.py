@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-3
-"""Accepted violation of the conditions on an inertia, as a fraction of its largest moment.
+"""Accepted violation of the conditions on an inertia, a fraction of its largest principal moment.
 
 URDFs contain rounded numbers: the inertia of a thin plate may violate the triangle inequality by
 one unit in the last digit.
@@ -22,9 +22,13 @@ one unit in the last digit.
 
 
 def pseudo_inertia(mass: float, com: Array, inertia: Array) -> Array:
-    """Return the (4, 4) pseudo-inertia of a body of ``mass`` [kg] with centre ``com`` (3,) [m].
+    """Return the (4, 4) pseudo-inertia of a body about the origin of a frame.
 
-    ``inertia`` (3, 3) [kg·m²] is the rotational inertia about the centre of mass.
+    Args:
+        mass: mass [kg].
+        com: centre of mass in the frame, (3,) [m].
+        inertia: rotational inertia about the centre of mass in the axes of the frame, (3, 3)
+            [kg·m²].
     """
     result = np.empty((4, 4))
     second = 0.5 * np.trace(inertia) * np.eye(3) - inertia
@@ -35,7 +39,11 @@ def pseudo_inertia(mass: float, com: Array, inertia: Array) -> Array:
 
 
 def central_inertia(pseudo: Array) -> Array:
-    """Return the (3, 3) inertia about the centre of mass; about the origin without mass."""
+    """Return the rotational inertia (3, 3) about the centre of mass [kg·m²], same axes.
+
+    ``pseudo`` is the pseudo-inertia (4, 4) of the body. If the mass is zero, the inertia is about
+    the origin.
+    """
     second, first, mass = pseudo[:3, :3], pseudo[:3, 3], pseudo[3, 3]
     if mass > 0.0:
         second = second - np.outer(first, first) / mass
@@ -43,7 +51,10 @@ def central_inertia(pseudo: Array) -> Array:
 
 
 def spatial_inertia(pseudo: Array) -> Array:
-    """Return the (6, 6) map from [omega; u] to [angular; linear momentum] about the origin."""
+    """Return the (6, 6) map from the twist [omega; u] to [angular; linear momentum] of a body.
+
+    Twist, momentum and ``pseudo`` (4, 4) are about the same origin and in the same axes.
+    """
     second, first, mass = pseudo[:3, :3], pseudo[:3, 3], pseudo[3, 3]
     result = np.zeros((6, 6))
     result[:3, :3] = np.trace(second) * np.eye(3) - second
@@ -54,7 +65,7 @@ def spatial_inertia(pseudo: Array) -> Array:
 
 
 def cross_matrix(x: Array) -> Array:
-    """Return the matrix of x cross, (3, 3)."""
+    """Return the (3, 3) matrix S(x) with ``S(x) y = x cross y``, for ``x`` (3,)."""
     return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
 
 
@@ -65,6 +76,10 @@ def violation(inertia: Array, *, definite: bool) -> str:
     the triangle inequality, which is equivalent to a positive semidefinite Sigma. Both conditions
     are tested with the tolerance :data:`TOLERANCE`. The limiting cases, a rod and a point, are
     valid unless ``definite`` is set.
+
+    Args:
+        inertia: symmetric, (3, 3) [kg·m²].
+        definite: whether the smallest principal moment must exceed 1e-9 of the largest.
     """
     moments = np.linalg.eigvalsh(inertia)
     slack = TOLERANCE * abs(moments[2])

@@ -48,7 +48,10 @@ LARGEST = 64 * 2**20
 """Size above which a file cannot be compiled code of this package [bytes]; kernels take 0.2 MB."""
 
 KEPT = 16
-"""Number of files kept for one kernel: versions of sources, processors, signatures, models."""
+"""Number of files kept for one kernel in a folder; older ones are removed.
+
+The files differ in the version of the sources, the processor, the signature or the frozen model.
+"""
 
 ABANDONED = 600.0
 """Age from which a temporary file belongs to a process that was killed while it wrote [s]."""
@@ -69,6 +72,7 @@ class CacheUse:
         stored: folders in which code was stored.
         discarded: files that were damaged or belong to an untrusted owner.
         refused: folders in which code could not be stored, with the reason.
+        has_warned: whether the warning about such folders has been logged.
     """
 
     loaded: set[Path] = field(default_factory=set)
@@ -78,13 +82,19 @@ class CacheUse:
     has_warned: bool = False
 
     def discard(self, file: Path, reason: str) -> None:
-        """Record a file that is not used, and log a warning for the first one."""
+        """Add a file of compiled code that is not loaded to ``discarded``; it is not deleted.
+
+        The first call logs a warning with the file and ``reason``.
+        """
         if not self.discarded:
             _log.warning("ignored compiled code in %s (%s)", file, reason)
         self.discarded.append(file)
 
     def refuse(self, refused: dict[Path, str]) -> None:
-        """Record folders in which no code could be stored, and log a warning for the first time."""
+        """Record folders in which no code could be stored; log a warning at the first call only.
+
+        ``refused`` has the reason for each folder; empty if there is no folder at all.
+        """
         self.refused.update(refused)
         if not self.has_warned:
             self.has_warned = True
@@ -130,22 +140,27 @@ class KernelCache:
         return str(next(iter(folders(self._file))))
 
     def enable(self) -> None:
-        """Load and store from now on."""
+        """Load and store compiled code from now on, as a new cache does."""
         self._enabled = True
 
     def disable(self) -> None:
-        """Neither load nor store from now on."""
+        """Neither load nor store compiled code from now on."""
         self._enabled = False
 
     def flush(self) -> None:
-        """Remove all stored code of this kernel, whatever its signature."""
+        """Remove the stored code of this kernel for all signatures; errors are ignored."""
         for folder in folders(self._file):
             for file in self._stored_in(folder):
                 with suppress(OSError):
                     file.unlink()
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
-        """Return the code for a signature, or None where no usable file holds it."""
+        """Return the code for a signature; None if no usable file has it or the cache is disabled.
+
+        Args:
+            sig: numba's signature of the call, or the tuple of its argument types.
+            target_context: numba's context of the processor.
+        """
         if not self._enabled:
             return None
         target_context.refresh()
@@ -165,7 +180,15 @@ class KernelCache:
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store the code for a signature in the first folder that takes it."""
+        """Store the code for a signature in the first folder that can be written.
+
+        Nothing is stored if the cache is disabled or the code cannot be used by another process.
+        If every folder fails, :data:`use` records the reasons.
+
+        Args:
+            sig: numba's signature of the call, or the tuple of its argument types.
+            data: numba's result of the compilation.
+        """
         if not self._enabled or data.lifted or data.library.has_dynamic_globals:
             return
         refused: dict[Path, str] = {}
@@ -194,7 +217,7 @@ class KernelCache:
                 temporary.unlink()
 
     def _tidy(self, folder: Path) -> None:
-        """Remove the oldest code of this kernel, and what killed processes left of it."""
+        """Remove the oldest code of this kernel, and its temporary files from killed processes."""
         for file in folder.glob(f".{self._name}-*.tmp"):
             with suppress(OSError):
                 if time.time() - file.stat().st_mtime > ABANDONED:
@@ -232,8 +255,9 @@ class KernelCache:
 def folders(source: Path) -> Iterator[Path]:
     """Yield the folders that may hold the compiled code of a source file, in order of preference.
 
-    They are ``rbd_control`` in ``NUMBA_CACHE_DIR`` alone where that is set; else ``__pycache__``
-    beside the source, then ``rbd_control`` in the user's cache folder.
+    If ``NUMBA_CACHE_DIR`` is set, its sub-folder ``rbd_control`` is the only one. Otherwise they
+    are ``__pycache__`` beside the source, then ``rbd_control`` in the user's cache folder
+    (``XDG_CACHE_HOME`` or ``~/.cache``; ``LOCALAPPDATA`` on Windows).
     """
     if config.CACHE_DIR:
         yield Path(config.CACHE_DIR) / "rbd_control"

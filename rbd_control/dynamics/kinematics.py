@@ -23,7 +23,14 @@ from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, pos
 
 @inlined
 def link_point(s, body, offset):
-    """Return a point given in the frame of a body, about the root's origin."""
+    """Return the position of a point of a body, in world axes from the root's origin [m].
+
+    Args:
+        s: ``Sweep`` after ``place_bodies``. Its origin is that of a floating root, or of the
+            world.
+        body: row of the body.
+        offset: the point in the frame of the body [m].
+    """
     return add(load3(s.p, body), transform(load_matrix(s.R, body), offset))
 
 
@@ -98,7 +105,9 @@ def frame_placement(model: Model, q: np.ndarray, link: str) -> np.ndarray:
 
 
 def frame_jacobian(model: Model, q: np.ndarray, link: str) -> np.ndarray:
-    """Return the Jacobian of a link, world-aligned at the link's origin: ``[w ; u] = J v``.
+    """Return the Jacobian J of a link, world-aligned at the link's origin: ``[w ; u] = J v``.
+
+    w is the angular velocity of the link and u the velocity of its origin.
 
     Args:
         model: the robot.
@@ -132,7 +141,8 @@ def frame_jacobian_rate(model: Model, q: np.ndarray, v: np.ndarray, link: str) -
         link: name of the link.
 
     Returns:
-        (..., 6, nv), angular rows first; zero for a link that is fixed to the world.
+        (..., 6, nv), angular rows first [unit of the Jacobian per s]; zero for a link that is fixed
+        to the world.
 
     Raises:
         InputError: for an unknown link or arguments of the wrong shape or not finite.

@@ -14,9 +14,15 @@ _INDEX = ir.IntType(32)
 
 @inlined
 def load_states(states, first, count, into):
-    """Read ``WIDTH`` states from state ``first`` on into lanes, (k,); k numbers are a state.
+    """Load ``WIDTH`` consecutive states of a batch into lanes, one state per lane.
 
-    Where the batch of ``count`` states ends, the last state fills the remaining lanes.
+    If fewer states are left, copies of the last state fill the remaining lanes.
+
+    Args:
+        states: floats of the batch, k for each state, one state after another.
+        first: index of the first state to load.
+        count: number of states in the batch.
+        into: array of lanes, (k,), which is overwritten.
     """
     size = into.shape[0]
     entries = floats_of(into)
@@ -28,7 +34,14 @@ def load_states(states, first, count, into):
 
 @inlined
 def store_states(source, first, count, states):
-    """Write lanes, (k,), to ``WIDTH`` states from state ``first`` on, where there are so many."""
+    """Store lanes as ``WIDTH`` consecutive states of a batch, or as many as are left in it.
+
+    Args:
+        source: array of lanes, (k,); lane j holds state ``first + j``.
+        first: index of the first state to write.
+        count: number of states in the batch.
+        states: floats of the batch, k for each state, one state after another; overwritten there.
+    """
     size, done = source.shape[0], 0
     if first + WIDTH <= count:
         while done + WIDTH <= size:
@@ -43,9 +56,10 @@ def store_states(source, first, count, states):
 
 @intrinsic
 def _store_square(_context, source, _first, states, _place, _size):
-    """Write the lanes source[first : first + WIDTH] to as many states of ``size`` numbers.
+    """Write the entries source[first : first + WIDTH], which are lanes, to ``WIDTH`` states.
 
-    The first number goes to ``place`` of the floats in ``states``.
+    ``size`` is the number of floats of a state. Lane k goes to the floats of ``states`` from index
+    ``place + k size`` on.
     """
 
     def code(context, builder, signature, arguments):

@@ -37,24 +37,27 @@ def _width() -> int:
 
 
 WIDTH = _width()
-"""Number of states computed together."""
+"""Number of states that a kernel in lanes computes together: 8 with AVX-512, otherwise 4."""
 
 DOUBLE = ir.DoubleType()
 VECTOR = ir.VectorType(DOUBLE, WIDTH)
 
 
 class Lanes(types.Type):
-    """numba's type of ``WIDTH`` floats that are computed together."""
+    """numba's type of ``WIDTH`` floats in one vector register, which are computed together."""
 
     def __init__(self) -> None:
         super().__init__(name=f"Lanes({WIDTH})")
 
     def unify(self, _context: Any, other: Any) -> Lanes | None:
-        """Return the type of a variable that is sometimes a number, sometimes lanes."""
+        """Return the type of a variable that is sometimes lanes, sometimes of the type ``other``.
+
+        The result is lanes if ``other`` is a numeric type, otherwise None: no common type.
+        """
         return self if isinstance(other, types.Number) else None
 
     def can_convert_from(self, _context: Any, other: Any) -> Any:
-        """Tell numba that a number can stand for lanes that are all equal."""
+        """Return that a number converts safely to lanes, all equal to it; None for other types."""
         return Conversion.safe if isinstance(other, types.Number) else None
 
 
@@ -68,14 +71,23 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def on_lanes(kinds: tuple[Any, ...]) -> bool:
-    """Return whether an operation on arguments of these types is one on lanes."""
+    """Return whether an operation on arguments of these numba types has lanes as its result.
+
+    At least one of the types must be lanes, and all others numbers or lanes.
+    """
     return any(isinstance(kind, Lanes) for kind in kinds) and all(
         isinstance(kind, (Lanes, types.Number)) for kind in kinds
     )
 
 
 def call_on_lanes(builder: Any, name: str, arguments: list[Any]) -> Any:
-    """Call LLVM's intrinsic ``name``, such as ``llvm.floor``, on vectors."""
+    """Emit a call of LLVM's intrinsic ``name``, such as ``llvm.floor``, and return its result.
+
+    Args:
+        builder: LLVM's builder of the function that is being compiled.
+        name: name of the intrinsic without the suffix of a type.
+        arguments: LLVM values of the type ``VECTOR``, which the result has as well.
+    """
     name = f"{name}.v{WIDTH}f64"
     function = builder.module.globals.get(name) or ir.Function(
         builder.module, ir.FunctionType(VECTOR, [VECTOR] * len(arguments)), name
@@ -124,7 +136,7 @@ _define(operator.neg, 1, "fneg")
 
 @intrinsic
 def any_beyond(_context, x, _limit):
-    """Return whether the magnitude of ``x`` exceeds a limit in any lane; for compiled code only."""
+    """Return whether |x|, in any lane of x, exceeds a limit (a float); for compiled code only."""
     kind = lanes if isinstance(x, Lanes) else types.float64
 
     def code(_, builder, __, args):
@@ -143,7 +155,7 @@ def any_beyond(_context, x, _limit):
 
 @intrinsic
 def lane_count(_context, x):
-    """Return the number of lanes of ``x``, which is one for a float; compiled only."""
+    """Return the number of lanes of ``x``, which is one for a float; for compiled code only."""
     count = WIDTH if isinstance(x, Lanes) else 1
 
     def code(context, *_):
@@ -154,7 +166,11 @@ def lane_count(_context, x):
 
 @intrinsic
 def get_lane(_context, x, _lane):
-    """Return one lane of ``x``, or ``x`` itself if it is a float; for compiled code only."""
+    """Return one lane of ``x``, or ``x`` itself if it is a float; for compiled code only.
+
+    Call ``get_lane(x, lane)`` with a lane from 0 to ``lane_count(x) - 1``, which is not checked;
+    numba supplies ``_context``.
+    """
 
     def code(_, builder, sig, args):
         return builder.extract_element(*args) if isinstance(sig.args[0], Lanes) else args[0]

@@ -15,7 +15,7 @@ from numba.np.arrayobj import populate_array
 from rbd_control.dynamics.lanes import VECTOR, WIDTH, lanes
 
 STACK_NUMBERS = 16384
-"""Size above which a workspace is on the heap, because a thread's stack may be half a megabyte."""
+"""Number of floats above which a workspace is on the heap, as a thread's stack may be 0.5 MB."""
 
 _ALIGNMENT = 8 * WIDTH
 """Alignment of lanes [bytes]."""
@@ -58,9 +58,10 @@ def _part(number, array, shape):
 
 @intrinsic
 def numbers(_context, array, first, shape):
-    """Return the entries of a 1-D array from ``first`` on as an array of ``shape``.
+    """Return a view of ``array`` from its entry ``first`` on, with the given ``shape``.
 
-    The entries are floats or lanes. The result does not keep ``array`` alive, see :func:`keep`.
+    ``array`` is C-contiguous; its entries are floats or lanes. Limits are not checked. The result
+    does not keep ``array`` alive, see :func:`keep`. For compiled code only.
     """
     return _part(array.dtype, array, shape)
 
@@ -77,13 +78,19 @@ def keep(_context, array):
 
 @intrinsic
 def integers(_context, array, first, shape):
-    """Return entries of a 1-D array of floats as integers, which are their eight bytes."""
+    """Return a view of floats from entry ``first`` on, with their bytes read as int64.
+
+    The result has the given ``shape`` and does not keep ``array`` alive. For compiled code only.
+    """
     return _part(types.int64, array, shape)
 
 
 @intrinsic
 def floats_of(_context, array):
-    """Return an array of lanes as floats, (entries, WIDTH); does not keep ``array`` alive."""
+    """Return a view of an array of lanes as floats, (entries, WIDTH).
+
+    The result does not keep ``array`` alive, see :func:`keep`. For compiled code only.
+    """
     kind = types.Array(types.float64, 2, "C")
 
     def code(context, builder, signature, arguments):
@@ -135,7 +142,7 @@ def _as_lanes(_context, array):
 
 @njit(inline="always")
 def scratch(size):
-    """Return ``size`` floats like ``np.empty(size)``, as workspace of a kernel.
+    """Return ``size`` floats like ``np.empty(size)``, uninitialised, as workspace of a kernel.
 
     A kernel needs only one workspace; :func:`numbers` divides it into several arrays. numba inlines
     this function. Its caller must be a kernel, or be inlined by numba in the same way, because the
@@ -148,7 +155,7 @@ def scratch(size):
 
 @njit(inline="always")
 def lane_scratch(size):
-    """Return ``size`` lanes as workspace of a kernel, see :func:`scratch`."""
+    """Return ``size`` entries of type ``Lanes`` as workspace of a kernel, as :func:`scratch`."""
     if WIDTH * size <= STACK_NUMBERS:
         return _lanes_on_stack(size)
     return _as_lanes(np.empty(WIDTH * (size + 1)))

@@ -23,16 +23,16 @@ from rbd_control.dynamics.spatial import (
 
 @inlined
 def solve_with_mimics(model, v, tau, s, x, a):
-    """Solve for the accelerations ``a``; overwrites ``s.inertia`` and ``x.force``.
+    """Solve M a = tau - h for the accelerations ``a``; overwrites ``s.inertia`` and ``x``.
 
     Args:
-        model: constants of the model.
-        v: joint velocities, (nv,).
-        tau: joint torques, (nv,).
-        s: sweep of the state, with the inertia of each body by itself.
-        x: workspace of articulated bodies: ``force`` holds what each body needs for its velocity,
-            less what pushes it.
-        a: (nv,) result.
+        model: ``Constants`` of the model.
+        v: joint velocities, (nv,) [rad/s or m/s].
+        tau: joint torques, (nv,) [N·m or N].
+        s: ``Sweep`` of the state, with the inertia of each single body.
+        x: ``Articulated`` workspace; ``force`` holds the bias force ``V x* I V`` of each body
+            with twist V, minus the external wrenches on the body.
+        a: (nv,) result [rad/s² or m/s²].
     """
     zero = (0.0, 0.0, 0.0)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))

@@ -50,7 +50,10 @@ def resolved_mimics(
 
 
 def _followed(joint: Joint, by_name: Mapping[str, Joint], positions: Mapping[str, float]) -> Mimic:
-    """Return the coupling of a joint to the last of its chain; multiplier 0 if that is fixed."""
+    """Return the coupling of a joint to the last leader of its chain.
+
+    If the last leader is fixed or locked, the multiplier is 0 and the offset is the position.
+    """
     multiplier, offset, chain = 1.0, 0.0, [joint.name]
     while joint.name not in positions:
         mimic = joint.mimic

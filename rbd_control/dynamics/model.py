@@ -76,7 +76,7 @@ class Model:
     link_body: dict[str, int]
     """Row of the moving body that each link is rigidly part of, -1 for the world."""
     link_placement: dict[str, Array]
-    """(4, 4) placement of each link in the frame of that body, or of the world."""
+    """(4, 4) placement of each link in the frame of its moving body, or of the world."""
     body_links: tuple[str, ...]
     """The link that each moving joint moves, mimic joints included, in the order of ``arrays``; the
     root of a floating base is excluded."""
@@ -106,15 +106,15 @@ class Model:
 
         Args:
             source: URDF text or path; the path of a ``.xacro`` file where xacro is installed.
-            locked: positions that joints are fixed at [rad or m].
+            locked: positions at which joints are fixed, by name [rad or m].
             floating_base: whether the root link moves freely.
             gravity: acceleration of gravity, (3,) in world axes [m/s²].
-            rotors: geared rotors of the motors, see :mod:`~rbd_control.dynamics.rotors`.
-            strict: raise an error instead of the warning.
+            rotors: geared rotors of the motors by joint, see :mod:`~rbd_control.dynamics.rotors`.
+            strict: raise a ModelError instead of the warning, which is a ModelWarning.
 
         Raises:
             ModelError: for an invalid description; the message names the link or joint.
-            InputError: for an invalid ``locked`` or ``gravity``; the message gives the choices.
+            InputError: for an invalid ``locked``, ``gravity`` or ``rotors``; the message says why.
         """
         with naming(source):
             robot = parse_urdf(source)
@@ -167,19 +167,19 @@ class Model:
 
     @cached_property
     def dof_row(self) -> NDArray[np.int64]:
-        """Row of ``arrays`` of the body that each degree of freedom moves itself, (nv,)."""
+        """(nv,) row of ``arrays`` of the body that each degree of freedom moves without a mimic."""
         root = np.arange(self.nv - len(self.joint_names))
         rows = [self.joint_row[name] for name in self.joint_names]
         return np.append(root, rows).astype(np.int64)
 
     @cached_property
     def prismatic(self) -> NDArray[np.bool_]:
-        """Whether each degree of freedom is that of a prismatic joint, (nv,)."""
+        """(nv,) whether each degree of freedom is a prismatic joint; false for a floating base."""
         return np.asarray(self.arrays.joint_type[self.dof_row] == PRISMATIC)
 
     @property
     def mimic_joints(self) -> tuple[str, ...]:
-        """The joints that mimic another joint."""
+        """Names of the moving joints that mimic another joint."""
         return tuple(name for name in self.joint_row if name not in self.joint_names)
 
     @property
@@ -189,20 +189,26 @@ class Model:
 
     @property
     def mass(self) -> float:
-        """Total mass of the moving bodies [kg]."""
+        """Total mass of the moving bodies and of the rotors [kg]."""
         return float(self.arrays.mass.sum())
 
     @cached_property
     def packed(self) -> Array:
-        """All of ``arrays`` in one array, for the compiled kernels."""
+        """The constants of the model in one float64 array, the first argument of compiled kernels.
+
+        :func:`~rbd_control.dynamics.constants.packed` defines the order of its entries.
+        """
         return packed(constants_of(self.arrays))
 
     def with_payload(self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike) -> Model:
-        """Return this model with a rigid body fixed to ``link``.
+        """Return a copy of this model with a further rigid body fixed to ``link``.
 
-        ``mass`` [kg]; ``com`` (3,) its centre of mass in the frame of the link [m]; ``inertia``
-        (3, 3) its rotational inertia about that centre in the axes of the link [kg·m²], zero for
-        a point mass.
+        Args:
+            link: name of a link that moves.
+            mass: mass of the payload [kg].
+            com: centre of mass of the payload in the frame of the link, (3,) [m].
+            inertia: rotational inertia about this centre of mass in the axes of the link, (3, 3)
+                [kg·m²]; zero for a point mass.
 
         Raises:
             InputError: for an unknown link, a link that is fixed to the world, or a mass or inertia
@@ -237,7 +243,7 @@ class Model:
         return replace(self, arrays=arrays)
 
     def joint_index(self, name: str) -> int:
-        """Return the row of a joint in v.
+        """Return the index of a joint in v and tau; its index in q is greater by ``nq - nv``.
 
         Raises:
             InputError: if there is no independent joint of this name; the message lists the joints.
@@ -247,7 +253,7 @@ class Model:
         return self.nv - len(self.joint_names) + self.joint_names.index(name)
 
     def link_index(self, link: str) -> int:
-        """Return the row of the moving body of ``link``; -1 if it is fixed to the world.
+        """Return the row in ``arrays`` of the moving body of ``link``; -1 for the world.
 
         Raises:
             InputError: when there is no such link; the message lists them.
@@ -258,15 +264,17 @@ class Model:
 
 
 def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = False) -> Model:
-    """Return a model whose joints are driven by geared rotors.
+    """Return a copy of a model whose joints are driven by geared rotors.
 
     Args:
         model: the robot without rotors.
         rotors: rotor of each driven joint, by the joint's name.
-        reflected: add ``n² I_R`` to the diagonal of M instead, the usual approximation.
+        reflected: whether to approximate the rotors, as usual, by adding ``n² I_R`` to the diagonal
+            of M, with the gear ratio n and the rotational inertia I_R about the rotor's axis.
 
     Raises:
-        InputError: for an unknown joint, or for a rotor whose numbers no rotor can have.
+        InputError: for a model that has rotors already, an unknown joint or a mimic joint, or a
+            rotor whose numbers no rotor can have.
     """
     if np.any(model.arrays.rotor >= 0):
         raise InputError("the model has rotors already; give them all at once")

@@ -31,10 +31,10 @@ class ModelArrays(NamedTuple):
     parent: NDArray[np.int64]
     """(n,) row of the parent body, -1 for the world."""
     dof: NDArray[np.int64]
-    """(n,) degree of freedom that moves the body or rotor."""
+    """(n,) index in v of the degree of freedom that moves the body or rotor."""
     ratio: Array
-    """(n,) motion of the body per motion of that degree of freedom: 1, the multiplier of a mimic
-    joint, or a rotor's gear ratio."""
+    """(n,) motion of the body's joint per motion of its degree of freedom: 1, the multiplier of a
+    mimic joint, or a rotor's gear ratio."""
     rotor: NDArray[np.int64]
     """(n,) row of the rotor geared to the body's joint; -1 for a joint without a rotor."""
     joint_type: NDArray[np.int64]
@@ -46,7 +46,7 @@ class ModelArrays(NamedTuple):
     axis: Array
     """(n, 3) unit vector in the joint frame."""
     mass: Array
-    """(n,) [kg]."""
+    """(n,) mass of the body [kg]."""
     first_moment: Array
     """(n, 3) mass times centre of mass, about the body origin, body axes [kg·m]."""
     second_moment: Array

@@ -7,12 +7,14 @@ first moment, in world axes about one origin::
     Cᵀ v            (Cᵀ v)_i  = Phi_dot_iᵀ h_i
     g               g_i       = -Phi_iᵀ [ c_i x gamma ; m_i gamma ]     gamma: gravity
 
-The second line does not require the Coriolis matrix. By EW21 eq. (30)
+The second line does not require the Coriolis matrix. By eq. (30) of EW21 (Echeandia & Wensing 2021)
 ``C = sum J_kᵀ (B_k J_k + I_k J_dot_k)``, so ``Cᵀ v = sum J_kᵀ B_kᵀ v_k + J_dot_kᵀ I_k v_k``. For an
 admissible ``B``, ``Bᵀ v = I_dot v - B v = v x* I v - v x* I v = 0``. Every admissible factorisation
-therefore has the same ``Cᵀ v``, which is the gradient of the kinetic energy with respect to ``q``.
+therefore has the same ``Cᵀ v``. If the base is fixed, this is the gradient of the kinetic energy
+with respect to ``q``.
 
-The three terms give the equation of the observer, ``p_dot = tau + Cᵀ v - g + tau_ext``.
+The three terms give the equation of the momentum observer, which estimates the external torque:
+``p_dot = tau + Cᵀ v - g + tau_ext``.
 """
 
 from __future__ import annotations
@@ -70,7 +72,11 @@ class MomentumTerms(NamedTuple):
 
 @inlined
 def gravity_of_subtree(model, inertia, Phi):
-    """Return the gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
+    """Return the gravity torque of a joint [N·m or N], from the inertia of its subtree.
+
+    ``inertia`` is ``(m, h, S)`` of the joint's body and all bodies behind it, ``Phi`` the motion
+    subspace of the joint; both in world axes about one origin.
+    """
     m, c, _ = inertia
     gamma = (model.gravity[0], model.gravity[1], model.gravity[2])
     return -dot6(Phi, (cross(c, gamma), scale(m, gamma)))
@@ -78,7 +84,10 @@ def gravity_of_subtree(model, inertia, Phi):
 
 @inlined
 def momentum_sweep(model, q, v, s, p, CTv, g):
-    """Compute M v, Cᵀ v and g of one state; ``s`` is workspace."""
+    """Write M v, Cᵀ v and g of the state ``q`` (nq,), ``v`` (nv,) to ``p CTv g``, (nv,) each.
+
+    ``s`` is a ``Sweep`` as workspace.
+    """
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -100,7 +109,7 @@ def momentum_sweep(model, q, v, s, p, CTv, g):
 
 @inlined
 def gravity_sweep(model, q, s, g):
-    """Compute g of one state; ``s`` is workspace."""
+    """Write the gravity torque at ``q`` (nq,) to ``g`` (nv,); ``s`` is a ``Sweep`` as workspace."""
     place_bodies(model, q, s)
     place_inertias(model, s)
     g[:] = 0.0
@@ -114,9 +123,10 @@ def gravity_sweep(model, q, s, g):
 
 @inlined
 def momentum_of_states(model, q, v, count, s, room, p, CTv, g):
-    """Compute the momentum terms of ``count`` states, ``WIDTH`` at a time.
+    """Compute M v, Cᵀ v and g of ``count`` states, ``WIDTH`` at a time.
 
-    ``s`` and ``room``, (nq + 4 nv,), are workspace in lanes.
+    ``q`` is (count nq,), ``v`` and the results ``p CTv g`` are (count nv,). ``s``, a ``Sweep``, and
+    ``room``, (nq + 4 nv,), are workspace in lanes.
     """
     nv, nq = model.nv, model.nv + position_offset(model)
     q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
@@ -198,7 +208,9 @@ _GRAVITY_TORQUE = Kernels(_gravity_torques, _gravity_torques_in_lanes, new_vecto
 def momentum_terms(
     model: Model, q: np.ndarray, v: np.ndarray, *, out: MomentumTerms | None = None
 ) -> MomentumTerms:
-    """Return the momentum p = M v, Cᵀ v and g from one O(N) sweep: the observer's right-hand side.
+    """Return the momentum p = M v, Cᵀ v and gravity torque g, from one O(N) sweep.
+
+    A momentum observer estimates the external torque from ``p_dot = tau + Cᵀ v - g + tau_ext``.
 
     Args:
         model: the robot.
@@ -207,7 +219,7 @@ def momentum_terms(
         out: three C-contiguous float64 arrays for the results; must not overlap an argument.
 
     Returns:
-        A named tuple ``p CTv g``, each (..., nv).
+        A named tuple ``p CTv g``, each (..., nv) [N·m·s or N·s for p, N·m or N for the others].
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -233,7 +245,9 @@ def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return C(q, v)ᵀ v, the gradient of the kinetic energy by ``q``, in O(N) and without C.
+    """Return the product C(q, v)ᵀ v, in O(N) and without C.
+
+    With a fixed base it is the gradient of the kinetic energy ½ vᵀ M(q) v with respect to ``q``.
 
     Args:
         model: the robot.
@@ -258,7 +272,7 @@ def gravity_torque(model: Model, q: np.ndarray, *, out: np.ndarray | None = None
         out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:
-        (..., nv) [N·m or N], the gradient of the potential energy.
+        (..., nv) [N·m or N], the gradient of the potential energy, whose rate is ``gᵀ v``.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.

@@ -1,12 +1,15 @@
 """Recursive Newton-Euler: inverse dynamics, and the Slotine-Li torque in the same O(N) pass.
 
-With the body-level factor ``B`` (EW21 eq. 10), one recursion computes both. The outward sweep
-propagates the reference velocity ``v_r`` and acceleration ``a_r`` along with the velocity ``v``::
+With the body-level factor ``B`` (eq. 10 of EW21: Echeandia & Wensing 2021), one recursion computes
+both. The outward sweep propagates the reference velocity ``v_r`` and acceleration ``a_r`` along
+with the velocity ``v``::
 
     w_i = w_p + Phi_i v_r                       (reference twist)
-    b_i = b_p + Phi_i a_r + Phi_dot_i v_r       (its rate; that of the root is -gamma)
+    b_i = b_p + Phi_i a_r + Phi_dot_i v_r       (its rate; -gamma, minus gravity, for the world)
     f_i = I_i b_i + B(v_i, I_i) w_i - wrench_i
     tau_i = Phi_iᵀ sum of f_k over the subtree
+
+``Phi_i`` is the motion subspace of joint i, ``I_i`` the inertia and ``v_i`` the twist of body i.
 
 The result is ``M a_r + C v_r + g`` with the Christoffel-consistent C (EW21 Remark 2; Niemeyer &
 Slotine). For ``v_r = v`` the second term is ``v x* I v``, and the recursion is the ordinary RNEA.
@@ -60,7 +63,7 @@ from rbd_control.dynamics.sweep import (
 
 
 class Forces(NamedTuple):
-    """Workspace beside a sweep, a row for each body."""
+    """Workspace of the recursion beside a ``Sweep``, one row per body or rotor."""
 
     memory: np.ndarray  # the memory of all the other arrays
     reference: np.ndarray  # (n, 6) w_i
@@ -70,13 +73,13 @@ class Forces(NamedTuple):
 
 @njit(inline="always")
 def new_forces(n):
-    """Return a workspace for n bodies, for kernels."""
+    """Return a :class:`Forces` workspace for ``n`` bodies and rotors, in a kernel only."""
     return _forces_in(scratch(18 * n), n)
 
 
 @njit(inline="always")
 def new_lane_forces(n):
-    """Return a workspace in lanes for n bodies, for kernels."""
+    """Return a workspace as :func:`new_forces` does, whose entries are lanes, not floats."""
     return _forces_in(lane_scratch(18 * n), n)
 
 
@@ -92,7 +95,10 @@ def _forces_in(memory, n):
 
 @inlined
 def refer_bodies(model, v_r, s, reference):
-    """Fill the reference twists, after ``place_bodies``."""
+    """Write the twists for the reference velocities ``v_r`` (nv,) to ``reference`` (n, 6).
+
+    ``s`` is the ``Sweep`` after ``place_bodies``.
+    """
     zero = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     for i in range(model.parent.shape[0]):
         parent = model.parent[i]
@@ -102,7 +108,15 @@ def refer_bodies(model, v_r, s, reference):
 
 @inlined
 def force_bodies(model, v_r, a_r, s, reference, f):
-    """Fill rate and force, after all the bodies are placed and moved."""
+    """Write b_i and f_i of all bodies, without external wrenches, to ``f.rate`` and ``f.force``.
+
+    Args:
+        model: ``Constants`` of the model.
+        v_r, a_r: reference velocities and accelerations, (nv,).
+        s: ``Sweep`` with placements, velocities and inertias of the bodies.
+        reference: reference twists, (n, 6).
+        f: :class:`Forces` workspace.
+    """
     zero = (0.0, 0.0, 0.0)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
     for i in range(model.parent.shape[0]):
@@ -119,7 +133,11 @@ def force_bodies(model, v_r, a_r, s, reference, f):
 
 @inlined
 def gather_torques(model, s, force, tau):
-    """Write the torques that balance the forces, and sum the forces over subtrees in place."""
+    """Write the joint torques that balance the forces on the bodies to ``tau``, (nv,).
+
+    ``force`` (n, 6), in world axes about the origin of the sweep ``s``, is summed over subtrees in
+    place.
+    """
     tau[:] = 0.0
     for i in range(model.parent.shape[0] - 1, -1, -1):
         force_i = load6(force, i)
@@ -130,7 +148,11 @@ def gather_torques(model, s, force, tau):
 
 @inlined
 def forces_of_motion(model, q, v, a, s, f):
-    """Compute the outward sweep of RNEA for one state."""
+    """Write the force that each body needs for its motion to ``f.force``, (n, 6).
+
+    This is the outward sweep of recursive Newton-Euler for positions ``q`` (nq,), velocities ``v``
+    and accelerations ``a`` (nv,). It fills the ``Sweep`` ``s`` as well.
+    """
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -264,8 +286,8 @@ def inverse_dynamics(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
-            world-aligned at the link's origin.
+        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}``, (..., 6) each
+            [N·m, N], world-aligned at the link's origin. J_k is the Jacobian of link k.
         out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:
@@ -292,6 +314,9 @@ def slotine_li_torque(
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the model part of the Slotine-Li law, tau = M a_r + C(q, v) v_r + g, in one O(N) pass.
+
+    C is the Christoffel-consistent Coriolis matrix. The feedback term of the control law, a gain
+    times ``v - v_r``, is not included.
 
     Args:
         model: the robot.

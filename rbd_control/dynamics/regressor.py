@@ -61,12 +61,16 @@ from rbd_control.dynamics.sweep import (
 )
 
 PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
-"""The ten parameters of a body, in their order."""
+"""Names of the ten inertial parameters of a body, in their order."""
 
 
 @inlined
 def in_body(point, R_transpose, m):
-    """Return a motion about the common origin, about ``point`` and in the axes of a body."""
+    """Return a motion about the origin of a body and in its axes.
+
+    The motion ``m`` is given in world axes about the origin of the sweep. ``point`` is the origin
+    of the body and ``R_transpose`` its transposed orientation.
+    """
     return (
         transform(R_transpose, m[0]),
         transform(R_transpose, add(m[1], cross(m[0], point))),
@@ -75,10 +79,18 @@ def in_body(point, R_transpose, m):
 
 @inlined
 def power_coefficients(motion, velocity, reference, rate):
-    """Return ten numbers whose product with a body's parameters is the power of its force.
+    """Return ten coefficients of the power of the force that moves a body, in a tuple.
 
-    All four arguments are about the origin and in the axes of the body, as :func:`in_body` returns
-    them: the motion, the true twist, the reference twist, and the rate of the reference twist.
+    Their product with the inertial parameters of the body, in the order of :data:`PARAMETERS`, is
+    the power of the force along ``motion``; if ``motion`` is the axis of a joint, the torque of the
+    joint. All arguments are pairs (angular, linear) of 3-vectors about the origin and in the axes
+    of the body, as :func:`in_body` returns them.
+
+    Args:
+        motion: the motion.
+        velocity: the true twist.
+        reference: the reference twist; its linear part is not used.
+        rate: rate of the reference twist, from a root that accelerates by minus gravity.
     """
     (e, d), (w, u), (y, _), (alpha, b) = motion, velocity, reference, rate
     a = add(b, cross(y, u))
@@ -103,7 +115,11 @@ def power_coefficients(motion, velocity, reference, rate):
 
 @inlined
 def regressor_sweep(model, q, v, v_r, a_r, s, reference, rate, Y):
-    """Compute Y of one state; ``s``, ``reference`` (n, 6) and ``rate`` (n, 6) are workspace."""
+    """Write the regressor of one state to ``Y``, (nv, 10 bodies).
+
+    ``q`` is (nq,), ``v``, ``v_r`` and ``a_r`` are (nv,). The ``Sweep`` ``s``, ``reference`` (n, 6)
+    and ``rate`` (n, 6) are workspace.
+    """
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     Y[:] = 0.0
@@ -204,7 +220,7 @@ def regressor(
     """Return Y with ``Y pi = M a_r + C(q, v) v_r + g`` and the Christoffel-consistent C.
 
     ``pi`` are the parameters that :func:`inertial_parameters` lists. With ``v_r = v`` and
-    ``a_r = a`` it is the regressor of inverse dynamics.
+    ``a_r = a`` Y is the regressor of inverse dynamics. Y does not depend on ``pi``.
 
     Args:
         model: the robot; its masses and inertias are not used.
@@ -215,13 +231,14 @@ def regressor(
         out: C-contiguous float64 array for the result, (..., nv, 10 bodies); overlaps no argument.
 
     Returns:
-        (..., nv, 10 bodies), rotors counted as bodies, after all links.
+        (..., nv, 10 bodies), ten columns per body [torque per unit of parameter]. Rotors count as
+        bodies, after all links.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
 
     Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 1987; the factor B
-    of EW21 eq. (10). O(Nd).
+    of eq. (10) of EW21 (Echeandia & Wensing 2021). O(Nd).
     """
     results = None if out is None else (out,)
     return evaluate(_REGRESSOR, model, results, q, v, v_r, a_r)[0]
@@ -232,7 +249,8 @@ def inertial_parameters(model: Model) -> np.ndarray:
 
     Returns:
         (10 bodies,), per body ``m, m c (3), I_xx I_xy I_xz I_yy I_yz I_zz`` about the origin and
-        in the axes of its frame [kg, kg·m, kg·m²]; the columns of :func:`regressor`.
+        in the axes of its frame [kg, kg·m, kg·m²], in the order of the columns of
+        :func:`regressor`.
     """
     bodies = _bodies(model)
     second = model.arrays.second_moment[bodies]

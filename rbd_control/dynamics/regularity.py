@@ -23,8 +23,9 @@ ROUNDOFF = 1e-12
 def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
     """Return a remark for each joint that carries no mass, such as in grippers without inertials.
 
-    Such a joint does not affect the torques of the other joints, but makes M(q) singular. An error
-    is raised if M is singular because a joint carries mass but no inertia about its axis.
+    Such a joint does not affect the torques of the other joints, but makes the mass matrix M(q)
+    singular. An error is raised if M is singular because a joint carries mass but no inertia about
+    its axis. ``bodies`` are all moving bodies, parents before children.
 
     M = Lᵀ D L with L lower triangular, so M is positive definite if and only if each D_i is
     positive: the inertia of degree of freedom i when all later ones are free. It is computed at one
@@ -32,7 +33,8 @@ def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
     singular at special ones, such as a wrist of massless links with aligned axes.
 
     Raises:
-        ModelError: naming the joint and its link, if it carries mass, or if no joint carries mass.
+        ModelError: if a joint without inertia about its axis carries mass or belongs to a floating
+            base, or if no joint carries mass; the message names the joint and its link.
     """
     placed = _placed(bodies)
     follows = any(body.dof != i for i, body in enumerate(bodies))
@@ -48,7 +50,7 @@ def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
             f"inertia about it, so the mass matrix is singular; give the link a mass and an "
             f"inertia, or lock the joint"
         )
-        if mass > 0.0 or massless or body.joint == ROOT_JOINT:
+        if mass > 0.0 or massless or i in _base(bodies):
             raise ModelError(text)
         result.append(text)
     return result[::-1]
@@ -59,14 +61,21 @@ _Placed = list[tuple[Body, Array, Array]]
 parent's frame."""
 
 
+def _base(bodies: Sequence[Body]) -> frozenset[int]:
+    """Return the rows of the six bodies of a floating base; empty for a fixed base.
+
+    A joint of the robot may have the same name, but only one body.
+    """
+    rows = [i for i, body in enumerate(bodies) if body.joint == ROOT_JOINT]
+    return frozenset(rows[:6] if len(rows) >= 6 else ())
+
+
 def _placed(bodies: Sequence[Body]) -> _Placed:
-    result = []
-    for body in bodies:
+    base, result = _base(bodies), []
+    for i, body in enumerate(bodies):
         # A generic configuration: no multiple of a right angle, and no two angles are equal. Mimic
         # joints follow their leaders.
-        position = (
-            0.0 if body.joint == ROOT_JOINT else body.ratio * (0.7 + math.sin(1.3 * body.dof))
-        )
+        position = 0.0 if i in base else body.ratio * (0.7 + math.sin(1.3 * body.dof))
         outward = body.placement @ displacement(body.subspace, position)
         result.append((body, body.ratio * body.subspace, _motion_transform(outward)))
     return result

@@ -2,9 +2,9 @@
 
 A rotor of inertia ``I_R`` that is carried by the parent of joint ``i`` and turns ``n`` times as
 fast as the joint is a further body. Its motion subspace is ``Phi_R = n [e ; p x e]`` with its own
-axis ``e`` (E20 chapter 4). Sums over bodies include it as a row of its own. M, M_dot, C, Cᵀ v,
-Christoffel symbols, g, momentum and inverse dynamics need no other change; ``articulated_body.py``
-describes the change of forward dynamics.
+axis ``e`` at the position ``p`` (Echeandia, thesis, Notre Dame 2020, chapter 4). Sums over bodies
+include it as a row of its own. M, M_dot, C, Cᵀ v, Christoffel symbols, g, momentum and inverse
+dynamics need no other change; ``articulated_body.py`` describes the change of forward dynamics.
 
 The usual approximation, ``n² I_R`` on the diagonal of M, assumes that the rotor turns in a frame at
 rest: a row whose parent is the world. It neglects the gyroscopic torque of the spinning rotor and
@@ -28,22 +28,24 @@ class Rotor:
     """The rotor of a motor, geared to a joint and carried by the link before it."""
 
     gear_ratio: float
-    """Turns of the rotor per turn of the joint (per metre over 2 pi of a prismatic joint)."""
+    """Turns of the rotor per turn of the joint; for a prismatic joint its rotation per displacement
+    [rad/m], which is turns per metre times 2 pi. Not zero; negative if the rotor turns against the
+    joint."""
     inertia: ArrayLike
     """Rotational inertia about the rotor's centre of mass [kg·m²]: a number, about its axis, or
-    (3, 3) in the axes of the joint frame."""
+    (3, 3) in the axes of the joint frame. Not multiplied by the gear ratio."""
     axis: ArrayLike | None = None
-    """Axis of its rotation, (3,) in the joint frame; by default the axis of the joint."""
+    """Axis of its rotation, (3,) in the joint frame, of any length; by default the joint's axis."""
     mass: float = 0.0
     """Mass [kg]; zero if the description includes it in the link that carries the rotor."""
     com: ArrayLike = (0.0, 0.0, 0.0)
-    """Its centre of mass, on its axis, (3,) in the joint frame [m]."""
+    """The rotor's centre of mass, a point on its axis, (3,) in the joint frame [m]."""
 
 
 def with_rotor(
     arrays: ModelArrays, row: int, name: str, rotor: Rotor, *, reflected: bool
 ) -> ModelArrays:
-    """Return ``arrays`` with the rotor of one joint as a further row.
+    """Return a copy of ``arrays`` with the rotor of one joint as a further row.
 
     Args:
         arrays: the bodies, and the rotors added before.
@@ -53,12 +55,16 @@ def with_rotor(
         reflected: whether to approximate the rotor by ``n² I_R`` on the diagonal of M.
 
     Raises:
-        InputError: for numbers that no rotor can have.
+        InputError: for a gear ratio or an axis of zero, a negative mass, an inertia that is not
+            symmetric and positive semidefinite, or a wrong shape or a number that is not finite.
     """
     ratio = float(checked_array(f"{name}: gear_ratio", rotor.gear_ratio, ()))
     mass = float(checked_array(f"{name}: mass", rotor.mass, ()))
     if mass < 0.0 or ratio == 0.0:
-        raise InputError(f"{name}: mass {mass} kg, gear ratio {ratio}; give at least 0 and not 0")
+        raise InputError(
+            f"{name}: mass {mass} kg, gear ratio {ratio}; give a mass of at least 0 and a gear "
+            "ratio other than 0"
+        )
     com = checked_array(f"{name}: com", rotor.com, (3,))
     axis = arrays.axis[row]
     if rotor.axis is not None:

@@ -7,10 +7,11 @@ rates of position and quaternion that correspond to its twist)::
     semi-implicit Euler   q + h v+,   v+ = v + h a
     Runge-Kutta           four slopes, error h⁵ per step
 
-The source uses the plain Euler method, with which an oscillation at w rad/s gains the fraction h w²
-of its energy per second. The semi-implicit method costs the same, and its energy stays bounded. All
-three methods are explicit. For springs, dampers and Coulomb friction that are stiff relative to h,
-use :mod:`rbd_control.simulation`.
+with the duration h of the step. LP is Lynch & Park, *Modern Robotics*. The book uses the plain
+Euler method, with which an oscillation at w rad/s gains the fraction h w² of its energy per second.
+The semi-implicit method costs the same, and its energy stays bounded. All three methods are
+explicit. For springs, dampers and Coulomb friction that are stiff relative to h, use
+:mod:`rbd_control.simulation`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def configuration_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., nq).
+        (..., nq) [rad/s or m/s; 1/s for a quaternion].
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -73,15 +74,15 @@ def simulation_step(
         friction: returns friction torques (..., nv) for velocities (..., nv), with the sign of the
             velocity, such as ``CoulombViscousFriction(...).torque`` of
             :mod:`rbd_control.robot.friction`.
-        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}``, (..., 6) each [N·m, N],
             world-aligned at the link's origin.
 
     Returns:
-        ``(q, v)``; the quaternion of a floating base has unit length.
+        ``(q, v)`` after the step, (..., nq) and (..., nv); the base quaternion has unit length.
 
     Raises:
-        InputError: for an unknown method or link, a ``dt`` that is not positive, or arguments of
-            the wrong shape or not finite.
+        InputError: for an unknown method or link, a ``dt`` that is not positive, a singular mass
+            matrix, or arguments of the wrong shape or not finite.
 
     Source: LP section 9.5, Euler Integration Algorithm for Forward Dynamics.
     """

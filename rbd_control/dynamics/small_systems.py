@@ -10,7 +10,11 @@ from rbd_control.dynamics.compiled import inlined
 
 @inlined
 def factor_cholesky(A):
-    """Write L of A = L Lᵀ, symmetric and positive definite, into the lower triangle of A."""
+    """Replace the lower triangle of ``A`` (n, n) by the Cholesky factor L of A = L Lᵀ.
+
+    A must be symmetric and positive definite, which is not checked; only its lower triangle is
+    read.
+    """
     for i in range(A.shape[0]):
         for j in range(i + 1):
             total = A[i, j]
@@ -21,7 +25,10 @@ def factor_cholesky(A):
 
 @inlined
 def solve_factored(L, b):
-    """Solve L Lᵀ x = b, in place; only the lower triangle of L is read."""
+    """Solve L Lᵀ x = b: ``b`` (n,) is replaced by x; only the lower triangle of L (n, n) is read.
+
+    L is a result of :func:`factor_cholesky`.
+    """
     n = L.shape[0]
     for i in range(n):
         for k in range(i):

@@ -30,8 +30,10 @@ _IMPORT = re.compile(
 def source_stamp(file: Path) -> bytes:
     """Return the SHA-256 digest of ``file`` and of all package files that it imports.
 
+    The result is cached, so later changes of the files in the same process have no effect.
+
     Args:
-        file: the Python file that a kernel stands in.
+        file: the Python file that contains a kernel.
 
     Raises:
         OSError: when a file cannot be read.
@@ -43,7 +45,13 @@ def source_stamp(file: Path) -> bytes:
 
 
 def dependencies(file: Path) -> frozenset[Path]:
-    """Return ``file`` and, transitively, the package files that its import statements name."""
+    """Return ``file`` and, transitively, the package files that its import statements name.
+
+    Package files are those of the outermost package of ``file`` and of ``rbd_control``.
+
+    Raises:
+        OSError: when a file cannot be read.
+    """
     found, new = {file}, {file}
     while new:
         new = set().union(*map(_imported, new)) - found

@@ -10,8 +10,10 @@ Conventions that the whole package relies on:
   moment of mass ``S = integral of x xᵀ dm`` [kg·m²], a symmetric matrix stored as
   ``(xx, xy, xz, yy, yz, zz)``. The rotational inertia is ``tr(S) 1 - S``. All ten numbers are
   sums over mass, so the inertia of a composite body is the sum of the inertias of its bodies.
-- The factor ``B(v, I)`` of the velocity-product force, EW21 eq. (10), is ``(A, f)``, see
-  :func:`coriolis_factor`.
+- The factor ``B(v, I)`` of the velocity-product force, eq. (10) of EW21 (Echeandia & Wensing 2021),
+  is ``(A, f)``, see :func:`coriolis_factor`.
+- A 3-vector is a tuple of three numbers, a 3x3 matrix a tuple of three rows. Numbers are floats or
+  lanes. Functions whose name ends in 6 take spatial vectors.
 
 Compiled code keeps tuples in registers, so these functions allocate no memory.
 """
@@ -24,31 +26,31 @@ from rbd_control.dynamics.fused import fma
 
 @inlined
 def add(a, b):
-    """Return a + b."""
+    """Return a + b for 3-vectors."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
 @inlined
 def sub(a, b):
-    """Return a - b."""
+    """Return a - b for 3-vectors."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
 @inlined
 def scale(k, a):
-    """Return k a."""
+    """Return k a for a number k and a 3-vector a."""
     return (k * a[0], k * a[1], k * a[2])
 
 
 @inlined
 def dot(a, b):
-    """Return aᵀb."""
+    """Return the scalar product aᵀb of 3-vectors."""
     return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
 
 
 @inlined
 def cross(a, b):
-    """Return a x b."""
+    """Return the vector product a x b of 3-vectors."""
     return (
         fma(a[1], b[2], -(a[2] * b[1])),
         fma(a[2], b[0], -(a[0] * b[2])),
@@ -58,7 +60,7 @@ def cross(a, b):
 
 @inlined
 def add_cross(x, a, b):
-    """Return x + a x b."""
+    """Return x + a x b for 3-vectors."""
     return (
         fma(-a[2], b[1], fma(a[1], b[2], x[0])),
         fma(-a[0], b[2], fma(a[2], b[0], x[1])),
@@ -68,19 +70,19 @@ def add_cross(x, a, b):
 
 @inlined
 def add_scaled(a, k, b):
-    """Return a + k b."""
+    """Return a + k b for 3-vectors and a number k."""
     return (fma(k, b[0], a[0]), fma(k, b[1], a[1]), fma(k, b[2], a[2]))
 
 
 @inlined
 def load3(array, i):
-    """Return the row ``i`` of an (n, 3) array."""
+    """Return row ``i`` of an (n, 3) array as a 3-vector."""
     return (array[i, 0], array[i, 1], array[i, 2])
 
 
 @inlined
 def store3(array, i, a):
-    """Write row ``i`` of an (n, 3) array."""
+    """Write the 3-vector ``a`` to row ``i`` of an (n, 3) array."""
     array[i, 0] = a[0]
     array[i, 1] = a[1]
     array[i, 2] = a[2]
@@ -98,7 +100,7 @@ def load_matrix(array, i):
 
 @inlined
 def store_matrix(array, i, R):
-    """Write matrix ``i`` of an (n, 3, 3) array."""
+    """Write the 3x3 matrix ``R``, a tuple of rows, to entry ``i`` of an (n, 3, 3) array."""
     for k in range(3):
         array[i, k, 0] = R[k][0]
         array[i, k, 1] = R[k][1]
@@ -107,13 +109,13 @@ def store_matrix(array, i, R):
 
 @inlined
 def transform(R, x):
-    """Return R x."""
+    """Return R x for a 3x3 matrix and a 3-vector."""
     return (dot(R[0], x), dot(R[1], x), dot(R[2], x))
 
 
 @inlined
 def add_transform(a, R, x):
-    """Return a + R x."""
+    """Return a + R x for 3-vectors a and x and a 3x3 matrix R."""
     return (
         fma(R[0][2], x[2], fma(R[0][1], x[1], fma(R[0][0], x[0], a[0]))),
         fma(R[1][2], x[2], fma(R[1][1], x[1], fma(R[1][0], x[0], a[1]))),
@@ -123,7 +125,7 @@ def add_transform(a, R, x):
 
 @inlined
 def transpose(R):
-    """Return Rᵀ for a matrix R as a tuple of three rows."""
+    """Return Rᵀ for a 3x3 matrix R, both as tuples of three rows."""
     return (
         (R[0][0], R[1][0], R[2][0]),
         (R[0][1], R[1][1], R[2][1]),
@@ -133,7 +135,7 @@ def transpose(R):
 
 @inlined
 def multiply(A, B):
-    """Return A B."""
+    """Return the product A B of 3x3 matrices."""
     columns = transpose(B)
     return (
         (dot(A[0], columns[0]), dot(A[0], columns[1]), dot(A[0], columns[2])),
@@ -144,7 +146,7 @@ def multiply(A, B):
 
 @inlined
 def add_scaled_matrix(A, k, B):
-    """Return A + k B."""
+    """Return A + k B for 3x3 matrices and a number k."""
     return (
         add_scaled(A[0], k, B[0]),
         add_scaled(A[1], k, B[1]),
@@ -154,7 +156,10 @@ def add_scaled_matrix(A, k, B):
 
 @inlined
 def quaternion_rotation(x, y, z, w):
-    """Return the rotation of a quaternion, which need not have unit length."""
+    """Return the 3x3 rotation matrix of a quaternion with vector (x, y, z) and scalar w.
+
+    The quaternion need not have unit length, but must not be zero.
+    """
     k = 2.0 / (x * x + y * y + z * z + w * w)
     return (
         (1.0 - k * (y * y + z * z), k * (x * y - w * z), k * (x * z + w * y)),
@@ -165,7 +170,7 @@ def quaternion_rotation(x, y, z, w):
 
 @inlined
 def add_row(array, target, source):
-    """Add row ``source`` of an array to row ``target``."""
+    """Add row ``source`` of an (n, k) array to its row ``target``, in place."""
     for k in range(array.shape[1]):
         array[target, k] += array[source, k]
 
@@ -180,7 +185,7 @@ def clear(array):
 
 @inlined
 def copy(source, target):
-    """Write one vector into another.
+    """Copy the 1-D array ``source`` into ``target``, which must not be shorter.
 
     ``target[:] = source`` has the same effect but takes numba a second more to compile, because it
     includes an error message for arrays of different shapes.
@@ -194,7 +199,7 @@ def copy(source, target):
 
 @inlined
 def load6(array, i):
-    """Return the row ``i`` of an (n, 6) array, as a spatial vector."""
+    """Return row ``i`` of an (n, 6) array, angular part first, as a spatial vector."""
     return (
         (array[i, 0], array[i, 1], array[i, 2]),
         (array[i, 3], array[i, 4], array[i, 5]),
@@ -211,7 +216,7 @@ def store6(array, i, x):
 
 @inlined
 def accumulate6(array, i, x):
-    """Add the spatial vector ``x`` to row ``i`` of an (n, 6) array."""
+    """Add the spatial vector ``x``, a pair of 3-vectors, to row ``i`` of an (n, 6) array."""
     for k in range(3):
         array[i, k] += x[0][k]
         array[i, 3 + k] += x[1][k]
@@ -243,19 +248,19 @@ def add_scaled6(a, k, b):
 
 @inlined
 def dot6(m, f):
-    """Return the power of a force along a motion: mᵀf."""
+    """Return the power mᵀf of the force ``f`` along the motion ``m``."""
     return dot(m[0], f[0]) + dot(m[1], f[1])
 
 
 @inlined
 def cross_motion(v, m):
-    """Return the rate of the motion ``m`` carried along by ``v``: v x m."""
+    """Return v x m: the rate of a motion ``m`` that is fixed in a body with the twist ``v``."""
     return (cross(v[0], m[0]), add_cross(cross(v[0], m[1]), v[1], m[0]))
 
 
 @inlined
 def cross_force(v, f):
-    """Return the rate of the force ``f`` carried along by ``v``: v x* f."""
+    """Return v x* f: the rate of a force ``f`` that is fixed in a body with the twist ``v``."""
     return (add_cross(cross(v[0], f[0]), v[1], f[1]), cross(v[0], f[1]))
 
 
@@ -274,7 +279,7 @@ def symmetric_times(S, x):
 
 @inlined
 def inertia_times(inertia, v):
-    """Return the momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
+    """Return the momentum I v = [tr(S) w - S w + h x u ; m u + w x h] for the twist v = (w, u)."""
     m, h, S = inertia
     w, u = v
     J = (S[3] + S[5], -S[1], -S[2], S[0] + S[5], -S[4], S[0] + S[3])
@@ -283,9 +288,11 @@ def inertia_times(inertia, v):
 
 @inlined
 def place_inertia(m, h, S, R, p):
-    """Return an inertia about the origin, given about a frame at (R, p) with S as a full matrix.
+    """Return the inertia (m, h', S') of a body about the origin, from its inertia in a frame.
 
-    With x = p + R y:  h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p h'ᵀ.
+    The frame has the orientation R and the position p. In it the body has the first moment h and
+    the second moment S, a full 3x3 matrix. With x = p + R y for a point y of the frame:
+    h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p h'ᵀ.
     """
     g = transform(R, h)
     W = multiply(multiply(R, S), transpose(R))
@@ -306,7 +313,7 @@ def place_inertia(m, h, S, R, p):
 
 @inlined
 def load_inertia(array, i):
-    """Return the row ``i`` of an (n, 10) array of inertias."""
+    """Return row ``i`` of an (n, 10) array, m, h (3) and S (6), as the inertia (m, h, S)."""
     return (
         array[i, 0],
         (array[i, 1], array[i, 2], array[i, 3]),
@@ -316,7 +323,7 @@ def load_inertia(array, i):
 
 @inlined
 def store_inertia(array, i, inertia):
-    """Write row ``i`` of an (n, 10) array of inertias."""
+    """Write the inertia (m, h, S) to row ``i`` of an (n, 10) array, in this order."""
     m, h, S = inertia
     array[i, 0] = m
     for k in range(3):
@@ -369,7 +376,7 @@ def coriolis_factor(v, inertia):
 
 @inlined
 def factor_times(B, x):
-    """Return B x = [A x_w ; x_w x f]: a force."""
+    """Return the force B x = [A x_w ; x_w x f] for the motion x = (x_w, x_u) and B = (A, f)."""
     A, f = B
     return (transform(A, x[0]), cross(x[0], f))
 
@@ -383,7 +390,10 @@ def factor_transpose_times(B, x):
 
 @inlined
 def add_coriolis_force(force, v, inertia, x):
-    """Return the force + B(v, I) x without forming B, if B is multiplied with one vector only."""
+    """Return ``force`` + B(v, I) x for a motion ``x``, without forming B.
+
+    This takes fewer operations than :func:`coriolis_factor` if B multiplies one vector only.
+    """
     m, h, S = inertia
     w, u = v
     y = x[0]
@@ -394,7 +404,7 @@ def add_coriolis_force(force, v, inertia, x):
 
 @inlined
 def load_factor(array, i):
-    """Return the row ``i`` of an (n, 12) array of factors."""
+    """Return row ``i`` of an (n, 12) array, A by rows and then f, as the factor B = (A, f)."""
     return (
         (
             (array[i, 0], array[i, 1], array[i, 2]),
@@ -407,7 +417,7 @@ def load_factor(array, i):
 
 @inlined
 def store_factor(array, i, B):
-    """Write row ``i`` of an (n, 12) array of factors."""
+    """Write the factor B = (A, f) to row ``i`` of an (n, 12) array: A by rows, then f."""
     A, f = B
     for k in range(3):
         array[i, k] = A[0][k]

@@ -21,10 +21,10 @@ def sweep_positions(sweep, model, q, s, out):
     """Run ``sweep(model, q, s, out)`` for each state of a batch.
 
     Args:
-        sweep: computes one state.
-        model: constants of the model.
+        sweep: function that computes one state and writes it to its last argument.
+        model: ``Constants`` of the model.
         q: joint positions of all states, (count nq,).
-        s: workspace of the sweep.
+        s: ``Sweep`` as workspace.
         out: results of all states, nv rows each.
     """
     nv, nq = model.nv, model.nv + position_offset(model)
@@ -37,13 +37,13 @@ def sweep_positions_in_lanes(sweep, model, q, s, room, shape, out):
     """Run ``sweep(model, q, s, out)`` for ``WIDTH`` states of a batch at a time.
 
     Args:
-        sweep: computes one state.
-        model: constants of the model.
+        sweep: function that computes one state and writes it to its last argument.
+        model: ``Constants`` of the model.
         q: joint positions of all states, (count nq,).
-        s: workspace of the sweep, in lanes.
-        room: workspace in lanes, as many as q and the result of one state have numbers.
+        s: ``Sweep`` as workspace, in lanes.
+        room: workspace in lanes, (nq + k,), where the result of one state has k numbers.
         shape: shape of the result of one state.
-        out: results of all states.
+        out: results of all states, one after another along the first axis.
     """
     nq, count = model.nv + position_offset(model), count_states(model, q)
     size = 1
@@ -61,10 +61,10 @@ def sweep_motions(sweep, model, q, v, a, s, x, out):
     """Run ``sweep(model, q, v, a, s, x, out)`` for each state of a batch.
 
     Args:
-        sweep: computes one state.
-        model: constants of the model.
+        sweep: function that computes one state and writes it to its last argument.
+        model: ``Constants`` of the model.
         q: joint positions of all states, (count nq,).
-        v, a: two vectors of all states, (count nv,).
+        v, a: velocities, and accelerations or torques, of all states, (count nv,).
         s, x: workspaces of the sweep.
         out: results of all states, (count nv,).
     """
@@ -78,10 +78,10 @@ def sweep_motions_in_lanes(sweep, model, q, v, a, s, x, room, out):
     """Run ``sweep(model, q, v, a, s, x, out)`` for ``WIDTH`` states of a batch at a time.
 
     Args:
-        sweep: computes one state.
-        model: constants of the model.
+        sweep: function that computes one state and writes it to its last argument.
+        model: ``Constants`` of the model.
         q: joint positions of all states, (count nq,).
-        v, a: two vectors of all states, (count nv,).
+        v, a: velocities, and accelerations or torques, of all states, (count nv,).
         s, x: workspaces of the sweep, in lanes.
         room: workspace in lanes, (nq + 3 nv,).
         out: results of all states, (count nv,).

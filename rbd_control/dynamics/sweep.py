@@ -5,7 +5,8 @@ world axes about the root's origin (the world's origin if the base is fixed):
 
 - ``R[i], p[i]``: orientation and position of the body frame,
 - ``Phi[i]``: the motion subspace of its joint, ``[s ; p x s]`` revolute, ``[0 ; s]`` prismatic,
-- ``velocity[i]``: its spatial velocity, ``v_i = v_p(i) + Phi_i v`` (EW21 eq. 5),
+- ``velocity[i]``: its spatial velocity, ``v_i = v_p(i) + Phi_i v`` (eq. 5 of EW21: Echeandia &
+  Wensing 2021), for the parent p(i),
 - ``Phi_dot[i] = v_i x Phi_i``, the rate of ``Phi_i`` (EW21 Algorithm 1, line 4),
 - ``inertia[i]`` and ``momentum[i] = I_i v_i`` of the body, to which the inward sweeps add the
   inertia and momentum of the subtree.
@@ -71,13 +72,16 @@ class Sweep(NamedTuple):
 
 @njit(inline="always")
 def new_sweep(n):
-    """Return a workspace for n bodies, for kernels: make it once and use it for many states."""
+    """Return a :class:`Sweep` for ``n`` bodies and rotors, uninitialised, in a kernel only.
+
+    Make it once in the kernel and use it for many states.
+    """
     return _sweep_in(scratch(46 * n), n)
 
 
 @njit(inline="always")
 def new_lane_sweep(n):
-    """Return a workspace in lanes for n bodies, for kernels."""
+    """Return a workspace as :func:`new_sweep` does, whose entries are lanes, not floats."""
     return _sweep_in(lane_scratch(46 * n), n)
 
 
@@ -103,7 +107,7 @@ def position_offset(model):
 
 @inlined
 def place_bodies(model, q, s):
-    """Fill R, p and Phi for the configuration ``q``."""
+    """Write R, p and Phi of all bodies for the positions ``q``, (nq,), to the sweep ``s``."""
     zero = (0.0, 0.0, 0.0)
     extra = position_offset(model)
     for i in range(model.parent.shape[0]):
@@ -142,7 +146,10 @@ def place_bodies(model, q, s):
 
 @inlined
 def move_bodies(model, v, s):
-    """Fill velocity and Phi_dot for the joint velocities ``v``, after :func:`place_bodies`."""
+    """Write velocity and Phi_dot of all bodies for the joint velocities ``v``, (nv,), to ``s``.
+
+    Call it after :func:`place_bodies`.
+    """
     zero = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     n = model.parent.shape[0]
     root = 0
@@ -167,7 +174,7 @@ def move_bodies(model, v, s):
 
 @inlined
 def place_inertias(model, s):
-    """Fill inertia, after :func:`place_bodies`."""
+    """Write the inertia of each single body to ``s``, after :func:`place_bodies`."""
     for i in range(model.parent.shape[0]):
         inertia = place_inertia(
             model.mass[i],
@@ -181,7 +188,10 @@ def place_inertias(model, s):
 
 @inlined
 def move_inertias(model, s):
-    """Fill momentum, after :func:`move_bodies` and :func:`place_inertias`."""
+    """Write the momentum of each single body to ``s``.
+
+    Call it after :func:`move_bodies` and :func:`place_inertias`.
+    """
     for i in range(model.parent.shape[0]):
         momentum = inertia_times(load_inertia(s.inertia, i), load6(s.velocity, i))
         store6(s.momentum, i, momentum)
@@ -189,7 +199,16 @@ def move_inertias(model, s):
 
 @inlined
 def subtract_wrenches(s, bodies, points, wrenches, force):
-    """Subtract wrenches at ``points`` of ``bodies`` (body axes) from the forces of the bodies."""
+    """Subtract external wrenches from the forces that the bodies need for their motion.
+
+    Args:
+        s: :class:`Sweep` after :func:`place_bodies`.
+        bodies: row of the body on which each wrench acts, (k,).
+        points: points at which the wrenches act, in the frames of the bodies, (k, 3) [m].
+        wrenches: ``[moment ; force]`` in world axes about these points, (k, 6) [N·m, N].
+        force: forces of all bodies, world axes about the origin of the sweep, (n, 6); changed in
+            place.
+    """
     for k in range(bodies.shape[0]):
         body = bodies[k]
         moment, pull = load6(wrenches, k)

@@ -27,7 +27,7 @@ class Tree:
     Attributes:
         bodies: the moving bodies.
         link_body: row of the body that each link is part of, -1 for the world.
-        link_placement: (4, 4) placement of each link in the frame of that body.
+        link_placement: (4, 4) placement of each link in the frame of its body, or of the world.
         doubts: description of the error for each link whose inertia no rigid body can have.
         remarks: other errors of the description that do not prevent its use.
     """
@@ -51,7 +51,8 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
 
     Raises:
         ModelError: naming the invalid link or joint.
-        InputError: if ``locked`` names an unknown or fixed joint, or a position is not finite.
+        InputError: if ``locked``, positions of joints by name [rad or m], names an unknown or fixed
+            joint, or has a position that is not finite.
     """
     positions = _checked_positions(robot, locked)
     _refuse_unsupported(robot)

@@ -27,7 +27,7 @@ _ROUNDING = 1.5 * 2.0**52
 
 @inlined
 def cos_sin(x):
-    """Return cosine and sine of an angle [rad], a float or lanes."""
+    """Return the pair (cosine, sine) of an angle ``x`` [rad], a float or lanes; in kernels only."""
     k = fma(x, _PER_QUARTER_TURN, _ROUNDING) - _ROUNDING
     r = fma(-k, _QUARTER_3, fma(-k, _QUARTER_2, fma(-k, _QUARTER_1, x)))
     z = r * r

@@ -52,7 +52,10 @@ _KINDS = (*MOVABLE, "fixed", "floating", "planar")
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A link; its centre of mass and its inertia are in the frame of the link."""
+    """A link; its centre of mass and its inertia are in the frame of the link.
+
+    A link without ``<inertial>`` has zero mass and inertia.
+    """
 
     name: str
     mass: float
@@ -68,9 +71,9 @@ class Mimic:
     """Coupling of a joint to another: ``position = multiplier * position of the leader + offset``.
 
     Attributes:
-        leader: name of the joint that it follows.
+        leader: name of the joint that this joint follows.
         multiplier: factor on the leader's position, [rad or m] per [rad or m].
-        offset: position where the leader is at zero [rad or m].
+        offset: position of this joint where the leader is at zero [rad or m].
     """
 
     leader: str
@@ -80,17 +83,17 @@ class Mimic:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A joint of the description."""
+    """A joint of a URDF description."""
 
     name: str
     kind: str
-    """Type of the joint in URDF, such as ``revolute``."""
+    """Type of the joint in URDF: revolute, continuous, prismatic, fixed, floating or planar."""
     parent: str
     """Name of the parent link."""
     child: str
     """Name of the child link."""
     placement: Array
-    """Pose of the joint frame in the frame of the parent link, (4, 4)."""
+    """Pose of the joint frame at joint position zero in the frame of the parent link, (4, 4)."""
     axis: Array
     """Unit vector of the axis in the joint frame, (3,); zero for a fixed joint."""
     lower: float
@@ -107,7 +110,7 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """The links and joints of a description, in its order."""
+    """The links and joints of a URDF description, in the order of its text."""
 
     name: str
     links: tuple[Link, ...]
@@ -116,7 +119,10 @@ class Robot:
 
 @contextmanager
 def naming(source: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in errors raised inside, if ``source`` is a path and not URDF text."""
+    """Add the path to package errors raised in the ``with`` block, if ``source`` is a path.
+
+    If ``source`` is URDF text or of another type, errors pass unchanged.
+    """
     if is_urdf_text(source) or not isinstance(source, (str, os.PathLike)):
         yield
         return
@@ -195,7 +201,9 @@ def read_urdf(path: str | os.PathLike[str]) -> str:
     """Return the text of a description; a xacro file is expanded.
 
     Raises:
-        ModelError: when the file cannot be read, is empty, too large or not UTF-8 text.
+        ModelError: when the file cannot be read, is empty, larger than ``MAX_BYTES``, not UTF-8
+            text or does not begin with "<", or when xacro fails or is not installed. Use
+            :func:`naming` to add the path to the message.
     """
     if is_xacro(path):
         return expanded(path)
@@ -365,14 +373,16 @@ def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float,
 
 
 def element_placement(element: Element, who: str) -> Array:
-    """Return the placement in <origin> of an element, (4, 4); the identity without <origin>.
+    """Return the pose that the <origin> of an XML element describes, (4, 4), position in [m].
+
+    It is the identity without <origin>.
 
     Args:
         element: the parent of <origin>.
         who: name of the element in error messages.
 
     Raises:
-        ModelError: if a value does not consist of three numbers.
+        ModelError: if ``xyz`` or ``rpy`` does not consist of three numbers.
     """
     placement = np.eye(4)
     origin = element.find("origin")
@@ -413,16 +423,17 @@ def _number(
 
 
 def three_numbers(element: Element, key: str, who: str, *, default: str | None = None) -> Array:
-    """Return an attribute of three numbers, (3,).
+    """Return the three numbers in an attribute of an XML element, (3,).
 
     Args:
-        element: the element.
+        element: the XML element.
         key: name of the attribute.
-        who: name of the element in error messages.
+        who: name of the attribute in error messages.
         default: value of a missing attribute as text; None if the attribute is required.
 
     Raises:
-        ModelError: if the attribute is missing or does not consist of three finite numbers.
+        ModelError: if the attribute is missing or does not consist of three numbers of magnitude at
+            most ``MAX_NUMBER``.
     """
     text = _attribute(element, key, who, default)
     words = text.split()

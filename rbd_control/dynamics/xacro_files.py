@@ -1,4 +1,4 @@
-"""Xacro files, expanded where the package xacro is installed."""
+"""Expansion of xacro files to URDF, if the Python package xacro is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUFFIX = ".xacro"
 
 
 def is_xacro(path: str | os.PathLike[str]) -> bool:
-    """Return whether the name of a file ends in ``.xacro``, as in ``arm.urdf.xacro``."""
+    """Return whether a path ends in ``.xacro``, as in ``arm.urdf.xacro``; no file is read."""
     return os.fspath(path).endswith(SUFFIX)
 
 
@@ -19,7 +19,7 @@ def expanded(path: str | os.PathLike[str]) -> str:
     """Return the URDF text that a xacro file expands to, with its default arguments.
 
     Raises:
-        ModelError: when xacro is not installed, or cannot expand the file.
+        ModelError: when xacro is not installed, or the file does not exist or cannot be expanded.
     """
     try:
         import xacro

@@ -25,15 +25,24 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 BLOCK = 0.25
-"""Length of a block [s]; residuals remember some tens of milliseconds."""
+"""Length of a block [s]; the correlation time of residuals is some tens of milliseconds."""
 CERTAINTY = 1.28
 """One-sided 90 % quantile of the normal distribution, in standard deviations."""
 SEEN = 1.05
-"""Smallest ratio of a level to the largest observed value."""
+"""Smallest ratio of a returned level to the largest observed block maximum."""
 
 
 def block_maxima(t: Array, signal: Array) -> Array:
-    """Return the maxima (n, m) of the complete blocks of ``signal`` (k, m) at times ``t`` [s]."""
+    """Return the maximum of each signal in each complete block of :data:`BLOCK` seconds.
+
+    Args:
+        t: times of the samples, (k,) [s], increasing; the first block begins at ``t[0]``.
+        signal: magnitudes of m residuals, (k, m).
+
+    Returns:
+        Maxima of n blocks, (n, m), in the unit of ``signal``. The last block, which is usually
+        incomplete, and blocks without samples are left out.
+    """
     number = np.floor((t - t[0]) / BLOCK).astype(int)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     # The last block is usually incomplete.
@@ -41,7 +50,16 @@ def block_maxima(t: Array, signal: Array) -> Array:
 
 
 def alarm_levels(maxima: Array, alarms_per_hour: float) -> Array:
-    """Return the level that each column of block maxima (n, m) exceeds at this rate, (m,)."""
+    """Return the level that each signal without contact exceeds at the rate ``alarms_per_hour``.
+
+    Args:
+        maxima: maxima of n blocks of m signals, (n, m), from :func:`block_maxima`.
+        alarms_per_hour: required rate of each signal [1/h], above 0 and below ``3600 / BLOCK``.
+
+    Returns:
+        Levels, (m,), in the unit of ``maxima``: :data:`CERTAINTY` standard errors above the fitted
+        levels, and at least :data:`SEEN` times the largest maximum.
+    """
     from scipy.stats import gumbel_r
 
     p = alarms_per_hour * BLOCK / 3600.0

@@ -44,27 +44,40 @@ FADING = 2.0
 """Number of time constants of the observer after which the error of an interval has decayed."""
 
 GAP_SHARE = 0.25
-"""Largest share of a debounce time that one long interval counts for."""
+"""Largest fraction of a debounce time that one interval with lost samples counts for."""
 
 USUAL = 0.25
-"""Change of the momentum's rate in a period that counts as noise, as a share of the threshold."""
+"""Change of the momentum's rate per period that is noise, as a share of the contact threshold."""
 
 LEAST_INTERVALS = 10
-"""Number of intervals after a start of the observer from which the mean period is used."""
+"""Number of intervals after a start of the observer from which lost samples are detected."""
 
 MOST_INTERVALS = 100
-"""Number of intervals in both means; the weight of older ones decays."""
+"""Number of intervals in mean interval and mean period; the weight of older intervals decays."""
 
 
 @inlined
 def has_lost_samples(arm, dt):
-    """Return whether an interval ``dt`` [s] is more than ``GAP_PERIODS`` mean periods long."""
+    """Return whether samples are lost: an interval is longer than ``GAP_PERIODS`` mean periods.
+
+    In the first ``LEAST_INTERVALS`` intervals after a start of the observer the result is False.
+
+    Args:
+        arm: memory of the arm, the element of :attr:`~.detector_state.Memory.arm`.
+        dt: length of the interval [s].
+    """
     return arm.intervals >= LEAST_INTERVALS and dt > GAP_PERIODS * arm.period
 
 
 @inlined
 def learn_period(arm, dt):
-    """Update the mean interval and the mean period with an interval ``dt`` [s]."""
+    """Update the mean interval and the mean period of the samples with one interval.
+
+    Args:
+        arm: memory of the arm, the element of :attr:`~.detector_state.Memory.arm`, updated.
+        dt: length of the interval [s]; it counts as at most ``GAP_PERIODS`` mean intervals in the
+            mean period.
+    """
     arm.intervals = min(arm.intervals + 1, MOST_INTERVALS)
     weight = 1.0 / arm.intervals
     arm.mean_interval += weight * (dt - arm.mean_interval)
@@ -73,18 +86,26 @@ def learn_period(arm, dt):
 
 @inlined
 def usual_change(setting, dt):
-    """Return the change of the momentum's rate that a joint's thresholds cover [N·m or N]."""
+    """Return the change of the momentum's rate that a joint's thresholds cover [N·m or N].
+
+    It is ``USUAL`` times the contact threshold, but infinite if the interval is at least as long as
+    the time constant 1/K of the observer.
+
+    Args:
+        setting: settings of the joint, an element of :attr:`~.detector_state.Settings.joint`.
+        dt: length of the interval [s].
+    """
     return USUAL * setting.contact if setting.pole * dt < 1.0 else math.inf
 
 
 @inlined
 def unknown_torque(before, fade, change, usual):
-    """Return the allowance of a joint after an interval [N·m or N].
+    """Return the threshold allowance for unknown torque after an interval [N·m or N].
 
     Args:
         before: allowance before the interval [N·m or N].
         fade: fraction of the residual that remains after the interval, exp(-K dt).
         change: difference of the momentum's rate between the ends [N·m or N].
-        usual: change that the thresholds cover [N·m or N].
+        usual: change that the thresholds cover, from :func:`usual_change` [N·m or N].
     """
     return fade * before + 0.5 * (1.0 - fade) * max(abs(change) - usual, 0.0)

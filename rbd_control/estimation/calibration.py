@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import RecordingError
+from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
 from rbd_control.estimation.delay_fit import delay_note, estimate_delay, with_delay
@@ -47,13 +47,13 @@ from rbd_control.robot.inertial_corrections import CORRECTIONS
 Array = NDArray[np.float64]
 
 LEAST_TIME = 20.0
-"""Shortest motion that suffices to estimate the distribution of the residual [s]."""
+"""Shortest motion that suffices to estimate the distribution of the residuals [s]."""
 MOST_ROUNDS = 5
-"""Largest number of identifications of friction and masses with the delay of the velocity."""
+"""Largest number of rounds that identify first friction and masses, then the velocity's delay."""
 DELAY_TOLERANCE = 0.05
-"""Relative change of the delay at which its identification ends."""
+"""Change of the delay of the velocity below which the rounds end, as a fraction of the delay."""
 SURE = 4.0
-"""Number of standard errors above which a delay is kept."""
+"""Number of its standard errors that a delay of the velocity must exceed to be corrected."""
 GROSS_FRICTION = 4.0
 """Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
@@ -62,38 +62,49 @@ GROSS_SHARE = 0.05
 
 @dataclass(frozen=True)
 class JointCalibration:
-    """Calibration of one joint, RMS values and thresholds [N·m or N]."""
+    """Results of the calibration for one joint; residuals and threshold in N·m or N.
+
+    A residual is the filtered external torque that a model leaves in motions without contact.
+    """
 
     joint: str
     rms_before: float
-    """Residual of the URDF's model without friction."""
+    """RMS residual of the model as described, without friction."""
     rms_after: float
-    """Residual with the identified model."""
+    """RMS residual of the identified model."""
     prediction_error: float
-    """RMS error of the model in parts of the motion it was not fitted to."""
+    """RMS error of the identified model in parts of the motion that it was not fitted to."""
     largest: float
-    """Largest absolute residual with the identified model."""
+    """Largest absolute residual of the identified model."""
     threshold: float
-    """Contact threshold at rest."""
+    """The contact threshold of the joint at rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The calibrated parameters, and the data on which they are based."""
+    """The calibrated parameters, and the data on which they are based.
+
+    ``joints`` has the results of each joint, in the order of ``model.joint_names``.
+    """
 
     parameters: CalibratedParameters
     """Parameters of the detector, for the corrected model ``parameters.corrected(model)``."""
     joints: tuple[JointCalibration, ...]
     duration: float
-    """Duration of the motion that was used [s]."""
+    """Total duration of the motions that were used, without the settling of the observer [s]."""
     false_alarms_per_hour: float
-    """Rate of false alarms that the thresholds imply, for motions like the recorded ones [1/h]."""
+    """Rate of false alarms over all joints that the thresholds imply [1/h].
+
+    The rate holds for motions like the recorded motions.
+    """
     notes: tuple[str, ...]
-    """Warnings about unidentified or implausible results."""
+    """Warnings for the user about unidentified or implausible results."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
-    """Name, times (k,) [s], residuals before and after, and thresholds (k, nv) of each stretch."""
+    """For each stretch of motion without gaps: the name of the recording, times (k,) [s], and three
+    arrays (k, nv) [N·m or N]: residuals of the model as described, residuals of the identified
+    model, and contact thresholds at the motion of each sample."""
     gains: tuple[DriveGain, ...] = ()
-    """Gains of the drives, if they were identified."""
+    """Gains of the drives in the order of the joints; empty if no gains were identified."""
 
 
 def calibrate(
@@ -106,42 +117,52 @@ def calibrate(
     evidence: GainEvidence | None = None,
     least_time: float = LEAST_TIME,
 ) -> Calibration:
-    """Identify the model's errors, and choose observer gains and thresholds.
+    """Identify errors of the model from motions without contact; choose gains and thresholds.
+
+    Friction, corrections of masses, the delay of the velocity and, for currents, the gains of the
+    drives are identified. Then observer gains and thresholds of the detector are chosen.
 
     Args:
-        motions: contact-free motions of the arm, at least twenty seconds in total.
-        model: the robot, as described.
-        parameters: kind of observer, kind of effort, and timing. For currents, an
-            ``effort_gain`` of 1 means that the gain is unknown and is identified.
-        false_alarms_per_hour: required rate over all joints.
+        motions: contact-free motions of the arm, at least twenty seconds in total; ``tau`` is the
+            effort as published.
+        model: the robot as described, without corrections.
+        parameters: kind of observer, kind of effort, and timing; by default a second-order observer
+            with damping 0.7, and efforts that are torques. For currents, an ``effort_gain`` of 1
+            means that the gain is unknown and is identified. A ``velocity_delay`` above 0 is kept.
+        false_alarms_per_hour: required rate of false alarms over all joints [1/h].
         keep_gain: whether to keep the ``observer_gain`` of ``parameters``.
         evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
             be identified.
-        least_time: shortest duration of the motion [s]; thresholds from less than twenty seconds
-            are an estimate for a report, not for a running detector.
+        least_time: shortest total duration of the motions after the observer has settled [s];
+            thresholds from less than twenty seconds are an estimate for a report, not for a running
+            detector.
 
     Returns:
-        The parameters, their data, and warnings.
+        The calibrated parameters, the data on which they are based, and warnings.
 
     Raises:
-        RecordingError: for too little motion, apparent contact, or an effort that is missing,
-            implausible, reversed or in another unit than declared; the message names the joint or
-            the time. Also if the efforts refute ``effort_kind`` while ``check_effort_kind`` is
-            true.
+        RecordingError: for too little motion, apparent contact, velocities that contradict the
+            positions, or an effort that is missing, implausible, reversed or in another unit than
+            declared; the message names the joint or the time. Also if the efforts refute
+            ``effort_kind`` while ``check_effort_kind`` is true.
         DriveGainError: when the gain of a drive cannot be identified.
+        InputError: for a known gain of a joint that the model lacks, and a rate of false alarms
+            that is not above 0 and below ``3600 / BLOCK`` per hour.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
     start = _start(parameters or START)
-    refuse_little_motion(motions, model)
+    _refuse_rate(false_alarms_per_hour)
+    motions = _with_motion(motions, model)
     motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
     if not are_unknown_currents(model, start):
         refuse_effort_kind(motions, model, start)
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
-    notes = (*notes, *said)
     felt = _felt(model, start.effort_kind)
     start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
     recorded, found, known = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
+    _refuse_short(0.0 if not stretches else np.inf, least_time)
     friction, true = known.friction(model.nv), known.corrected(felt)
     noise = [
         (part.t, external_means(part, true) + means(friction.torque(part.v))) for part in stretches
@@ -157,7 +178,7 @@ def calibrate(
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
     known = replace(known, settling_time=settling)
     mismatches = _what_does_not_fit(motions, model, known)
-    notes = (*notes, *(mismatch.text for mismatch in mismatches))
+    notes = (*notes, *said, *(mismatch.text for mismatch in mismatches))
     # Identified gains have standard errors; the scale check below does not include rotors.
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
@@ -197,7 +218,7 @@ def _identified(
         known = _with_model(replace(start, velocity_delay=delay), found)
         if start.velocity_delay > 0.0:
             break
-        # The estimate is of first order, so it is repeated with what remains of the delay.
+        # The estimate is of first order, so it is repeated for the remaining delay.
         rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap)
         note = delay_note(delay, rest)
         if abs(rest.value) <= (DELAY_TOLERANCE * delay or SURE * rest.error):
@@ -279,7 +300,7 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 def _what_does_not_fit(
     motions: Sequence[Motion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
-    """Return mismatches in the longest motion that are too large for friction; a fit hides them."""
+    """Return mismatches in the longest motion too large for friction, which a fit would hide."""
     motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
@@ -293,7 +314,7 @@ def _what_does_not_fit(
 
 
 def _felt(model: Model, effort_kind: str) -> Model:
-    """Return the model of the efforts; without gravity if the driver subtracts it."""
+    """Return the model of the published torque: without gravity if the driver subtracts it."""
     if effort_kind != "torque_without_gravity":
         return model
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))
@@ -306,14 +327,47 @@ def _free_motions(
     noise: Sequence[tuple[Array, Array]],
     least_time: float,
 ) -> list[FreeMotion]:
-    """Return the residuals of all stretches; raise an error if they are too short."""
-    free = [FreeMotion.of(part, known, model, x) for part, x in zip(stretches, noise, strict=True)]
-    if _duration(free) < least_time:
-        raise RecordingError(
-            f"{_duration(free):.0f} s of motion can be used; {least_time:.0f} s are needed: record "
-            f"longer, or give several recordings"
-        )
+    """Return the residuals of the stretches in which the observer settles.
+
+    Raises:
+        RecordingError: if they are shorter than ``least_time`` in total [s].
+    """
+    every = (FreeMotion.of(part, known, model, x) for part, x in zip(stretches, noise, strict=True))
+    free = [motion for motion in every if motion.t.size]
+    _refuse_short(_duration(free), least_time)
     return free
+
+
+def _refuse_short(duration: float, least_time: float) -> None:
+    """Raise a RecordingError if ``duration`` is shorter than ``least_time`` [s]."""
+    if duration < least_time:
+        raise RecordingError(
+            f"{duration:.0f} s of motion can be used; {least_time:.0f} s are needed: record "
+            "longer, or give several recordings"
+        )
+
+
+def _refuse_rate(false_alarms_per_hour: float) -> None:
+    """Raise an InputError for a rate that is not above 0 and below one alarm per block."""
+    highest = 3600.0 / BLOCK
+    if not 0.0 < false_alarms_per_hour < highest:
+        raise InputError(
+            f"false_alarms_per_hour is {false_alarms_per_hour:g}; it must be above 0 and below "
+            f"{highest:g}"
+        )
+
+
+def _with_motion(motions: Sequence[Motion], model: Model) -> list[Motion]:
+    """Return the motions of more than one sample.
+
+    Raises:
+        RecordingError: if there is none, or a joint moves too little in them.
+    """
+    moving = [motion for motion in motions if motion.t.size > 1]
+    if not moving:
+        raise RecordingError("there is no motion to calibrate with")
+    refuse_little_motion(moving, model)
+    return moving
 
 
 def _duration(free: Sequence[FreeMotion]) -> float:

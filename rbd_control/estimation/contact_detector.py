@@ -1,8 +1,9 @@
 """The contact detector: from joint states to contact, no contact, or no verdict.
 
-A contact begins when a joint's residual has stayed above its threshold for ``onset_debounce``
-(longer after lost samples, see :mod:`~rbd_control.estimation.between_samples`), and ends when every
-residual has stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact
+The residual of a joint is the filtered estimate of its external torque [N·m or N]. A contact begins
+when a joint's residual has stayed above its threshold for ``onset_debounce`` (longer after lost
+samples, see :mod:`~rbd_control.estimation.between_samples`), and ends when every residual has
+stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact
 counts as a collision from the first sample in which a residual exceeds its collision threshold. The
 statistic of all residuals and the force at one link may have thresholds as well
 (:mod:`~rbd_control.estimation.thresholds`). Without effort or velocity, after a gap, while the
@@ -64,20 +65,29 @@ from rbd_control.robot.surface import NO_SURFACE, Surface
 
 
 class ContactDetector:
-    """Momentum observer, thresholds and events for one arm, fed sample by sample or in blocks.
+    """Detects contacts of one arm in its joint states, sample by sample or in blocks of samples.
 
-    The division of samples into blocks does not change the verdicts, to the last bit.
+    A momentum observer estimates the external torque of each joint, and thresholds decide whether
+    there is contact. The division of samples into blocks does not change the verdicts, to the last
+    bit.
 
     Args:
         model: the robot.
         parameters: see :class:`~rbd_control.estimation.DetectorParameters`.
-        on_contact: called as soon as a contact has begun, before its link, force and onset are
-            estimated, which takes longer than the rest of the sample; must not call the detector.
+        on_contact: called without arguments as soon as a contact has begun, before its link, force
+            and onset are estimated, which takes longer than the rest of the sample; must not call
+            the detector.
         surface: points on the collision geometry of the links, which distinguish the links of
             collisions; without these points every contact counts as a push.
 
+    Attributes:
+        model: the present model.
+        parameters: the present parameters, with default thresholds in place of thresholds of zero.
+        contact_threshold: contact thresholds at rest, (nv,) [N·m or N].
+        collision_threshold: collision thresholds at rest, (nv,) [N·m or N].
+
     Raises:
-        ParameterError: for a per-joint parameter of the wrong length.
+        ParameterError: for a per-joint parameter or a ``residual_covariance`` of the wrong length.
         InputError: for a ``force_link`` or ``tool_frame`` that the model lacks, and for a
             ``tool_frame`` that is fixed to the world.
     """
@@ -114,10 +124,11 @@ class ContactDetector:
             clear_tare: also forget all tares. A tare belongs to the posture and load in which it
                 was made; elsewhere it may itself exceed a threshold, and there is no other end to
                 the contact that it causes. Automatic restarts, as after a jump of the clock, keep
-                it.
+                all tares.
 
         Returns:
-            The release of an open contact, at the last sample; None without an open contact.
+            The release event of an open contact, at the time of the last sample; None without an
+            open contact.
         """
         event = self._events.end(self._stamp)
         self._start()
@@ -144,13 +155,13 @@ class ContactDetector:
         return self._tare.bias.copy()
 
     def tare(self) -> np.ndarray:
-        """Subtract the mean residual from all later residuals.
+        """Subtract the mean residual from all later residuals, to remove a constant model error.
 
         The mean is an exponential average with a time constant of 1 s; in the first second of
         averaging, all times have equal weight.
 
         Returns:
-            Torque that all tares remove, (nv,) [N·m or N].
+            Torque that all tares together subtract, (nv,) [N·m or N], as :attr:`bias`.
 
         Raises:
             InputError: without a valid verdict; in contact; if the residual has been averaged for
@@ -160,7 +171,7 @@ class ContactDetector:
         """
         if self._code != VALID:
             raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
-        if self._events.open is not None:
+        if self._events.open is not None or self._codes[1] != FREE:
             raise InputError(
                 "cannot tare while there is contact, which the tare would hide; if nothing touches "
                 "the arm, reset the detector and its earlier tares with the service ~/reset (in "
@@ -172,10 +183,13 @@ class ContactDetector:
         return self.bias
 
     def set_parameters(self, parameters: DetectorParameters) -> None:
-        """Apply new parameters; tare, open contact and validity are kept.
+        """Apply new parameters; tares, an open contact and the validity of the verdict are kept.
+
+        The average of the residuals for the next tare begins anew. An error changes nothing.
 
         Raises:
-            ParameterError: for a per-joint parameter of the wrong length; nothing is changed then.
+            ParameterError: for a per-joint parameter of the wrong length.
+            InputError: for a ``force_link`` or ``tool_frame`` that the model lacks.
         """
         self._change(self.model, parameters)
 
@@ -183,10 +197,11 @@ class ContactDetector:
         """Apply another model of the same arm, for example with a payload.
 
         The residual does not jump, because the momentum of the last sample is recomputed with the
-        new model.
+        new model. Tares, an open contact and the validity of the verdict are kept.
 
         Raises:
-            InputError: if the model has other joints.
+            InputError: if the model has other joints, or lacks ``force_link`` or ``tool_frame``.
+                Nothing is changed then.
         """
         if model.joint_names != self.model.joint_names or model.nq != self.model.nq:
             raise InputError(
@@ -198,7 +213,17 @@ class ContactDetector:
     def update(
         self, stamp: float, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
     ) -> Detection:
-        """Process one sample and return the detection; arguments and errors as :meth:`judge`."""
+        """Process one sample and return the detection, with link, force and event of a contact.
+
+        Args:
+            stamp: time of the sample [s]; must increase.
+            q, v, tau: positions (nq,) [rad or m], velocities (nv,) [rad/s or m/s] and efforts (nv,)
+                as ``effort_kind`` declares. Without ``v`` or ``tau`` (None) there is no verdict.
+
+        Raises:
+            InputError: for arguments of the wrong shape or not finite, or a stamp that does not
+                increase.
+        """
         self.judge(stamp, q, v, tau)
         return self.complete()
 
@@ -207,7 +232,7 @@ class ContactDetector:
     ) -> Verdict:
         """Process one sample and return the verdict, without link, force and event of a contact.
 
-        Link, force and event take up to ten times as long; :meth:`complete` returns them. Call
+        Their estimation takes up to ten times as long; :meth:`complete` returns them. Call
         :meth:`complete` before the next sample, otherwise an event of this sample is lost. An
         implausible sample is dropped without an exception, see
         :class:`~rbd_control.estimation.Detection`.
@@ -216,7 +241,9 @@ class ContactDetector:
             stamp: time of the sample [s]; must increase.
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s]; None if not measured.
-            tau: joint efforts, (nv,), of the kind ``effort_kind``; None if not measured.
+            tau: joint efforts as published, (nv,), of the kind that the parameter ``effort_kind``
+                declares; None if not measured. Without ``v`` or ``tau`` there is no verdict, an
+                open contact ends, and the observer restarts with the next complete sample.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
@@ -252,7 +279,7 @@ class ContactDetector:
         """Return the detection of the last sample that :meth:`judge` has processed.
 
         This method estimates the link, the force and the onset of a contact. A second call returns
-        the same detection without an event.
+        the same detection without an event. Before the first sample there is no verdict.
         """
         (why, self._why), (event, self._event) = (self._why, NOTHING), (self._event, None)
         if why != NOTHING:
@@ -277,13 +304,17 @@ class ContactDetector:
     def update_block(
         self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
     ) -> BlockDetection:
-        """Process k samples and return their detections.
+        """Process k samples and return their verdicts, and the events of contacts.
+
+        An event of a sample that :meth:`judge` has processed before is lost, unless
+        :meth:`complete` was called.
 
         Args:
             stamps: times of the samples, (k,) [s]; must increase.
             q: joint positions, (k, nq) [rad or m].
             v: joint velocities, (k, nv) [rad/s or m/s]; None if not measured.
-            tau: joint efforts, (k, nv), of the kind ``effort_kind``; None if not measured.
+            tau: joint efforts as published, (k, nv), of the kind that ``effort_kind`` declares;
+                None if not measured. Without ``v`` or ``tau`` there is no verdict.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or stamps that do not
@@ -300,6 +331,8 @@ class ContactDetector:
         if shape != stamps.shape:
             raise InputError(f"q, v and tau are {shape} samples but there are {count} stamps")
         self._refuse_old(stamps)
+        if self._why != NOTHING:
+            self.complete()
         residual, verdict = np.zeros((count, self.model.nv)), np.empty(count, VERDICT)
         threshold = np.full_like(residual, math.inf)
         events: list[tuple[int, ContactEvent]] = []
@@ -309,6 +342,8 @@ class ContactDetector:
             assert v is not None
             assert tau is not None
             events = self._events_of(stamps, q, v, tau, residual, threshold, verdict)
+        if count:  # for complete()
+            self._codes, self._residual, self._event = verdict[-1].item(), residual[-1].copy(), None
         return BlockDetection(
             residual,
             verdict["reason"],
@@ -320,13 +355,15 @@ class ContactDetector:
         )
 
     def tool_wrench(self) -> ToolWrench | None:
-        """Return the wrench at ``tool_frame`` for the last valid sample.
+        """Return the wrench of the environment at ``tool_frame`` in the last valid sample.
 
-        The wrench is estimated from the residual; a tare, a payload and a reset change both.
+        The wrench is estimated from the residual; a tare, a payload or a reset changes the residual
+        and with it the wrench.
 
         Returns:
-            The wrench, (6,), with its covariance, (6, 6); None without a ``tool_frame``, without a
-            valid verdict, and for numbers out of range.
+            The wrench ``[moment; force]``, (6,) [N·m, N], about the origin and along the axes of
+            ``tool_frame``, with its covariance, (6, 6); None without a ``tool_frame``, without a
+            valid verdict, and if a number is not finite.
         """
         if self._tool is None or self._code != VALID:
             return None

@@ -23,13 +23,16 @@ from rbd_control.estimation.residual_doubt import jolt_doubt, residual_doubt
 
 
 class ContactEvents:
-    """Creates the events of one detector.
+    """Creates the onset and release events of one detector, one contact after the other.
+
+    Call :meth:`use` before the first contact. To isolate a contact means to estimate its link,
+    point and force from the residuals, the estimated external joint torques.
 
     Args:
         memory: memory of the detector; read only.
 
     Attributes:
-        open: the present contact with its latest estimates; None without contact.
+        open: onset event of the present contact with its latest estimates; None without contact.
         now: the last isolation of the present contact; None without contact.
     """
 
@@ -44,20 +47,38 @@ class ContactEvents:
     def use(
         self, model: Model, observer: Observer, settings: Settings, isolation: LinkIsolation
     ) -> None:
-        """Apply another model or other parameters; an open contact stays open."""
+        """Apply another model or other parameters; an open contact stays open.
+
+        Args:
+            model: the robot.
+            observer: the observer of the residuals.
+            settings: settings of the compiled decision.
+            isolation: estimator of link, point and force.
+        """
         self._model, self._observer = model, observer
         self._settings, self._isolation = settings, isolation
         self._average = 0
 
     def force(self, residual: np.ndarray) -> np.ndarray | None:
-        """Return the force on the touched link for a residual (nv,), (3,) world axes [N].
+        """Return the force on the touched link for another residual of the present contact.
 
-        None without contact, and where the force is not observable.
+        Args:
+            residual: external joint torques, (nv,) [N·m or N].
+
+        Returns:
+            The force at the link and place of the last isolation, (3,) world axes [N]; None without
+            contact, and where the force is not observable.
         """
         return None if self.now is None else self._isolation.force(residual)
 
     def begin(self, stamp: float, q: np.ndarray) -> ContactEvent:
-        """Open a contact that begins at ``stamp`` [s] with positions q (nq,); return its onset."""
+        """Open the contact that is detected with the present sample, and return its onset event.
+
+        Args:
+            stamp: time of this sample, which is the time of detection [s]; the estimated onset is
+                not later.
+            q: joint positions at this sample, (nq,) [rad or m].
+        """
         joint = self._settings.joint
         onset = estimate_onset(
             *recent_residuals(self._memory), self._observer, 1.0 / joint["contact"]
@@ -87,15 +108,17 @@ class ContactEvents:
         return self.open
 
     def look(self, stamp: float, q: np.ndarray, *, at_peak: bool) -> None:
-        """Isolate the open contact again, with a further residual.
+        """Isolate the open contact again, with the residual of the last sample.
 
-        The events describe the highest peak. If the average has begun anew since, because a hand
-        has moved to another link, link and force of the peak remain as they were.
+        A contact must be open. The events describe the highest peak of the residual. If the average
+        of the residuals has begun anew since this peak, because a hand has moved to another link,
+        link and force of the peak remain as they were.
 
         Args:
-            stamp: time of the sample [s].
-            q: joint positions, (nq,) [rad or m].
-            at_peak: whether this sample gives link and force of the peak.
+            stamp: time of the last sample [s].
+            q: joint positions at this sample, (nq,) [rad or m].
+            at_peak: whether the residual is at its peak, so that the events take its link and
+                force.
         """
         assert self.open is not None
         residual = self._memory.residual
@@ -108,7 +131,7 @@ class ContactEvents:
             self.open = replace(self.open, force=force, **found(self.now))
 
     def end(self, release: float) -> ContactEvent | None:
-        """Close the open contact at ``release`` [s], return its release; None without a contact."""
+        """Close the open contact at ``release`` [s]; return its release event, None without any."""
         if self.open is None:
             return None
         event = self._with_peak(self.open, int(self._memory.arm["height"][0]))
@@ -146,5 +169,8 @@ class ContactEvents:
         )
 
     def doubt(self) -> np.ndarray:
-        """Return the standard deviation that the motion adds to each residual, (nv,) [N·m or N]."""
+        """Return the standard deviation that the motion adds to each residual, (nv,) [N·m or N].
+
+        It is the effect of friction at reversals and of model errors that grow with the speed.
+        """
         return residual_doubt(self._settings, self._memory)

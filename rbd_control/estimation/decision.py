@@ -44,13 +44,14 @@ from rbd_control.estimation.validity import (
 )
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
-"""Reasons for a stop of the loop: none; a contact begins, ends, or ends with the verdict; a contact
-lasts and is to be isolated again, below or at the peak of its residual."""
+"""Reasons for a stop of the loop: none; a contact begins; a contact ends; a contact ends because
+there is no verdict any more; a contact lasts and its link and force are to be estimated again,
+below or at the peak of its residual."""
 
 LOOK_PERIOD = 0.02
-"""Period of the isolation of a lasting contact [s]."""
+"""Period in which link and force of a lasting contact are estimated again [s]."""
 NEAR_PEAK = 0.9
-"""Fraction of the peak residual from which link and force count as those of the peak."""
+"""Fraction of the highest ratio of residual to threshold from which a sample counts as the peak."""
 TARE_TIME = 1.0
 """Time constant of the average residual that a tare removes, and shortest averaging time [s]."""
 RECENT_TIME = 0.2
@@ -58,8 +59,8 @@ RECENT_TIME = 0.2
 ROUNDING = 1e-6
 """Tolerance for rounding errors of sums of intervals in comparisons with a debounce time [s]."""
 DROPS_IN_A_ROW = 3
-"""Number of consecutive dropped samples after which there is no verdict. A jump of position is then
-accepted: the observer restarts at the new position."""
+"""Number of consecutive implausible samples with which the verdict ends. The last of them is
+dropped like the others, unless all of them jump in position: the observer then restarts with it."""
 
 
 CARRY, RESTART, FREEZE, DROP, SKIP = range(5)
@@ -72,29 +73,38 @@ interval ends with the next new sample."""
 
 
 class Excess(NamedTuple):
-    """Ratio of the residual of a sample to its thresholds."""
+    """Ratios of the residuals of one sample to their thresholds."""
 
     joint: int
     """Row of the joint with the highest ratio of residual to threshold."""
     ratio: float
-    """Highest ratio of residual to threshold."""
+    """Highest ratio of residual to threshold, without the allowance for torque between samples."""
     level: int
-    """Level of the contact, if there is one."""
+    """Level of this sample in a contact, ``CONTACT`` or ``COLLISION``."""
     torque: float
     """Residual of ``joint`` [N·m or N]."""
     largest: float
-    """Largest ratio that decides, including the ratios of the statistic and of the force."""
+    """Largest ratio, which must exceed 1 at the onset of a contact: of residuals to thresholds with
+    the allowance, of the statistic of all residuals, and of the force at ``force_link``."""
 
 
 @compiled_borrowing
 def restart(memory):
-    """Restart the observer with the next sample."""
+    """Forget the state of the observer, so that it restarts with the next sample.
+
+    Args:
+        memory: of :class:`~.detector_state.Memory`, changed in place.
+    """
     _restart(memory)
 
 
 @compiled_borrowing
 def forget_mean(memory):
-    """Restart the average that a tare removes."""
+    """Restart the average of the residuals, which the next tare will subtract.
+
+    Args:
+        memory: of :class:`~.detector_state.Memory`, changed in place.
+    """
     _forget_mean(memory.arm[0], memory.joint)
 
 
@@ -189,7 +199,10 @@ def _keep(settings, memory, samples, k):
 
 @inlined_borrowing
 def _lose(arm, joints, ended):
-    """End the verdict; return whether this ends a contact, whose last valid time is ``ended``."""
+    """End the verdict; return ``BROKEN_OFF`` if this ends a contact, otherwise ``NOTHING``.
+
+    ``ended`` is the time of the last valid sample [s].
+    """
     event = BROKEN_OFF if arm.level != FREE else NOTHING
     arm.level = FREE
     arm.lasted = 0.0
@@ -348,20 +361,23 @@ def _excess(samples, k, settings, memory):
 
 @compiled_borrowing
 def decide(first, samples, settings, memory, residual, threshold, verdict):
-    """Process the samples from ``first`` on, until the end or a stop.
+    """Process the samples from ``first`` on, until the end or a stop of the loop.
+
+    The loop stops where a contact begins or ends, and every :data:`LOOK_PERIOD` while it lasts. The
+    caller then estimates link and force, and calls the function again with the next sample.
 
     Args:
         first: index of the first sample.
         samples: of :class:`~.detector_state.Samples`.
         settings: of :class:`~.detector_state.Settings`.
         memory: of :class:`~.detector_state.Memory`, changed in place.
-        residual: (k, nv), written.
-        threshold: (k, nv), written.
+        residual: external joint torques, (k, nv) [N·m or N], written.
+        threshold: contact thresholds at the motion of each sample, (k, nv) [N·m or N], written.
         verdict: (k,) of ``VERDICT``, written.
 
     Returns:
-        The sample at which the loop stopped and why; the number of samples and ``NOTHING`` at the
-        end.
+        Index of the sample at which the loop stopped, and the reason, ``BEGUN`` to
+        ``LOOK_AT_PEAK``; at the end, the number of samples and ``NOTHING``.
     """
     arm, joints, rules = memory.arm[0], memory.joint, settings.arm[0]
     for k in range(first, samples.stamp.shape[0]):

@@ -34,32 +34,36 @@ P = TypeVar("P", bound=DetectorParameters)
 PUSH = 20.0
 """Force that the default thresholds are made to detect [N]."""
 PUSH_SHARE = 0.4
-"""Default contact threshold as a fraction of the torque that this force causes."""
+"""Default contact threshold as a fraction of the torque that a force of :data:`PUSH` causes."""
 HIGHEST_SHARE = 0.1
-"""Largest default contact threshold as a fraction of the effort limit."""
+"""Largest contribution of :data:`PUSH` to a default contact threshold, as a fraction of the effort
+limit."""
 LOWEST_SHARE = 0.05
 """Smallest default contact threshold as a fraction of the effort limit."""
 SMALL_FRICTION = 1.5
-"""Friction that even small joints have, which a default contact threshold exceeds [N·m or N]."""
+"""Friction of small joints, a lower bound of default contact thresholds [N·m or N]."""
 SMALL_SHARE = 0.15
-"""Limit of that allowance as a fraction of the effort limit."""
+"""Largest :data:`SMALL_FRICTION` as a fraction of the effort limit."""
 COLLISION_RATIO = 5.0
-"""Smallest collision threshold as a multiple of the contact threshold."""
+"""Smallest default collision threshold as a multiple of the contact threshold."""
 COLLISION_SHARE = 0.15
-"""Smallest collision threshold as a fraction of the effort limit."""
+"""Smallest default collision threshold as a fraction of the effort limit."""
 ORDER = 0.5
 """Largest default contact threshold as a fraction of a collision threshold that is given."""
 
 
 def with_default_thresholds(parameters: P, model: Model) -> P:
-    """Return the parameters with defaults in place of thresholds that are zero.
+    """Return the parameters with defaults in place of joint thresholds that are zero.
+
+    The parameters concerned are ``contact_threshold`` and ``collision_threshold``. A default
+    contact threshold is at most half of a collision threshold that is given for the same joint.
 
     Args:
         parameters: of the detector, per-joint values in the order of the model.
         model: the robot.
 
     Returns:
-        The same object when every threshold is given.
+        Parameters with one value per joint; the same object when every threshold is given.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -80,10 +84,10 @@ def with_default_thresholds(parameters: P, model: Model) -> P:
 def default_contact_thresholds(model: Model) -> Array:
     """Return the default contact thresholds, (nv,) [N·m or N].
 
-    They follow from the effort limits and the reach of the arm; the module gives the formula.
-
-    Args:
-        model: the robot.
+    With ``limit`` the effort limit of the joint and ``push`` the largest torque that a force of
+    20 N at the origin of any link causes at the joint in the middle of all joint ranges, they are
+    ``max(min(0.4 push, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))``; without an effort
+    limit ``max(0.4 push, 1.5)``.
     """
     limit = limits_or(model.effort_limit, np.inf)
     push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
@@ -94,7 +98,9 @@ def default_contact_thresholds(model: Model) -> Array:
 
 
 def least_collision_thresholds(model: Model, contact: Array) -> Array:
-    """Return the collision thresholds that belong to contact thresholds, (nv,) [N·m or N].
+    """Return the default collision thresholds for given contact thresholds, (nv,) [N·m or N].
+
+    They are the larger of five times the contact threshold and 15 % of the effort limit.
 
     Args:
         model: the robot.
@@ -106,7 +112,15 @@ def least_collision_thresholds(model: Model, contact: Array) -> Array:
 
 
 def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
-    """Return a note on default contact thresholds, with their values; empty when all are given."""
+    """Return a warning with the values of default contact thresholds; empty when all are given.
+
+    Args:
+        parameters: of the detector; a ``contact_threshold`` of zero selects the default.
+        model: the robot.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
     given = parameters.for_joints("contact_threshold", model.nv)
     if (given > 0.0).all():
         return ""
@@ -119,7 +133,15 @@ def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
 
 
 def unset(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return notes on thresholds and friction that have their defaults, one for each."""
+    """Return warnings about contact thresholds and joint friction that are not set.
+
+    Returns:
+        At most two texts: one if some ``contact_threshold`` is zero, and one if ``friction_model``
+        is ``none``.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
     note = uncalibrated(parameters, model)
     said = [note] if note else []
     if parameters.friction_model == "none":

@@ -12,8 +12,8 @@ are regressors as well, and samples at rest or at reversals are excluded. What r
 of the inertial torque. White noise of the effort has no effect, because it is not correlated with
 its own derivative; the smallest residual would not do, as any delay smooths that noise.
 
-All joints have one delay: the mean, weighted by the variances of the regressions. Its standard
-error contains the disagreement between the joints.
+All joints have one delay: the mean, weighted by the inverse variances of the regressions. Its
+standard error contains the disagreement between the joints.
 """
 
 from __future__ import annotations
@@ -46,29 +46,33 @@ INDEPENDENT = 2.0
 LEAST = 10.0
 """Smallest number of independent values per regressor from which a delay is estimated."""
 LATE = 3.0
-"""Number of standard errors from which an effort is reported as late."""
+"""Number of standard errors from which an effort is reported to be later than the velocity."""
 UNKNOWN = 0.005
-"""Delay that a motion should be able to show [s]; with a longer one that is not corrected, a hard
-stop looks like a contact."""
+"""Uncertainty of the delay, :data:`SHOWN` standard errors, above which a warning is given [s]: if a
+longer delay is not corrected, a hard stop looks like a contact."""
 SHOWN = 2.0
-"""Number of standard errors from which a delay is not excluded."""
+"""Number of standard errors above which a delay counts as shown by the motions."""
 
 
 class Delay(NamedTuple):
-    """An estimated delay of the velocity."""
+    """An estimated delay of the measured velocity against the measured effort."""
 
     value: float
-    """The delay [s]; negative where the effort is late."""
+    """The delay [s]; negative if the effort is later than the velocity."""
     error: float
     """Its standard error [s]; infinite if the motions do not determine it."""
 
 
 def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
-    """Return a warning if the effort is late, or if the motions do not show whether one is.
+    """Return a warning if the effort is late, or if the velocity's delay is too uncertain.
 
     Args:
-        delay: delay of the velocity that the detector corrects [s].
-        rest: estimate of what remains.
+        delay: delay of the velocity that the detector corrects already [s].
+        rest: estimate of the delay that remains after this correction.
+
+    Returns:
+        One text for the user; empty if a delay is corrected, if the remaining delay is small, and
+        if the motions do not determine it.
     """
     if delay > 0.0:
         return ()
@@ -89,10 +93,13 @@ def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
 
 
 def with_delay(motion: Motion, model: Model, delay: float) -> Motion:
-    """Return a motion whose torque has the delay of its velocity.
+    """Return a motion whose torque is delayed as much as its velocity.
+
+    The torque minus gravity passes a first-order filter with the time constant ``delay``. With a
+    delay of zero the result is ``motion`` itself.
 
     Args:
-        motion: the motion, ``tau`` as torque.
+        motion: the motion, ``tau`` as torque [N·m or N].
         model: the robot, with the gravity that ``tau`` contains.
         delay: delay of the velocity [s].
     """
@@ -108,13 +115,13 @@ def with_delay(motion: Motion, model: Model, delay: float) -> Motion:
 def estimate_delay(
     motions: Sequence[Motion], model: Model, friction: Friction, maximum_gap: float
 ) -> Delay:
-    """Return the delay of the velocity against the effort.
+    """Return the common delay of all joint velocities against the efforts.
 
     Args:
-        motions: motions without contact, ``tau`` as torque.
-        model: the robot with its identified corrections.
+        motions: motions without contact, ``tau`` as torque [N·m or N].
+        model: the robot with its identified corrections and the gravity that ``tau`` contains.
         friction: its identified friction.
-        maximum_gap: longest time between two samples of one stretch [s].
+        maximum_gap: longest time between two samples; a longer gap divides a motion [s].
 
     Returns:
         The delay [s] with its standard error: positive if the velocity is late, negative if the

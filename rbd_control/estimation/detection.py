@@ -1,4 +1,4 @@
-"""Results of the detector: the verdict on a sample, on a block of samples, and events."""
+"""Results of the detector: the verdict on one sample or on a block of samples, and events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Level = Literal["none", "contact", "collision"]
 
 @dataclass(frozen=True)
 class ContactEvent:
-    """The onset or the release of one contact, with its link, force and times."""
+    """The onset or the release of one contact, with its link, force and times.
+
+    An onset event has the estimates at the detection; a release event has the final estimates.
+    """
 
     id: int
     """Number of the contact, from 1; the onset and the release of one contact share it."""
@@ -25,11 +28,12 @@ class ContactEvent:
     onset: float
     """Estimated true start [s], on the clock of the samples."""
     detected: float
-    """Time at which the flag rose [s]."""
+    """Time of the sample from which contact is reported [s]."""
     release: float | None
-    """Time at which the flag fell [s]; None at the onset."""
+    """Time of the sample from which contact is not reported any more [s], or of the last valid
+    sample if the contact ended for lack of a verdict; None in an onset event."""
     joint: str
-    """The joint with the highest ratio of residual to threshold."""
+    """The joint with the highest ratio of residual to threshold in the contact so far."""
     link: str
     """The most probable link, from all residuals of the contact so far.
 
@@ -37,34 +41,40 @@ class ContactEvent:
     those of the stronger push.
     """
     peak_torque: float
-    """The residual of ``joint`` at its peak, signed [N·m or N]."""
+    """The residual (estimated external torque) of ``joint`` at its peak, signed [N·m or N]."""
     force: np.ndarray | None
-    """Force on ``link`` at the peak, (3,) world axes [N]; None if it is not observable."""
+    """Force of the environment on ``link`` at the peak, (3,) world axes [N]; None if the joint
+    torques do not determine it."""
 
     onset_uncertainty: float = math.nan
     """Standard deviation of ``onset`` [s]; NaN if it is unknown."""
     candidates: tuple[str, ...] = ()
-    """Links that explain the residual, the most probable first; one of them was touched."""
+    """Links that explain the residual, the most probable first, until their probabilities add up to
+    86 %."""
     confidence: float = math.nan
     """Probability of ``link``, in [0, 1]; NaN if it is unknown."""
     point: np.ndarray | None = None
-    """Point at which the line of force passes the middle of the link, (3,) world axes [m]; None if
-    it is not observable."""
+    """Point of the line of force, (3,) world axes [m], nearest to the middle of the link or, where
+    the motion shows it, to the place that ran into an obstacle; None if the joint torques do not
+    determine it."""
 
     @property
     def duration(self) -> float | None:
-        """Time from the estimated start to the fall of the flag [s]; None at the onset."""
+        """Time from :attr:`onset` to :attr:`release` [s]; None in an onset event."""
         return None if self.release is None else self.release - self.onset
 
     def since(self, start: float) -> ContactEvent:
-        """Return a copy of the event with times that count from ``start`` [s]."""
+        """Return a copy of the event with all times relative to ``start`` [s]."""
         release = None if self.release is None else self.release - start
         return replace(
             self, onset=self.onset - start, detected=self.detected - start, release=release
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the event as plain values that ``json`` can write; unknown values are None."""
+        """Return the event as plain values that ``json`` can write; unknown values are None.
+
+        The keys are the names of all fields except ``phase``, and ``duration``.
+        """
         return {
             "id": self.id,
             "onset": self.onset,
@@ -92,7 +102,10 @@ def _numbers(vector: np.ndarray | None) -> list[float] | None:
 
 
 class Verdict(NamedTuple):
-    """Verdict on one sample; :class:`Detection` adds link, force and event, which take longer."""
+    """Verdict on one sample; :class:`Detection` adds link, force and event.
+
+    Their estimation takes up to ten times as long.
+    """
 
     valid: bool
     """Whether there is a verdict."""
@@ -125,29 +138,33 @@ class Detection:
     residual: np.ndarray
     """External joint torque estimate, (nv,) [N·m or N]."""
     link: str
-    """The touched link; empty without contact."""
+    """The link that was most probably touched; empty without contact."""
     force: np.ndarray | None
-    """Present force on that link, (3,) world axes [N]; None if unknown or not observable."""
+    """Present force of the environment on ``link``, (3,) world axes [N]; None without contact, and
+    if the joint torques do not determine it."""
     event: ContactEvent | None
     """The onset or the release at this sample; None if no contact begins or ends with it."""
     candidates: tuple[str, ...] = ()
-    """Links that explain the residual so far, ``link`` first; empty without contact."""
+    """Links that explain the residuals of the contact so far, the most probable first, until their
+    probabilities add up to 86 %; empty without contact."""
     confidence: float = math.nan
-    """Probability of ``link``, in [0, 1]; NaN without contact."""
+    """Probability of ``link``, in [0, 1]; NaN without contact, and if it is unknown."""
     point: np.ndarray | None = None
-    """Point at which the line of force passes the middle of the link, (3,) world axes [m]; None if
-    unknown or not observable."""
+    """Point of the line of force, (3,) world axes [m], nearest to the middle of the link or, where
+    the motion shows it, to the place that ran into an obstacle; None without contact, and if the
+    joint torques do not determine it."""
     dropped: str = ""
-    """Reason why the sample was dropped, with the joint; empty if it was used. A dropped sample
-    keeps the previous verdict; after several dropped samples in a row there is no verdict."""
+    """Reason why the sample was dropped, with the joint if it concerns one; empty if it was used. A
+    dropped sample keeps the previous verdict; from the third dropped sample in a row on, and
+    ``maximum_gap`` after the last used sample, there is no verdict."""
     reason_code: int = 0
-    """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`."""
+    """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
     dropped_code: int = 0
-    """Index of ``dropped`` into :data:`~rbd_control.estimation.REASONS`."""
+    """Index of ``dropped`` into :data:`~rbd_control.estimation.REASONS`; 0 if it was used."""
 
 
 def fault_text(code: int, joint: str) -> str:
-    """Return the fault of a sample as text.
+    """Return the fault of a sample as text, such as ``implausible speed on joint_2``.
 
     Args:
         code: index into :data:`~rbd_control.estimation.REASONS`.
@@ -161,7 +178,7 @@ def fault_text(code: int, joint: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class BlockDetection:
-    """The verdicts on k samples."""
+    """The verdicts on k samples, and the events of the contacts that begin or end in them."""
 
     residual: np.ndarray
     """(k, nv) external joint torque estimates [N·m or N]."""
@@ -170,7 +187,7 @@ class BlockDetection:
     level: np.ndarray
     """(k,) index into :data:`~rbd_control.estimation.LEVELS`: 0 none, 1 contact, 2 collision."""
     events: tuple[tuple[int, ContactEvent], ...]
-    """Pairs of the index of a sample and its event."""
+    """Pairs of the index of a sample and the onset or release event at this sample."""
     dropped: np.ndarray
     """(k,) index into :data:`~rbd_control.estimation.REASONS` for dropped samples; 0 for samples
     that were used."""

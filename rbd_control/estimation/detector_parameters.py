@@ -1,4 +1,4 @@
-"""The parameters of the contact detector, the same for the node, ``replay`` and the library."""
+"""Parameters of the contact detector, for node, ``rbd-control replay`` and Python alike."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters have one value for all joints or one for each, in the order of the joints.
-    Thresholds of zero are replaced by defaults from the effort limits and the reach of the arm
-    (:mod:`~rbd_control.estimation.default_thresholds`), which do not replace a calibration with
-    contact-free recordings.
+    A detector replaces joint thresholds of zero by defaults from the effort limits and the reach of
+    the arm (:mod:`~rbd_control.estimation.default_thresholds`). These defaults are no substitute
+    for a calibration with contact-free recordings.
 
     Raises:
-        ParameterError: for a value out of bounds, a collision threshold that does not lie above
-            the contact threshold of its joint, a gain of zero, or a ``residual_covariance`` that
-            is not a covariance.
+        ParameterError: for a value out of bounds, a collision threshold of a joint or of the
+            force that does not lie above its contact threshold, an ``effort_gain`` of zero, or a
+            ``residual_covariance`` that is not square, symmetric and positive definite.
     """
 
     observer: str = parameter(
@@ -284,10 +284,10 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         self.covariance(math.isqrt(count))
 
     def covariance(self, n: int) -> np.ndarray | None:
-        """Return ``residual_covariance`` of n joints, (n, n) [(N·m)² or N²]; None if unknown.
+        """Return ``residual_covariance`` as a matrix (n, n) [(N·m)² or N²]; None if it is empty.
 
         Raises:
-            ParameterError: if it has the wrong size, or is not symmetric and positive definite.
+            ParameterError: if it has not n² values, or is not symmetric and positive definite.
         """
         covariance = self.joint_matrix("residual_covariance", n)
         if covariance is None:
@@ -306,7 +306,10 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         return covariance
 
     def make_observer(self, model: Model) -> Observer:
-        """Return the observer that ``observer`` names, for the efforts that ``effort_kind`` names.
+        """Return the momentum observer with the filter that the parameter ``observer`` names.
+
+        It estimates the external joint torques from efforts of the kind ``effort_kind``, with the
+        gains, the friction and the ``velocity_delay`` of these parameters.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
@@ -334,7 +337,10 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         return MomentumObserver(model, gain, friction)
 
     def balance(self, model: Model) -> MomentumBalance:
-        """Return the momentum balance for the efforts that ``effort_kind`` names.
+        """Return the momentum balance, from which unfiltered external joint torques follow.
+
+        It takes efforts of the kind ``effort_kind``, and has the gains and the friction of these
+        parameters.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.

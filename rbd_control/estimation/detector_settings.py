@@ -1,4 +1,4 @@
-"""Conversion of the detector's parameters to the settings of its compiled code."""
+"""Conversion of the detector's parameters to arrays that its compiled code reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rbd_control.estimation.observers import Observer
 from rbd_control.joint_states.plausibility import limits_or
 
 LOADED = 0.5
-"""Fraction of the contact threshold above which a load is visible in the effort of any drive."""
+"""Load above which an effort of exactly zero counts as not measured, as a fraction of the contact
+threshold: the effort of any drive shows such a load."""
 
 _FORCES = ("contact_force_threshold", "collision_force_threshold")
 _PER_JOINT = {
@@ -25,22 +26,22 @@ _PER_JOINT = {
     "slow": "reversal_speed",
     "pole": "observer_gain",
 }
-"""Fields of the settings of a joint, and the per-joint parameters they hold."""
+"""Fields of the settings of a joint, and the per-joint parameters whose values they hold."""
 
 
 def decision_settings(
     parameters: DetectorParameters, model: Model, observer: Observer, bias: np.ndarray
 ) -> Settings:
-    """Return the settings of the decision.
+    """Return the settings of the compiled decision between contact and no contact, as arrays.
 
     Args:
-        parameters: of the detector.
+        parameters: of the detector, with joint thresholds above zero.
         model: the robot.
-        observer: the observer that ``parameters`` name.
-        bias: constant external torque that a tare removed, (nv,) [N·m or N].
+        observer: the observer that ``parameters.make_observer(model)`` returns.
+        bias: constant external torque that tares have removed, (nv,) [N·m or N].
 
     Raises:
-        ParameterError: for a per-joint parameter of the wrong length.
+        ParameterError: for a per-joint parameter or a ``residual_covariance`` of the wrong length.
     """
     n = model.nv
     settings = new_settings(observer.kind, observer.design)

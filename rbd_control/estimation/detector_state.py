@@ -1,4 +1,4 @@
-"""Structured arrays of the compiled decision.
+"""Structured arrays of the compiled decision between contact and no contact.
 
 Each joint is one element of a structured array; the whole arm is the single element of another.
 Python and compiled code use the same field names. The overhead of a call into compiled code depends
@@ -31,7 +31,7 @@ REASONS = (
     "out of range",
     "stamps too close",
 )
-"""Reasons for the lack of a verdict or for a dropped sample, by code; 0 is a valid verdict."""
+"""Reasons for the lack of a verdict or for a dropped sample; the code is the index, 0 if none."""
 (
     VALID,
     SETTLING,
@@ -54,15 +54,15 @@ NO_JOINT = -1
 """Row of the joint in a verdict whose reason concerns no joint, or all joints."""
 
 LEVELS = ("none", "contact", "collision")
-"""Levels of contact, by code."""
+"""Levels of contact, by code: the code is the index."""
 FREE, CONTACT, COLLISION = range(len(LEVELS))
 
 ONSET_WINDOW = 0.1
 """Time before the detection that is searched for the onset of a contact [s]."""
 LEAST = 6
-"""Minimum number of samples that are searched, for low sample rates."""
+"""Minimum number of samples that are searched for the onset, for low sample rates."""
 HISTORY = 1024
-"""Number of samples kept for that search; enough for the window up to 10 kHz."""
+"""Number of samples stored for the search of the onset; enough for the window up to 10 kHz."""
 
 _JOINT_SETTINGS = np.dtype(
     [
@@ -154,29 +154,30 @@ row of the joint concerned, or ``NO_JOINT``."""
 
 
 class Settings(NamedTuple):
-    """Settings of the decision, from the parameters."""
+    """Settings of the compiled decision, made from the parameters of the detector."""
 
     kind: int
-    """Kind of filter."""
+    """Kind of filter: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``."""
     design: np.ndarray
     """(nv,) of :data:`~rbd_control.estimation.linear_filters.DESIGN`, constants of the filter."""
     joint: np.ndarray
-    """(nv,) of ``_JOINT_SETTINGS``."""
+    """(nv,) of ``_JOINT_SETTINGS``: thresholds, bounds and filter constants of each joint."""
     arm: np.ndarray
-    """(1,) of ``_ARM_SETTINGS``."""
+    """(1,) of ``_ARM_SETTINGS``: times and thresholds of the whole arm, named as parameters."""
     whitening: np.ndarray
-    """(nv, nv) lower triangular L with statistic |L r|."""
+    """(nv, nv) lower triangular L: the statistic |L r| is the length of the residual r in standard
+    deviations. Zero if the covariance of the residual is unknown."""
 
 
 class Memory(NamedTuple):
-    """Memory of the decision from sample to sample."""
+    """Memory of the compiled decision from sample to sample, changed in place."""
 
     observer: np.ndarray
     """(nv,) state of the observer, of :data:`~rbd_control.estimation.linear_filters.STATE`."""
     joint: np.ndarray
-    """(nv,) of ``_JOINT_MEMORY``."""
+    """(nv,) of ``_JOINT_MEMORY``: averages, motion and threshold of each joint."""
     arm: np.ndarray
-    """(1,) of ``_ARM_MEMORY``."""
+    """(1,) of ``_ARM_MEMORY``: times of samples, validity, and the present or last contact."""
     q: np.ndarray
     """(nq,) positions of the last valid sample [rad or m]."""
     v: np.ndarray
@@ -184,7 +185,7 @@ class Memory(NamedTuple):
     effort: np.ndarray
     """(nv,) efforts of the last valid sample, as published."""
     history: np.ndarray
-    """(HISTORY, 1 + nv) ring of the last stamps and residuals."""
+    """(HISTORY, 1 + nv) ring buffer of the last stamps [s] and residuals [N·m or N]."""
 
     @property
     def residual(self) -> np.ndarray:
@@ -193,16 +194,16 @@ class Memory(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The samples of the decision, with their momentum balance."""
+    """The k samples to be decided on, with the terms of their momentum balance."""
 
     stamp: np.ndarray
-    """(k,) [s]."""
+    """(k,) times [s], increasing."""
     q: np.ndarray
-    """(k, nq) [rad or m]."""
+    """(k, nq) positions [rad or m]."""
     v: np.ndarray
-    """(k, nv) [rad/s or m/s]."""
+    """(k, nv) velocities [rad/s or m/s]."""
     effort: np.ndarray
-    """(k, nv) as published."""
+    """(k, nv) efforts as published."""
     p: np.ndarray
     """(k, nv) momentum [N·m·s or N·s]."""
     rate: np.ndarray
@@ -214,20 +215,26 @@ class Samples(NamedTuple):
     drive: np.ndarray
     """(k, nv) torque of the motors less gravity, a part of ``rate`` [N·m or N]."""
     quality: np.ndarray
-    """(k,) int8, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
+    """(k,) int8: quality, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
     jacobian: np.ndarray
-    """(k, 3, nv) Jacobian of the point with force thresholds, or (0, 3, nv)."""
+    """(k, 3, nv) Jacobian of the velocity of the origin of ``force_link``, world axes; (0, 3, nv)
+    without force thresholds."""
 
 
 def new_settings(kind: int, design: np.ndarray) -> Settings:
-    """Return settings of zero for an observer with these constants, (nv,) of ``DESIGN``."""
+    """Return settings of zero for an observer, to be filled in.
+
+    Args:
+        kind: kind of filter: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
+        design: constants of the filter, (nv,) of ``DESIGN``; not copied.
+    """
     n = design.size
     joint, arm = np.zeros(n, _JOINT_SETTINGS), np.zeros(1, _ARM_SETTINGS)
     return Settings(kind, design, joint, arm, np.zeros((n, n)))
 
 
 def new_memory(nq: int, nv: int) -> Memory:
-    """Return the memory of a detector before its first sample."""
+    """Return the memory of a detector before its first sample, for sizes nq of q and nv of v."""
     memory = Memory(
         np.zeros(nv, STATE),
         np.zeros(nv, _JOINT_MEMORY),
@@ -248,7 +255,17 @@ def new_memory(nq: int, nv: int) -> Memory:
 
 
 def recent_residuals(memory: Memory) -> tuple[np.ndarray, np.ndarray]:
-    """Return stamps (m,) and residuals (m, nv) of the onset window, the oldest first."""
+    """Return the samples before a detection in which the onset of the contact is searched.
+
+    They are the samples of the last :data:`ONSET_WINDOW` seconds, but at least :data:`LEAST` if so
+    many are stored.
+
+    Args:
+        memory: memory of the detector, with at least one stored residual.
+
+    Returns:
+        Stamps (m,) [s] and residuals (m, nv) [N·m or N], the oldest first.
+    """
     count = int(memory.arm["remembered"][0])
     rows = np.arange(max(count - HISTORY, 0), count) % HISTORY
     stamps = memory.history[rows, 0]

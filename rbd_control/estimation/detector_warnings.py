@@ -12,7 +12,7 @@ from rbd_control.estimation.detector_parameters import DetectorParameters
 HIGH_RELEASE = 0.95
 """``release_ratio`` above which noise may release a contact."""
 SHORT_RELEASE = 0.01
-"""``release_debounce`` below which noise is not filtered [s]."""
+"""``release_debounce`` below which noise is not filtered out of the end of a contact [s]."""
 LONG_RELEASE = 2.0
 """``release_debounce`` above which successive contacts are reported as one [s]."""
 HARMFUL_FORCE = 140.0
@@ -20,15 +20,22 @@ HARMFUL_FORCE = 140.0
 COLLISION_TIME = 0.02
 """Approximate duration of a hard collision [s]."""
 LONG_DELAY = 0.1
-"""Rise time of a residual above which contacts are reported too late [s]."""
+"""Time until a residual reaches :data:`RISEN` above which contacts are reported too late [s]."""
 RISEN = 0.63
-"""Step response after one time constant."""
+"""Step response of a first-order filter after one time constant."""
 TICK, TICKS = 0.001, 2000
 """Step [s] and number of samples for the evaluation of a step response."""
 
 
 def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return warnings about ``parameters`` for ``model``, the most serious first.
+    """Return warnings about settings that disable or nearly disable detection of contacts.
+
+    Args:
+        parameters: of the detector; thresholds of zero count as their defaults.
+        model: the robot.
+
+    Returns:
+        One text per warning, the most serious first; empty if the settings are good.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.

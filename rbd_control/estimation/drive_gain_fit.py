@@ -51,7 +51,7 @@ from rbd_control.estimation.identification import COLUMNS, PAYS, PLAIN_SHAPES, S
 Array = NDArray[np.float64]
 
 BLOCK = 40
-"""Number of filtered samples whose scores are summed: 2 s at the usual filter of 20 1/s."""
+"""Number of successive rows whose scores are summed: 2 s at the usual filter of 20 1/s."""
 STEPS = 50
 """Largest number of Gauss-Newton steps."""
 CONVERGED = 1e-5
@@ -59,33 +59,40 @@ CONVERGED = 1e-5
 LONGEST_CORRELATION = 0.1
 """Largest lag of the autocorrelation that is summed, as a fraction of the samples."""
 MOST_NOISE = 0.5
-"""Largest fraction of the information of a joint that may be noise of the model's torque."""
+"""Largest fraction of the information of a joint that may be noise of the model's torque; above it
+the gain counts as undetermined."""
 RESOLUTION = 1e-5
 """Smallest residual, as a fraction of the largest current of the joint, that counts as noise."""
 EXACT = 1e-5
-"""Relative standard deviation of a prior that is exact."""
+"""Relative standard deviation that stands for a prior without error."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A normal prior of the ten inertial parameters of a payload."""
+    """A normal prior of the ten inertial parameters of a payload.
+
+    They are the mass [kg], the first moments x y z [kg·m] and the second moments xx yy zz xy xz yz
+    [kg·m²], about the origin and along the axes of the link that the last joint moves.
+    """
 
     mean: Array
-    """Mean (10,)."""
+    """Mean of each parameter, (10,)."""
     deviation: Array
-    """Standard deviation (10,); zero where the parameter is known exactly."""
+    """Standard deviation of each parameter, (10,); zero for a parameter that is known exactly."""
 
 
 @dataclass(frozen=True, eq=False)
 class GainFit:
-    """Estimated reciprocal gains."""
+    """Estimated reciprocals of the drive gains."""
 
     reciprocal: Array
-    """Unit of effort per N·m or N, (nv,)."""
+    """Published effort per torque of the joint, (nv,) [unit of effort per N·m or N]."""
     error: Array
-    """Standard error (nv,); infinite where the data hold no information."""
+    """Standard error of ``reciprocal``, (nv,), in the same unit; infinite if the data do not
+    determine the gain."""
     widened: float
-    """Factor by which the prior of the arm had to be widened; 1 if the description fits."""
+    """Factor by which the prior standard deviations of the arm's inertial parameters had to be
+    multiplied; 1 if the description fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +111,7 @@ class _Joint:
     """Covariance (N, N) of the noise of ``torque``, ``shared`` and acceleration, summed over all
     rows."""
     drowns: bool
-    """Whether the noise is as large as the signal; ``noise`` is then bounded by the signal."""
+    """Whether noise is more than :data:`MOST_NOISE` of the information, so that it is bounded."""
     unknowns: NDArray[np.intp]
     """Indices of the gain, the shared unknowns and the joint's own unknowns among all unknowns."""
 
@@ -147,15 +154,16 @@ class _Joint:
 def fit_gains(
     rows: Sequence[GainRows], loads: Sequence[Prior], known: Mapping[int, tuple[float, float]]
 ) -> GainFit:
-    """Estimate the reciprocal gains.
+    """Estimate the reciprocal gains of all drives by weighted total least squares.
 
     Args:
-        rows: rows without payload first, then the rows of each payload.
+        rows: rows of the regression, first without payload, then of each payload.
         loads: prior of each payload, one fewer than ``rows``.
-        known: gain and its standard error of joints whose gain is known, by index.
+        known: gain and its standard error [N·m or N per unit of effort] of joints whose gain is
+            known, by index of the velocity v.
 
     Returns:
-        Reciprocal gains and their standard errors.
+        Reciprocal gains and their standard errors. A reciprocal is negative for a reversed drive.
     """
     nv, P = rows[0].torque.shape[1], len(rows[0].which)
     payloads = np.concatenate([np.zeros(0), *(prior.mean for prior in loads)])

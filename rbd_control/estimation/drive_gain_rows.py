@@ -39,43 +39,49 @@ LEVER = 0.2
 """Prior standard deviation of the centre of mass of a body along each axis, per relative error of
 its mass [m]: 10 mm for 5 %."""
 PAYLOAD_PARAMETERS = 10
-"""Mass, three first moments and six second moments of a payload."""
+"""Number of inertial parameters of a payload: mass, three first and six second moments."""
 
 
 @dataclass(frozen=True, eq=False)
 class GainRows:
-    """The rows of one load: n filtered samples of a motion without contact."""
+    """The rows of the regression for one load: n filtered samples of motions without contact.
+
+    A correction changes the mass [kg] or the centre of mass along one axis [m] of one body.
+    """
 
     current: Array
-    """Filtered effort (n, nv), in its own unit."""
+    """Filtered effort as published (n, nv)."""
     torque: Array
     """Torque (n, nv) of the model as described, payload not included [N·m or N]."""
     corrections: Array
-    """Change (n, nv, P) of the torque with each correction of a body."""
+    """Change (n, nv, P) of the torque per unit of each correction [N·m or N per kg or m]."""
     which: NDArray[np.int64]
-    """Joint and column of each correction, (P, 2)."""
+    """(P, 2) for each correction the index in v of the joint that moves the body, and the column of
+    :data:`~rbd_control.robot.inertial_corrections.CORRECTIONS`."""
     spread: Array
-    """Prior standard deviation (P,) of each correction."""
+    """Prior standard deviation (P,) of each correction [kg or m]."""
     payload: Array
-    """Change (n, nv, 10) of the torque with each inertial parameter of a payload."""
+    """Change (n, nv, 10) of the torque per unit of each inertial parameter of a payload, in the
+    order of :func:`unit_loads`."""
     acceleration: Array
-    """Acceleration (n, nv) of each joint [rad/s² or m/s²]."""
+    """Acceleration (n, nv) of each joint [rad/s² or m/s²]; zero for a model with rotors."""
     friction: Array
-    """Columns (n, nv, shapes, 4) of friction, per unit coefficient."""
+    """Friction (n, nv, shapes, 4) per unit of each coefficient: Coulomb, viscous, offset and excess
+    near standstill, for each of :data:`~rbd_control.estimation.identification.SHAPES`."""
     noise: Array
     """Covariance (nv, N, N) of the noise of ``torque``, ``corrections``, ``payload`` and
-    ``acceleration``, N = P + 12 columns."""
+    ``acceleration``, N = P + 12 columns in this order, in the products of their units."""
 
 
 def gain_rows(
     motions: Sequence[Motion], model: Model, maximum_gap: float, mass_error: float = MASS_ERROR
 ) -> GainRows:
-    """Return the rows of motions with one load.
+    """Return the rows of the regression that determines the drive gains, for one load.
 
     Args:
-        motions: motions without contact, ``tau`` the effort as published.
+        motions: motions without contact, all with one load, ``tau`` the effort as published.
         model: the robot as described, without payload.
-        maximum_gap: longest time between two samples of one stretch [s].
+        maximum_gap: longest time between two samples; a longer gap divides a motion [s].
         mass_error: prior standard deviation of each mass, as a fraction of the mass. The prior
             standard deviation of each centre of mass is ``mass_error`` times :data:`LEVER` [m].
 
@@ -109,8 +115,10 @@ def gain_rows(
 def unit_loads(model: Model) -> list[Model]:
     """Return ten robots, each with one unit of one inertial parameter of the last body.
 
-    The order is mass, first moments x y z, second moments xx yy zz xy xz yz, about the origin and
-    along the axes of the link that the last joint moves [kg, kg·m, kg·m²].
+    All other inertial parameters are zero, so the torque of such a robot is the effect of one unit
+    of this parameter of a payload. The order is mass, first moments x y z, second moments xx yy zz
+    xy xz yz, about the origin and along the axes of the link that the last joint moves [kg, kg·m,
+    kg·m²].
     """
     arrays, row = model.arrays, model.dof_row[-1]
     result = []
@@ -182,7 +190,14 @@ def _side_by_side(columns: Columns, rotors: int) -> Array:
 
 
 def velocity_noise(v: Array) -> Array:
-    """Return the standard deviation (nv,) of white noise in sampled velocities (k, nv)."""
+    """Return the standard deviation of white noise in sampled velocities, from fourth differences.
+
+    Args:
+        v: velocities at equally spaced times, (k, nv) [rad/s or m/s].
+
+    Returns:
+        Standard deviations, (nv,) [rad/s or m/s]; zero for fewer than five samples.
+    """
     if len(v) < 5:
         return np.zeros(v.shape[1])
     fourth = np.diff(v, n=4, axis=0)

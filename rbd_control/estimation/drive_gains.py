@@ -36,17 +36,22 @@ PAYLOAD_CENTRE_ERROR = 0.002
 CENTRE_UNKNOWN = 0.15
 """Standard deviation of an unstated centre of mass about the origin of the link [m]."""
 SIZE = 0.05
-"""Radius of gyration of a payload about its centre of mass, within a factor of two or so [m]."""
+"""Assumed radius of gyration of a payload about its centre of mass, right within a factor of two or
+so [m]."""
 
 
 @dataclass(frozen=True)
 class KnownGain:
-    """A gain that is known from a datasheet, the vendor or another identification."""
+    """A drive gain that is known from a datasheet, the vendor or another identification.
+
+    Raises:
+        InputError: for a gain of zero, a negative error, and numbers that are not finite.
+    """
 
     value: float
     """Torque per unit of effort [N·m or N per unit]; its sign is that of the drive."""
     error: float = 0.0
-    """Standard error of the gain; zero if it is exact."""
+    """Standard error of the gain [N·m or N per unit]; zero for an exact gain."""
 
     def __post_init__(self) -> None:
         if self.value == 0.0 or not np.isfinite([self.value, self.error]).all() or self.error < 0.0:
@@ -58,12 +63,17 @@ class KnownGain:
 
 @dataclass(frozen=True, eq=False)
 class KnownPayload:
-    """Motions with a payload of known mass on the last link."""
+    """Motions with a payload of known mass on the last link.
+
+    Raises:
+        InputError: for a mass that is not positive, a negative error, and numbers that are not
+            finite.
+    """
 
     motions: Sequence[Motion]
     """Motions without contact, ``tau`` in the unit of the effort."""
     mass: float
-    """Mass in addition to the description [kg]."""
+    """Mass of the payload, which the robot description does not include [kg]."""
     mass_error: float = 0.0
     """Standard error of the mass [kg]."""
     centre: tuple[float, float, float] | None = None
@@ -81,7 +91,12 @@ class KnownPayload:
 
     @property
     def prior(self) -> Prior:
-        """Prior of mass, first and second moments."""
+        """Prior of mass, first and second moments of the payload [kg, kg·m, kg·m²].
+
+        The moments are about the origin of the link that the last joint moves. The standard
+        deviation is ``mass_error`` for the mass, :data:`PAYLOAD_CENTRE_ERROR` for a stated centre
+        of mass, and :data:`CENTRE_UNKNOWN` for an unstated centre.
+        """
         c = np.array(self.centre or (0.0, 0.0, 0.0))
         deviation = CENTRE_UNKNOWN if self.centre is None else PAYLOAD_CENTRE_ERROR
         products = np.outer(c, c) + SIZE**2 * np.eye(3)
@@ -95,21 +110,21 @@ class KnownPayload:
 
 @dataclass(frozen=True)
 class GainEvidence:
-    """Evidence for the drive gains in addition to the motions without payload."""
+    """Data that help to identify drive gains, in addition to the motions without payload."""
 
     payloads: tuple[KnownPayload, ...] = ()
     """Motions with known payloads."""
     known: Mapping[str, KnownGain] = field(default_factory=dict)
-    """Known gains by joint; they are accepted without a check."""
+    """Known gains by the name of the joint; they are accepted without a check."""
     accepted_error: float = ACCEPTED_ERROR
     """Largest relative standard error of an accepted gain."""
     mass_error: float = MASS_ERROR
-    """Standard deviation of the masses of the description, as a fraction of the masses."""
+    """Standard deviation of the masses in the robot description, as a fraction of each mass."""
 
 
 @dataclass(frozen=True)
 class DriveGain:
-    """The gain of one drive."""
+    """The gain of one drive, identified or given, with its error."""
 
     joint: str
     gain: float
@@ -117,11 +132,11 @@ class DriveGain:
     standard_error: float
     """Standard error in the same unit; infinite if the motions do not determine the gain."""
     is_given: bool
-    """Whether the gain was given, not identified."""
+    """Whether the gain was given as a :class:`KnownGain`, not identified."""
 
     @property
     def relative_error(self) -> float:
-        """Standard error divided by the size of the gain."""
+        """Standard error divided by the magnitude of the gain; infinite for an infinite error."""
         if not np.isfinite(self.standard_error):
             return np.inf
         return self.standard_error / abs(self.gain)
@@ -136,12 +151,12 @@ class DriveGain:
         )
 
     def is_accepted(self, error: float) -> bool:
-        """Return whether the gain was given or has a relative standard error up to ``error``."""
+        """Return whether the gain was given, or its :attr:`relative_error` is at most ``error``."""
         return self.is_given or self.relative_error <= error
 
 
 class DriveGainError(RecordingError):
-    """The motions do not determine the gain of a drive.
+    """The motions do not determine the gain of a drive accurately enough.
 
     Attributes:
         gains: all gains with their standard errors, in the order of the joints.
@@ -172,17 +187,18 @@ def drive_gains(
 
     Args:
         motions: motions without contact and payload, ``tau`` the effort as published.
-        model: the robot as described; its masses are taken as known to ``evidence.mass_error``, or
-            less if the motions contradict that.
-        maximum_gap: longest time between two samples of one stretch [s].
+        model: the robot as described; its masses are assumed to have the relative standard error
+            ``evidence.mass_error``, or a larger error if the motions contradict the description.
+        maximum_gap: longest time between two samples; a longer gap divides a motion [s].
         evidence: known payloads and gains, and how exact the gains must be.
 
     Returns:
-        The gains in the order of the model, and warnings.
+        The gains in the order of the joints of the model, and warnings for the user.
 
     Raises:
         InputError: if the joint of a known gain is not in the model.
-        DriveGainError: if a gain cannot be identified; the message gives a remedy.
+        DriveGainError: if the relative standard error of a gain exceeds
+            ``evidence.accepted_error``; the message gives a remedy.
         RecordingError: if no stretch of the motions is long enough.
     """
     for name in evidence.known:
@@ -228,7 +244,7 @@ def _inverted(reciprocal: Array, error: Array) -> tuple[Array, Array]:
 
 
 WIDE = 2.0
-"""Factor of the prior from which the description is reported to be doubtful."""
+"""Widening of the prior of the masses from which the description is reported to be doubtful."""
 
 
 def _doubts(widened: float) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Decide from the first seconds of joint states whether the published efforts fit ``effort_kind``.
 
-The samples are averaged over windows of half a second. In each window ``effort`` is the mean
-effort of a joint times ``effort_gain``, ``need`` the mean torque that model and friction require,
-and ``g`` the mean gravity torque. A window in which ``g`` is at least :data:`LOADED` default
-contact thresholds is evidence for that joint:
+The parameter ``effort_kind`` declares what a driver publishes as effort: joint torque, motor
+current, or joint torque without the gravity torque. The samples are averaged over windows of half a
+second. In each window ``effort`` is the mean effort of a joint times ``effort_gain``, ``need`` the
+mean torque that model and friction require, and ``g`` the mean gravity torque. A window in which
+``g`` is at least :data:`LOADED` default contact thresholds is evidence for that joint:
 
 * effort with gravity (``torque``, ``current``):  ``effort = need``
 * effort without gravity:                         ``effort = need - g``
@@ -14,9 +15,9 @@ and if neither a payload nor a tilted base, which the description may lack, expl
 well. Otherwise the decision stays open. If a support carries part of the weight, the efforts follow
 neither kind.
 
-A decision in favour of the declared kind is final until :meth:`EffortKindJudge.start_again`, so
-that no contact can refute it later. A refutation ends when two windows in a row fit the declared
-kind.
+A decision in favour of the declared kind is final, so that no contact can refute it later, until
+:meth:`EffortKindJudge.start_again`, another kind or gain, or a pause of the samples of more than
+:data:`PAUSE`. A refutation ends when two windows in a row fit the declared kind.
 """
 
 from __future__ import annotations
@@ -55,15 +56,17 @@ LEAST_WINDOWS = 2
 PAUSE = 2.0
 """Time without samples after which the driver may have been restarted [s]."""
 LOADED = 2.0
-"""Gravity torque that is evidence, as a multiple of the default contact threshold."""
+"""Smallest gravity torque that is evidence, as a multiple of the default contact threshold."""
 CHANGED = 1.0
-"""Change of the gravity torque between two poses, as a multiple of the same threshold."""
+"""Smallest change of a joint's gravity torque between two poses that counts as a change, as a
+multiple of the default contact threshold."""
 NEAR = 0.3
 """Deviation from a kind that friction and errors of the model explain, as a fraction of gravity."""
 VERY_NEAR = 0.125
-"""The same fraction if all evidence is from one pose, in which a support is another explanation."""
+"""Same as :data:`NEAR` if all evidence is from one pose, in which a support would explain the
+efforts as well."""
 BETTER = 0.25
-"""Sum of squared deviations that confirms the declared kind, as a fraction of the other kind's."""
+"""Largest sum of squared deviations that confirms a kind, as a fraction of the other kind's sum."""
 PROPORTIONAL = 0.03
 """Ratio of effort to gravity torque from which an effort may be a motor current."""
 FARTHEST = 0.4
@@ -79,7 +82,8 @@ class EffortKindDecision:
     state: State = "open"
     """``open``, ``confirmed`` or ``refuted``."""
     text: str = ""
-    """The evidence and the remedy in one sentence; the missing evidence while the state is open."""
+    """For the user: the evidence and the remedy if refuted, the reason why there is no decision if
+    open, and ``fits`` if confirmed."""
 
 
 _OPEN = EffortKindDecision(text="too few samples")
@@ -104,12 +108,13 @@ class EffortKindJudge:
     """Decides whether the declared ``effort_kind`` fits the efforts; memory and time are bounded.
 
     Args:
-        model: the identified robot.
-        parameters: of the detector, per-joint values in the order of the model.
+        model: the robot, with identified corrections if there are any.
+        parameters: of the detector, with ``effort_kind``, ``effort_gain`` and friction; per-joint
+            values in the order of the model.
 
     Attributes:
         decision: the current decision.
-        was_confirmed: whether the efforts have fitted at some time.
+        was_confirmed: whether the decision has been ``confirmed`` at any time since construction.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
@@ -123,11 +128,15 @@ class EffortKindJudge:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the declared kind is refuted, so that no verdict can be relied on."""
+        """Whether the declared kind is refuted, so that no verdict on contact is reliable."""
         return self.decision.state == "refuted"
 
     def set_parameters(self, model: Model, parameters: DetectorParameters) -> None:
-        """Use other parameters; with a new kind or gain of the efforts the decision restarts."""
+        """Use another model and other parameters, and discard the evidence.
+
+        With another ``effort_kind`` or ``effort_gain`` the decision is open again; otherwise it
+        remains.
+        """
         same = all(
             getattr(parameters, name) == getattr(self._parameters, name)
             for name in EffortParameters.names()
@@ -139,7 +148,10 @@ class EffortKindJudge:
             self.decision = _OPEN
 
     def start_again(self) -> None:
-        """Discard the evidence; a confirmation becomes open again, a refutation remains."""
+        """Discard all samples and evidence, as after a restart of the driver.
+
+        A confirmed decision becomes open again; a refuted decision remains.
+        """
         self._windows.clear()
         self._samples.clear()
         self._last, self._slot = -math.inf, -math.inf
@@ -147,13 +159,17 @@ class EffortKindJudge:
             self.decision = _OPEN
 
     def add(self, stamp: float, q: Array, v: Array, tau: Array) -> bool:
-        """Process one sample; return whether the state of the decision has changed.
+        """Process one sample; return whether ``decision.state`` has changed.
+
+        Only the first sample in each :data:`PERIOD` is used, and none while the decision is
+        confirmed. After a pause of more than :data:`PAUSE`, or a step back in time, the evidence is
+        discarded as by :meth:`start_again`.
 
         Args:
             stamp: time of the sample [s].
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
-            tau: joint efforts as published, (nv,).
+            tau: joint efforts as published, (nv,) [N·m, N or unit of the driver].
         """
         step, self._last = stamp - self._last, stamp
         slot = stamp // PERIOD
@@ -179,7 +195,14 @@ class EffortKindJudge:
         return self.decision.state != before
 
     def add_block(self, stamps: Array, q: Array, v: Array, tau: Array) -> None:
-        """Process k samples that continue the previous samples; :meth:`add` has the arguments."""
+        """Process k samples that continue the previous samples, as :meth:`add` would one by one.
+
+        Args:
+            stamps: times of the samples, (k,) [s].
+            q: joint positions, (k, nq) [rad or m].
+            v: joint velocities, (k, nv) [rad/s or m/s].
+            tau: joint efforts as published, (k, nv) [N·m, N or unit of the driver].
+        """
         steps = np.diff(stamps, prepend=self._last)
         pauses = np.flatnonzero(~((steps >= 0.0) & (steps <= PAUSE)))
         k = 0
@@ -194,7 +217,14 @@ class EffortKindJudge:
             k += 1
 
     def add_motion(self, motion: Motion) -> None:
-        """Process the samples of a motion that does not continue the previous samples."""
+        """Process a recorded motion that does not continue the previous samples.
+
+        The evidence of earlier motions counts as well if the motion begins 0 to :data:`PAUSE`
+        seconds after the last sample; otherwise it is discarded.
+
+        Args:
+            motion: the motion, ``tau`` as published.
+        """
         self._samples.clear()
         self.add_block(motion.t, motion.q, motion.v, motion.tau)
 
@@ -307,9 +337,14 @@ class EffortKindJudge:
 def refuse_effort_kind(
     motions: Sequence[Motion], model: Model, parameters: DetectorParameters
 ) -> None:
-    """Refuse motions without contact whose efforts refute ``effort_kind``.
+    """Raise an error if the efforts of motions without contact refute ``effort_kind``.
 
-    The function does nothing if ``check_effort_kind`` is false.
+    If the parameter ``check_effort_kind`` is false, no error is raised.
+
+    Args:
+        motions: motions without contact of one arm, ``tau`` as published.
+        model: the robot.
+        parameters: of the detector, with ``effort_kind``, ``effort_gain`` and friction.
 
     Raises:
         RecordingError: with the evidence and the parameter to set instead.

@@ -36,46 +36,58 @@ Array = NDArray[np.float64]
 VAGUE = 0.2
 """Relative standard deviation above which a scale counts as unknown."""
 SCALES = (0.6, 1.6)
-"""Range of scales that friction, motion or a small payload can explain."""
+"""Smallest and largest scale that friction, motion or a small payload can explain."""
 REVERSED = -0.3
 """Scale below which the sign of the effort is wrong."""
 CERTAIN = 5.0
-"""Ratio of the error with scale one to the error with the fitted scale that refuses a joint."""
+"""Ratio of the RMS error with scale one to the RMS error with the fitted scale, above which
+calibration refuses the efforts."""
 SUSPECT = 1.2
-"""Ratio of the same errors from which a joint is reported."""
+"""The same ratio of errors, above which the effort of a joint in another unit is reported."""
 SIGNIFICANT = 10.0
-"""A coefficient of friction is certain from this many standard deviations on."""
+"""Number of standard deviations from which the sign of a friction coefficient is certain."""
 PAYLOAD_EXPLAINS = 1.5
-"""A payload explains a joint if its error is at most this many times that of the fitted scale."""
+"""Largest ratio of a joint's RMS error with a payload to its RMS error with the fitted scale at
+which the payload counts as an explanation."""
 DEAD_SHARE = 0.1
-"""Largest fraction of exactly zero efforts while a joint moves."""
+"""Largest accepted fraction of efforts that are exactly zero while the joint moves."""
 STRAY_SHARE = 0.01
 """Largest fraction of implausible samples that are left out; more are refused."""
 STRAY_FACTOR = 1000.0
-"""Currents this many times as large as the joint's median are implausible."""
+"""Ratio of an effort to the joint's median magnitude above which it is implausible."""
 FRICTION = SHAPES.index((0.05, None))
 """Shape of friction that the efforts are regressed on."""
 
 
 @dataclass(frozen=True)
 class EffortScale:
-    """Scale of the efforts of one joint, as a check of unit and sign."""
+    """Comparison of the efforts of one joint with the torque of the model: unit and sign.
+
+    The efforts are fitted by ``scale`` times the torque of the model, plus friction.
+    """
 
     joint: str
     scale: float
-    """Effort per torque of the model."""
+    """Effort as a multiple of the torque of the model; near 1 if unit and sign are right."""
     is_known: bool
-    """Whether ``scale`` is known to 20 %."""
+    """Whether the standard deviation of ``scale`` is below 20 % of ``scale``."""
     ratio: float
-    """Error with a scale of one, divided by the error with the fitted scale."""
+    """RMS error with a scale of one, divided by the RMS error with the fitted ``scale``."""
     drives: bool
-    """Whether the friction in the effort would drive the joint, which is impossible."""
+    """Whether the friction in the effort certainly acts along the motion and would drive the joint,
+    which is impossible."""
     is_payload: bool
-    """Whether one payload explains all joints as well as their scales do."""
+    """Whether the payload that fits all joints best explains this joint about as well as ``scale``
+    does: its RMS error is at most :data:`PAYLOAD_EXPLAINS` times as large."""
 
     @property
     def is_reversed(self) -> bool:
-        """Whether the effort has the wrong sign."""
+        """Whether the effort has the wrong sign.
+
+        Either ``scale`` is known and below :data:`REVERSED`, and ``ratio`` exceeds
+        :data:`CERTAIN`; or :attr:`drives` is true, and ``scale`` is unknown or below
+        :data:`REVERSED`.
+        """
         certain = self.is_known and self.scale < REVERSED
         return (certain and self.ratio > CERTAIN) or (
             self.drives and (certain or not self.is_known)
@@ -83,13 +95,19 @@ class EffortScale:
 
     @property
     def is_odd(self) -> bool:
-        """Whether the effort is known to be in another unit."""
+        """Whether the effort appears to be in another unit.
+
+        ``scale`` is then known and out of :data:`SCALES`, and no payload explains it.
+        """
         beyond = self.is_known and not SCALES[0] <= self.scale <= SCALES[1]
         return beyond and not self.is_payload
 
     @property
     def text(self) -> str:
-        """Problem of the effort and its remedy; empty for a correct effort."""
+        """Problem of the effort and its remedy, for the user; empty for a correct effort.
+
+        A problem is :attr:`is_reversed`, or :attr:`is_odd` with a ``ratio`` above :data:`SUSPECT`.
+        """
         if self.is_reversed:
             return (
                 f"the effort of joint {self.joint!r} has the wrong sign: it is {self.scale:.3g} "
@@ -116,10 +134,14 @@ def usable_efforts(
         parameters: kind and gains of the efforts; a gain of one for currents means unknown.
 
     Returns:
-        The motions without implausible samples, and notes with their number.
+        The motions without implausible samples, and notes for the user with the number of the
+        samples that were dropped.
 
     Raises:
-        RecordingError: naming the joint, the problem of its effort or velocity, and its frequency.
+        RecordingError: for velocities that contradict the positions, an effort that is missing or
+            constant, or more than 1 % implausible samples of a joint; the message names the joint,
+            the problem and its frequency.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
     usable, notes = [], []
     several = len({motion.name for motion in motions}) > 1
@@ -146,13 +168,27 @@ def usable_efforts(
 
 
 def are_unknown_currents(model: Model, parameters: DetectorParameters) -> bool:
-    """Return whether efforts are currents whose gains are not known yet."""
+    """Return whether efforts are currents whose gains are not known yet.
+
+    The parameter ``effort_kind`` is then ``current``, and every ``effort_gain`` is 1.
+
+    Raises:
+        ParameterError: for an ``effort_gain`` of the wrong length.
+    """
     gain = parameters.for_joints("effort_gain", model.nv)
     return parameters.effort_kind == "current" and bool((gain == 1.0).all())
 
 
 def stray_bounds(tau: Array) -> Array:
-    """Return the magnitude (nv,) above which an effort of a joint counts as an outlier."""
+    """Return the magnitude above which an effort of a joint counts as an outlier.
+
+    Args:
+        tau: efforts in any unit, (k, nv).
+
+    Returns:
+        Bounds in the same unit, (nv,): :data:`STRAY_FACTOR` times the median magnitude of the
+        joint, at most 1e9; 1e9 if the median is zero or NaN.
+    """
     with np.errstate(invalid="ignore"):
         median = np.nanmedian(np.abs(tau), axis=0)
     return np.where(median > 0.0, np.minimum(STRAY_FACTOR * median, LARGEST), LARGEST)
@@ -198,7 +234,15 @@ def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model, where: 
 
 
 def effort_scales(motions: Sequence[Motion], model: Model, maximum_gap: float) -> list[EffortScale]:
-    """Return the scale of each joint's effort, for motions whose ``tau`` is declared a torque.
+    """Compare the effort of each joint with the torque of the model, to check unit and sign.
+
+    Args:
+        motions: motions without contact, ``tau`` declared to be torque [N·m or N].
+        model: the robot, with the gravity that ``tau`` should contain.
+        maximum_gap: longest time between two samples; a longer gap divides a motion [s].
+
+    Returns:
+        The scale of each joint, in the order of the joints of the model.
 
     Raises:
         RecordingError: when no stretch of the motions is long enough.

@@ -1,4 +1,4 @@
-"""Collection of samples of the first seconds for the check of the model."""
+"""Collection of samples, usually of the first seconds, to find mismatches of model and robot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ PERIOD = 0.02
 
 
 class FitWatch:
-    """Stores one sample per :data:`PERIOD` for ``length`` seconds.
+    """Collects samples for :func:`~rbd_control.estimation.find_mismatches`, one per :data:`PERIOD`.
+
+    The collection is complete after ``length`` / :data:`PERIOD` samples, rounded up. At sample
+    rates below 1 / :data:`PERIOD` (50 Hz) this takes longer than ``length``.
 
     Args:
         length: duration of the collection [s], which bounds the memory.
@@ -28,11 +31,22 @@ class FitWatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether the collection is complete."""
+        """Whether the collection is complete; further samples are then ignored."""
         return len(self._samples) >= self._most
 
     def add(self, stamp: float, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> bool:
-        """Add one sample with an increasing stamp; return whether the collection is complete."""
+        """Add one sample and return whether it completes the collection.
+
+        The first sample of each :data:`PERIOD` is stored, all others are ignored.
+
+        Args:
+            stamp: time of the sample [s]; must increase.
+            q, v: positions and velocities, (nq,) and (nv,) [rad or m, rad/s or m/s].
+            tau: joint efforts as published, (nv,), of the kind ``effort_kind``.
+
+        Returns:
+            True only for the sample that completes the collection.
+        """
         slot = stamp // PERIOD
         if slot <= self._slot or self.is_full:
             return False
@@ -41,7 +55,13 @@ class FitWatch:
         return self.is_full
 
     def add_block(self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-        """Add k samples."""
+        """Add k samples as :meth:`add` adds one.
+
+        Args:
+            stamps: times of the samples, (k,) [s]; must increase.
+            q, v: positions and velocities, (k, nq) and (k, nv) [rad or m, rad/s or m/s].
+            tau: joint efforts as published, (k, nv).
+        """
         if self.is_full:
             return
         slots = stamps // PERIOD
@@ -53,7 +73,14 @@ class FitWatch:
             self._samples.extend(zip(*kept, strict=True))
 
     def mismatches(self, detector: ContactDetector) -> tuple[Mismatch, ...]:
-        """Return the explanations of the detector's residual in the collected samples."""
+        """Return the errors of model, effort or payload that explain the collected residual.
+
+        Args:
+            detector: its model, parameters and tare (``bias``) are used; it is unchanged.
+
+        Returns:
+            The result of :func:`~rbd_control.estimation.find_mismatches`; empty without samples.
+        """
         if not self._samples:
             return ()
         motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))

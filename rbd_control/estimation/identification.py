@@ -6,14 +6,15 @@ friction over an interval,
     0 = x + friction(v) + (effect of the corrections of masses and centres of mass)
 
 which is linear in the coefficients of friction and, to first order, in the corrections. Every
-column passes one low-pass filter, far slower than the noise of the velocity and far faster
-than the motion. Joints are weighted by the inverse standard deviation of their residual.
+column of this regression passes the same low-pass filter, far slower than the noise of the velocity
+and far faster than the motion. Joints are weighted by the inverse standard deviation of their
+residual.
 
-Corrections of bodies have a prior of mean zero and standard deviation :data:`MASS_SPREAD` of a
-body's mass, and :data:`COM_SPREAD`. They are kept only if cross-validation improves: the motion is
-cut into :data:`FOLDS` parts, each part is predicted from the others, and the error of these
-predictions must decrease. The inertia of rotors, which is not negative, and the shape of friction
-are chosen joint by joint in the same way.
+The prior of a correction has the mean zero, and the standard deviation :data:`MASS_SPREAD` of the
+body's mass, or :data:`COM_SPREAD` for the centre of mass. Corrections are kept only if
+cross-validation improves: the motion is cut into :data:`FOLDS` parts, each part is predicted from
+the others, and the error of these predictions must decrease. The inertia of rotors, which is not
+negative, and the shape of friction are chosen joint by joint in the same way.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from rbd_control.wording import listed
 Array = NDArray[np.float64]
 
 FILTER_GAIN = 20.0
-"""Pole of the filter [1/s]; lower at low sample rates, see :data:`PER_RATE`."""
+"""Natural frequency of the second-order filter [1/s]; lower at low sample rates, see
+:data:`PER_RATE`."""
 PER_RATE = 0.3
-"""Largest pole of the filter times the sample period."""
+"""Largest product of the filter's natural frequency and the sample period."""
 SETTLING = 5.0
 """Number of time constants after which the initial state of the filter has decayed."""
 SHAPES: tuple[tuple[float, float | None], ...] = (
@@ -47,11 +49,13 @@ SHAPES: tuple[tuple[float, float | None], ...] = (
 PLAIN_SHAPES = sum(stribeck is None for _, stribeck in SHAPES)
 """Number of shapes without a Stribeck effect; they are the first of :data:`SHAPES`."""
 LEAST_FADING = 0.05
-"""Stribeck velocity of a joint without a Stribeck effect [rad/s or m/s]."""
+"""Value of ``stribeck_velocity``, without effect, for joints without a Stribeck effect
+[rad/s or m/s]."""
 FOLDS = 4
 """Number of parts of the motion for cross-validation; each is predicted from the others."""
 PAYS = 0.95
-"""Ratio to which the prediction error must decrease for corrections to be kept."""
+"""Ratio to which the prediction error, as a geometric mean over the joints, must decrease for
+corrections to be kept; and the ratio for the Stribeck effect of one joint."""
 ROTOR_PAYS = 0.9
 """Ratio to which the prediction error of a joint must decrease for its rotor to be kept; delayed
 torque and a wrong shape of a body have a similar effect."""
@@ -75,14 +79,18 @@ LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """Identified friction and corrections; arrays have one row or value per joint."""
+    """Identified friction and corrections; arrays have one row or value per joint.
+
+    Friction is the function of
+    :class:`~rbd_control.robot.friction.StribeckFriction` with these coefficients.
+    """
 
     coulomb: Array
-    """(nv,) [N·m or N]."""
+    """(nv,) Coulomb friction [N·m or N]."""
     viscous: Array
-    """(nv,) [N·m·s/rad or N·s/m]."""
+    """(nv,) viscous friction [N·m·s/rad or N·s/m]."""
     offset: Array
-    """(nv,) [N·m or N]."""
+    """(nv,) constant torque that counts as friction [N·m or N]."""
     velocity_scale: Array
     """(nv,) speed at which 76 % of the Coulomb friction is reached [rad/s or m/s]."""
     stribeck: Array
@@ -90,32 +98,38 @@ class Identification:
     stribeck_velocity: Array
     """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
     corrections: Array
-    """(nv, 5) corrections in the order of ``CORRECTIONS``; zero if they were not kept."""
+    """(nv, 5) mass [kg], x, y, z of the centre of mass [m] and rotor inertia [kg·m² or kg], to add
+    to the description; zero if they were not kept."""
     uncorrected_error: Array
-    """(nv,) RMS error of predictions with friction alone [N·m or N]."""
+    """(nv,) RMS error of predictions of left-out motion with friction alone [N·m or N]."""
     error: Array
-    """(nv,) RMS error of predictions with the identified model [N·m or N]."""
+    """(nv,) RMS error of these predictions with the identified model [N·m or N]."""
     notes: tuple[str, ...]
     """Warnings about unidentified or implausible results."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns of the linear regression, filtered and downsampled to n rows."""
+    """Columns of the linear regression, filtered and downsampled to n rows.
+
+    Without contact ``x + friction c + inertia d = 0``, with the unknown friction coefficients c and
+    the unknown corrections d. P is the number of corrections.
+    """
 
     x: Array
     """Mean external torque of the described model without friction, (n, nv) [N·m or N]."""
     friction: Array
-    """Torque per unit of each friction coefficient, (n, nv, shapes, 4)."""
+    """Torque per unit of each friction coefficient (Coulomb, viscous, offset, excess near
+    standstill), for each of :data:`SHAPES`, (n, nv, shapes, 4)."""
     inertia: Array
     """Mean external torque per unit of each correction, (n, nv, P)."""
     which: NDArray[np.int64]
-    """(P, 2) joint and column of each correction."""
+    """(P, 2) joint (index in v) and column (index in ``CORRECTIONS``) of each correction."""
     spread: Array
-    """(P,) prior standard deviation of each correction."""
+    """(P,) prior standard deviation of each correction [kg or m]; infinite for rotors."""
 
     def only(self, chosen: NDArray[np.bool_]) -> Columns:
-        """Return the columns with only the chosen corrections."""
+        """Return the columns with only the corrections that are True in ``chosen`` (P,)."""
         return replace(
             self,
             inertia=self.inertia[:, :, chosen],
@@ -125,10 +139,16 @@ class Columns:
 
 
 def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Identification:
-    """Identify friction and corrections from motions whose ``tau`` is torque.
+    """Identify friction and inertial corrections by least squares, as the module describes.
+
+    Args:
+        motions: motions without contact, ``tau`` as joint torque [N·m or N].
+        model: the robot as described, with the gravity that ``tau`` contains.
+        maximum_gap: longest time between two samples of one stretch [s].
 
     Raises:
-        RecordingError: if the motions are too short.
+        RecordingError: if no stretch lasts ten time constants of the filter, 0.5 s at sample rates
+            above 67 Hz.
     """
     columns = filtered_columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T
@@ -180,13 +200,21 @@ def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArra
 
 
 def external_means(motion: Motion, model: Model) -> Array:
-    """Return the mean external torque of each interval without friction, (k - 1, nv) [N·m or N]."""
+    """Return the mean external torque between successive samples; friction counts as external.
+
+    Args:
+        motion: k samples, ``tau`` as joint torque [N·m or N].
+        model: the robot, with the gravity that ``tau`` contains.
+
+    Returns:
+        ``(p_k - p_(k-1)) / dt - mean of (tau + Cᵀ v - g)``, (k - 1, nv) [N·m or N].
+    """
     p, CTv, g = momentum_terms(model, motion.q, motion.v)
     return np.diff(p, axis=0) / np.diff(motion.t)[:, None] - means(motion.tau + CTv - g)
 
 
 def means(x: Array) -> Array:
-    """Return the mean over each interval between two samples by the trapezoidal rule."""
+    """Return the mean of ``x`` (k, ...) between successive rows, trapezoidal, (k - 1, ...)."""
     return np.asarray(0.5 * (x[1:] + x[:-1]))
 
 
@@ -199,8 +227,8 @@ def filtered_columns(
     """Return the filtered columns of the regression: external torque, friction, corrections.
 
     Args:
-        motions: motions without contact.
-        model: the robot.
+        motions: motions without contact, ``tau`` as joint torque [N·m or N].
+        model: the robot, with the gravity that ``tau`` contains.
         maximum_gap: longest time between two samples of one stretch [s].
         changes: for each correction its joint, its column, and a robot that consists of this
             correction only, as :func:`~rbd_control.robot.inertial_corrections.variations` returns.
@@ -213,6 +241,8 @@ def filtered_columns(
     """
     rows: list[tuple[Array, Array, Array]] = []
     for motion in motions:
+        if motion.t.size < 2:
+            continue
         period = float(np.median(np.diff(motion.t)))
         gain = min(FILTER_GAIN, PER_RATE / period)
         observer = SecondOrderObserver(model, gain)

@@ -82,16 +82,17 @@ Thresholds have a margin for other motions than the recorded ones.
 """
 
 KEPT, KEPT_HARD = 0.96, 0.98
-"""Fraction of the weight of earlier residuals that each look keeps, in a push and in a collision;
-looks are 20 ms apart (:data:`~rbd_control.estimation.decision.LOOK_PERIOD`), or one period if that
-is longer."""
+"""Fraction of the weight of earlier residuals that each call of :meth:`LinkIsolation.look` keeps,
+in a push and in a collision; the detector calls it every 20 ms
+(:data:`~rbd_control.estimation.decision.LOOK_PERIOD`), or every sample if samples are rarer."""
 ALIKE = 0.5
-"""Least cosine of the angle between a residual and the average, in standard deviations of the
-noise, of forces of one direction."""
+"""Cosine of the angle between a residual and the average, both in standard deviations of the noise,
+below which the residual has another direction."""
 LARGE = 0.1
-"""Least size of a residual that shows a direction, as a fraction of the size of the average.
+"""Size of a residual, as a fraction of the size of the average, above which its direction is
+compared with the average.
 
-It is small because a hand may push much more weakly after it has turned or moved.
+The fraction is small because a hand may push much more weakly after it has turned or moved.
 """
 TURNED, TURNED_HARD = 6, 25
 """Number of consecutive residuals of another direction with which the average begins anew: of a
@@ -100,25 +101,33 @@ push, and of a collision, which shakes the arm for some tenths of a second."""
 
 @dataclass(frozen=True)
 class Isolation:
-    """Link, contact point and force that a residual indicates."""
+    """Link, contact point and force that the residuals of a contact indicate."""
 
     link: str
     """The most probable link."""
     candidates: tuple[str, ...]
-    """Links that explain the residual, the most probable first; one of them was touched."""
+    """The most probable links, ``link`` first; the contact is on one of them with a probability of
+    at least :data:`NAMED`."""
     confidence: float
-    """Probability of ``link``, in [0, 1]."""
+    """Probability of ``link``, in [0, 1]; NaN if the residual is beyond the range of any arm."""
     force: np.ndarray | None
     """Force that the environment applies, (3,) world axes [N]; None if it is not observable."""
     point: np.ndarray | None
-    """Point on the line of action of the force that is nearest to the middle of the link, (3,)
-    world axes [m]; None if it is not observable."""
+    """Point on the line of action of the force that is nearest to the middle of the link (of a
+    collision: to its touched surface), (3,) world axes [m]; None if it is not observable."""
     misfit: float
-    """Root mean square of the unexplained residual, in standard deviations."""
+    """Root mean square of the unexplained residual, in standard deviations; NaN if the residual is
+    beyond the range of any arm."""
 
 
 def found(isolation: Isolation | None) -> dict[str, Any]:
-    """Return the fields of an isolation that detections and events share, by name."""
+    """Return the fields of an isolation that detections and events share, by name.
+
+    Returns:
+        ``link``, ``candidates``, ``confidence`` and ``point``, as keyword arguments for
+        :class:`~rbd_control.estimation.Detection` and
+        :class:`~rbd_control.estimation.ContactEvent`; without an isolation only an empty ``link``.
+    """
     if isolation is None:
         return {"link": ""}
     names = ("link", "candidates", "confidence", "point")
@@ -127,6 +136,9 @@ def found(isolation: Isolation | None) -> dict[str, Any]:
 
 def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.ndarray:
     """Return the covariance of the residual without contact, (nv, nv) [(N·m)² or N²].
+
+    Without a measured covariance the joints are uncorrelated, and the standard deviation of each is
+    its threshold divided by :data:`SIGMAS`, within :data:`NOISE`.
 
     Args:
         covariance: measured covariance, (nv, nv); None if it was not measured.
@@ -138,13 +150,16 @@ def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.n
 
 
 class LinkIsolation:
-    """Isolates the contacts of one arm, one after the other, and estimates their forces.
+    """Estimates link, point and force of the contacts of one arm, one contact after the other.
+
+    Call :meth:`begin` at the onset of a contact, then :meth:`look` for each residual of it.
 
     Args:
         model: the robot.
         covariance: of the residual without contact, (nv, nv) [(N·m)² or N²].
         force_uncertainty: largest standard deviation of an observable force [N].
-        surface: points on the collision geometry of the links.
+        surface: points on the collision geometry of the links; without points every contact counts
+            as a push.
 
     Attributes:
         noise: standard deviation of each residual without contact, (nv,) [N·m or N].
@@ -208,7 +223,10 @@ class LinkIsolation:
         risen: np.ndarray | None = None,
         doubt: np.ndarray | None = None,
     ) -> Isolation:
-        """Isolate a contact from one sample alone; arguments and result as for :meth:`look`."""
+        """Isolate a push from one sample alone; arguments and result as for :meth:`look`.
+
+        The residuals of earlier calls are discarded.
+        """
         self.begin()
         return self.look(q, residual, risen, doubt)
 
@@ -221,11 +239,12 @@ class LinkIsolation:
         *,
         hard: bool = False,
     ) -> Isolation:
-        """Add a residual of the present contact; estimate its link from all, and the present force.
+        """Add a residual of the present contact, and estimate link, point and force.
 
-        In a push, a residual of another direction than the average is not added to the average; in
-        a collision (``hard``) it is. After ``TURNED`` such residuals in a row (``TURNED_HARD`` in a
-        collision) the average begins anew with the last of them, as the average of a push.
+        In a push, a residual of another direction (:data:`ALIKE`) than the average of the contact's
+        residuals is not added to this average; in a collision (``hard``) it is. After ``TURNED``
+        such residuals in a row (``TURNED_HARD`` in a collision) the average begins anew with the
+        last of them, as the average of a push.
 
         Successive calls should be at least one time constant of the observer apart, because their
         residuals count as independent.
@@ -245,6 +264,9 @@ class LinkIsolation:
         Returns:
             The link, the candidates and the point from the average, and the force from the present
             residual. Point and force are None if they are not observable.
+
+        Raises:
+            numpy.linalg.LinAlgError: for a residual beyond the range of any arm.
         """
         risen = self._all if risen is None else risen
         doubt = self._none if doubt is None else doubt
@@ -286,7 +308,7 @@ class LinkIsolation:
 
     @property
     def is_turned(self) -> bool:
-        """Whether the last residual had another direction than the average."""
+        """Whether the last residual had another direction (:data:`ALIKE`) than the average."""
         return self._turned > 0
 
     def force(self, residual: np.ndarray) -> np.ndarray | None:

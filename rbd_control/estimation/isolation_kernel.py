@@ -23,7 +23,8 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
 
 PROPORTIONAL = 0.01
-"""Standard deviation of a residual by errors of masses, friction and delay, as a fraction of it."""
+"""Standard deviation of a residual by errors of masses, friction and delay, as a fraction of the
+residual."""
 YOUNG = 0.3
 """Additional fraction while the residual still rises, because the onset time is uncertain."""
 HARD = 1000.0
@@ -42,6 +43,8 @@ PERSISTENT = 0.1
 
 NEGLIGIBLE = 1e-3
 """Probability below which a place does not contribute to the estimated force."""
+RELEVANT = 1e-2
+"""Fraction of the largest probability of a place, above which a place contributes in any case."""
 
 SLANT = 0.4
 """Standard deviation of an obstacle's force across its expected direction, as a fraction of the
@@ -54,16 +57,18 @@ LEAST_PROBABILITY = 1e-300
 
 @compiled
 def approach(packed, q, v, bodies, offsets, normals, directions, speeds):
-    """Compute the expected direction of an obstacle's force on each place from its motion.
+    """Compute the direction of the force that an obstacle exerts on each place, from the motion.
 
     An obstacle pushes into the surface and against the motion. Its expected direction is the middle
     between ``-normal`` and ``-velocity``, because friction turns the force from ``-normal`` towards
     ``-velocity``.
 
     Args:
-        packed: the model.
-        q, v: joint positions and velocities before the contact, (nq,) and (nv,).
-        bodies, offsets: the places, (k,) and (k, 3) in the frames of the bodies [m].
+        packed: ``packed`` of the model.
+        q, v: joint positions and velocities before the contact, (nq,) and (nv,) [rad or m, rad/s
+            or m/s].
+        bodies, offsets: rows of the bodies, (k,), and places in the frames of the bodies,
+            (k, 3) [m].
         normals: outward normals there, (k, 3) in the frames of the bodies; zero where unknown.
         directions: expected direction of the force, (k, 3) world axes, written; zero for a place
             that moves inward or is at rest.
@@ -119,13 +124,14 @@ def _log_pushing(L, z, direction):
 
 @compiled
 def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, places, jacobians, sums):
-    """Add one residual to the weighted sums, with its squared size as weight.
+    """Add one residual to the weighted sums over a contact, with its squared size as weight.
 
     Args:
-        packed: the model.
-        q: joint positions, (nq,).
-        bodies, offsets: the places, (k,) and (k, 3) in the frames of the bodies [m].
-        residual: (nv,) [N·m or N].
+        packed: ``packed`` of the model.
+        q: joint positions, (nq,) [rad or m].
+        bodies, offsets: rows of the bodies, (k,), and places in the frames of the bodies,
+            (k, 3) [m].
+        residual: (nv,) [N·m or N]. Its size in the weight is in standard deviations.
         risen: present step response of each residual, which also scales the Jacobian, (nv,).
         doubt: standard deviation that the motion adds to each residual, (nv,) [N·m or N].
         whitening: (nv, nv), converts the residual to standard deviations.
@@ -166,7 +172,12 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
 
 @compiled
 def fade(jacobians, sums, kept):
-    """Multiply the weights of all residuals so far by ``kept``; the sums are of :func:`take_in`."""
+    """Multiply the weights of all residuals so far by ``kept``, in [0, 1].
+
+    Args:
+        jacobians, sums: weighted sums of :func:`take_in`, changed.
+        kept: factor of the weights.
+    """
     jacobians *= kept
     sums *= kept
     sums[1] *= kept
@@ -208,9 +219,16 @@ def weigh(jacobians, sums, factor, sizes, spreads, directions, information, proj
     this direction, and a component along it that is not negative. The density is then multiplied by
     the posterior probability of this sign, divided by its prior probability of 1/2.
 
-    ``evidence`` (k, sizes), written, is the logarithm of the density without the terms that all
-    places share. ``information`` (k, 6, 6) and ``projected`` (k, 6), written, are J R⁻¹ Jᵀ and
-    J R⁻¹ y, with J in units in which F has the standard deviation s along each axis.
+    Args:
+        jacobians, sums: weighted sums of :func:`take_in`, (k, nv, 6) and (2 + 3 nv,).
+        factor: Cholesky factor of R, from :func:`noise_factor`, (nv, nv).
+        sizes: candidates of the standard deviation s [N].
+        spreads: standard deviation of the contact point about each place, (k,) [m].
+        directions: expected direction of F at each place, (k, 3) world axes; zero if unknown.
+        information, projected: J R⁻¹ Jᵀ, (k, 6, 6), and J R⁻¹ y, (k, 6), written, with J in units
+            in which F has the standard deviation s along each axis.
+        evidence: logarithm of the density without the terms that all places share, (k, sizes),
+            written.
     """
     n = factor.shape[0]
     y = np.empty(n)
@@ -288,12 +306,19 @@ def expected(
     out,
     gain,
 ):
-    """Compute the expected force and point over places and sizes with their ``weights``.
+    """Compute the expected force and contact point, averaged over places and sizes of the force.
 
-    The rows of ``out`` (4, 3), written: 0, the force; 1, the point of its line of action nearest to
-    the place; 2, in the first entry the largest variance of the force along any axis; 3, in the
-    first entry the sum of the variances of the point. ``gain`` (3, nv), written, maps another
-    residual to its force.
+    Args:
+        jacobians, sums, factor, sizes, spreads, directions: as for :func:`weigh`.
+        information, projected: results of :func:`weigh`.
+        places: present positions of the places, from :func:`take_in`, (k, 3) [m].
+        weights: probability of each place and size, (k, sizes); those below :data:`NEGLIGIBLE`
+            and below :data:`RELEVANT` of the largest are left out, and the others divided by their
+            sum.
+        out: (4, 3), written. Row 0: the force, world axes [N]. Row 1: the point of its line of
+            action nearest to the place [m]. Row 2, first entry: the largest variance of the force
+            along any axis [N²]. Row 3, first entry: the sum of the variances of the point [m²].
+        gain: (3, nv), written; maps another residual [N·m or N] to its force [N].
 
     Returns:
         The misfit of the most probable place and size: |y - Jᵀ w|² in standard deviations, minus
@@ -308,11 +333,17 @@ def expected(
     misfit = 0.0
     out[:] = 0.0
     gain[:] = 0.0
+    least = min(NEGLIGIBLE, RELEVANT * weights.max())
+    total = 0.0
     for k in range(weights.shape[0]):
         for h in range(weights.shape[1]):
-            share = weights[k, h]
-            if share < NEGLIGIBLE:
+            if weights[k, h] >= least:
+                total += weights[k, h]
+    for k in range(weights.shape[0]):
+        for h in range(weights.shape[1]):
+            if weights[k, h] < least:
                 continue
+            share = weights[k, h] / total
             # (P⁻¹ + J R⁻¹ Jᵀ)⁻¹, without the inverse of P, which may be singular.
             for c in range(6):
                 units[c] = sizes[h] * (spreads[k] if c < 3 else 1.0)

@@ -50,8 +50,8 @@ DESIGN = np.dtype(
 STATE = np.dtype(
     [
         ("residual", "f8"),  # r, the estimate of the external torque [N·m or N]
-        ("slope", "f8"),  # r_dot of the second order
-        ("error", "f8"),  # Kalman: e
+        ("slope", "f8"),  # r_dot of the second order [N·m/s or N/s]
+        ("error", "f8"),  # Kalman: e [N·m·s or N·s]
         ("error_variance", "f8"),  # Kalman: variance of e
         ("covariance", "f8"),  # Kalman: covariance of e and r
         ("variance", "f8"),  # Kalman: variance of r
@@ -69,9 +69,9 @@ def advance(kind, design, state, dt, x):
     """Advance the filter of one joint by ``dt`` [s] under the mean input ``x`` [N·m or N].
 
     Args:
-        kind: kind of filter.
-        design: its constants, an element of ``DESIGN``.
-        state: an element of ``STATE``, changed in place.
+        kind: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
+        design: constants of the filter, an element of type ``DESIGN``.
+        state: an element of type ``STATE``, changed in place.
         dt: length of the interval [s].
         x: mean external torque over the interval [N·m or N].
     """
@@ -86,12 +86,12 @@ def advance(kind, design, state, dt, x):
 
 @inlined
 def begin(state, p, rate, drive):
-    """Set the beginning of the next interval of one joint to a sample.
+    """Store a sample as the beginning of the next interval of one joint.
 
     Args:
-        state: an element of ``STATE``, changed in place.
+        state: an element of type ``STATE``, changed in place.
         p: momentum of the joint [N·m·s or N·s].
-        rate: its rate by the momentum balance [N·m or N].
+        rate: rate of ``p`` without external torque, ``tau - tau_friction + Cᵀ v - g`` [N·m or N].
         drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
     """
     state.p, state.rate, state.drive = p, rate, drive
@@ -99,16 +99,16 @@ def begin(state, p, rate, drive):
 
 @inlined
 def observe(kind, design, state, dt, p, rate, drive, bias):
-    """Advance the observer of one joint to the end of an interval.
+    """Advance the observer of one joint from the sample in ``state`` to the next sample.
 
     Args:
-        kind: kind of filter.
-        design: its constants, an element of ``DESIGN``.
-        state: an element of ``STATE``, changed in place.
-        dt: length of the interval [s].
-        p: momentum of the joint at the end of the interval [N·m·s or N·s].
-        rate: its rate by the momentum balance there [N·m or N].
-        drive: torque of the motor less gravity there, which ``rate`` contains [N·m or N].
+        kind: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
+        design: constants of the filter, an element of type ``DESIGN``.
+        state: an element of type ``STATE``, changed in place.
+        dt: time between the two samples [s].
+        p: momentum of the joint at the next sample [N·m·s or N·s].
+        rate: rate of ``p`` without external torque, ``tau - tau_friction + Cᵀ v - g`` [N·m or N].
+        drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
         bias: constant external torque to be removed [N·m or N].
     """
     late = delayed(state.drive, drive, dt, design.delay)
@@ -120,7 +120,7 @@ def observe(kind, design, state, dt, p, rate, drive, bias):
 
 @inlined
 def clear(state):
-    """Set the filter state of one joint to zero; ``p`` and ``rate`` are unchanged."""
+    """Set the filter state of one joint to zero; ``p``, ``rate`` and ``drive`` are unchanged."""
     state.residual = state.slope = 0.0
     state.error = state.error_variance = state.covariance = state.variance = 0.0
 
@@ -159,9 +159,11 @@ def _kalman(design, state, dt, x):
 
 @compiled
 def filter_signal(kind, design, state, dt, x, out):
-    """Filter the means ``x`` (k, nv) over the intervals ``dt`` (k,); write residuals to ``out``.
+    """Filter the means ``x`` (k, nv) over k intervals ``dt`` (k,) [s], joint by joint.
 
-    ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state`` is changed in place.
+    The filtered signal at the end of each interval, in the unit of ``x``, is written to ``out``
+    (k, nv). ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state`` is changed in
+    place. ``kind`` is ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
     """
     for k in range(x.shape[0]):
         for i in range(x.shape[1]):
@@ -171,11 +173,12 @@ def filter_signal(kind, design, state, dt, x, out):
 
 @compiled
 def filter_balance(kind, design, state, dt, p, rate, drive, out):
-    """Run the observer over k samples ``p``, ``rate`` and ``drive`` (k, nv).
+    """Run the observer of each joint over k samples, as :func:`observe` does for one.
 
-    The residuals are written to ``out`` (k, nv). Each sample ends an interval of length ``dt``
-    (k,); ``state`` holds the beginning of the first. ``design`` and ``state`` are (nv,) of
-    ``DESIGN`` and ``STATE``; ``state`` is changed in place.
+    The residuals are written to ``out`` (k, nv) [N·m or N]. Each sample ends an interval of length
+    ``dt`` (k,) [s]; ``state`` holds the beginning of the first interval. ``p``, ``rate`` and
+    ``drive`` are (k, nv). ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state``
+    is changed in place.
     """
     for k in range(out.shape[0]):
         for i in range(p.shape[1]):

@@ -2,7 +2,8 @@
 
 A wrong hand, a wrong sign, a wrong unit, and a driver that subtracts gravity each cause a
 characteristic residual. Over some seconds without contact, with ``x`` the mean external torque by
-the model, ``y`` the torque of the model and ``g`` its gravity torque:
+the model, ``y`` the torque, including friction, that the model needs for the motion, and ``g`` its
+gravity torque:
 
 * no effort:            effort = 0 on one joint that needs a torque
 * gravity subtracted:   ``x = g`` on all joints that carry weight; ``x = -g`` if the efforts include
@@ -11,9 +12,10 @@ the model, ``y`` the torque of the model and ``g`` its gravity torque:
 * sign or unit:         effort = ``gain y`` on one joint, with a gain far from one
 * constant torque:      ``x`` is constant on one joint
 
-They are tested in the order gravity, sign and unit, payload, constant torque. An explanation counts
-if the remaining mean square is below :data:`LEFT` of the original (:data:`WELL` for the first two),
-and the explained torque exceeds half the contact threshold.
+They are tested in the order no effort, gravity, sign and unit, payload, constant torque. An
+explanation counts if the remaining mean square of ``x`` is below :data:`LEFT` of the original
+(:data:`WELL` for gravity, sign and unit), and the explained torque exceeds half the contact
+threshold.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ from rbd_control.estimation.second_order_observer import SecondOrderObserver
 Array = NDArray[np.float64]
 
 FILTER_GAIN = 10.0
-"""Pole of the noise filter before the comparison [1/s]."""
+"""Natural frequency of the second-order noise filter before the comparison [1/s]."""
 SAMPLES = 50
-"""Smallest number of filtered samples for an explanation."""
+"""Smallest number of compared samples, :data:`SPACING` apart, for an explanation."""
 SPACING = 0.05
 """Time between samples that are compared [s]."""
 LEFT = 0.4
@@ -43,7 +45,8 @@ LEFT = 0.4
 WELL = 0.15
 """Largest remaining share of the mean square for an explanation by kind, sign or unit of effort."""
 GAINS = (0.6, 1.6)
-"""Range of gains that friction, motion or a small payload can explain."""
+"""Range of gains (effort / torque of the model) that friction, motion or a small payload can
+explain; a gain outside is a wrong sign or unit."""
 LEAST_MASS = 0.05
 """Payloads below this mass are not reported [kg]."""
 NO_EFFORT = 1e-6
@@ -58,9 +61,10 @@ class Mismatch:
     """One difference between model, effort and robot."""
 
     kind: str
-    """``dead``, ``gravity``, ``payload``, ``sign``, ``unit`` or ``offset``."""
+    """``dead`` (effort not measured), ``gravity`` (wrong ``effort_kind``), ``payload``, ``sign`` or
+    ``unit`` of the effort, or ``offset`` (constant residual)."""
     joint: str
-    """The joint it concerns; empty if it concerns all joints."""
+    """Name of the joint with this difference; empty if the difference concerns the whole arm."""
     text: str
     """The finding with its numbers, and the remedy."""
 
@@ -75,12 +79,17 @@ def find_mismatches(
 
     Args:
         motion: at least some seconds, ``tau`` as ``parameters.effort_kind`` declares.
-        model: the robot, as described.
-        parameters: friction, corrections and thresholds of the detector.
-        bias: constant external torque that a tare has removed, (nv,) [N·m or N].
+        model: the robot; inertial corrections in ``parameters`` are not applied to it.
+        parameters: kind and gain of the efforts, friction and thresholds of the detector.
+        bias: constant external torque that a tare has removed, (nv,) [N·m or N]; zero by default.
 
     Returns:
-        The explanations, the most likely first; empty if the model fits or the data are too few.
+        The explanations in the order of the tests (top of the module). Empty if no explanation
+        fits, if the RMS residual of every joint is below half of its contact threshold, or if fewer
+        than :data:`SAMPLES` samples can be compared.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
     """
     if motion.t.size and not motion.tau.any():
         # A driver that measures effort does not publish this, with or without a payload.
@@ -188,7 +197,12 @@ def _tell(
 
 
 def unit_payloads(model: Model) -> list[Model]:
-    """Return robots with unit mass and with unit first moments at the origin of the last body."""
+    """Return robots whose torques are the derivatives with respect to a payload at the last link.
+
+    Returns:
+        Four robots that consist only of 1 kg at the origin of the body that the last joint moves,
+        or of a first moment of 1 kg·m along x, y or z of the frame of this body.
+    """
     arrays, row = model.arrays, model.dof_row[-1]
     result = []
     for column in range(4):

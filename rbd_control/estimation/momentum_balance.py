@@ -47,7 +47,7 @@ class Balance(NamedTuple):
     torque: np.ndarray
     """Torque of the joint, the driver's effort converted, (k, nv) [N·m or N]."""
     load: np.ndarray
-    """Gravity torque in the driver's effort, (k, nv) [N·m or N]."""
+    """Gravity torque in the driver's effort, (k, nv) [N·m or N]; zero if it is excluded."""
     drive: np.ndarray
     """Torque of the motors less gravity, tau - g, which ``rate`` contains, (k, nv) [N·m or N]."""
     quality: np.ndarray
@@ -56,7 +56,10 @@ class Balance(NamedTuple):
 
 @inlined
 def mean_external(p, rate, last_p, last_rate, dt):
-    """Return the mean external torque x of one joint over ``dt``; see the module."""
+    """Return the mean external torque of one joint between two samples, which are ``dt`` [s] apart.
+
+    ``p`` is the momentum [N·m·s or N·s] and ``rate`` its rate without external torque [N·m or N].
+    """
     return (p - last_p) / dt - 0.5 * (rate + last_rate)
 
 
@@ -118,7 +121,7 @@ _BALANCE = Kernels(_balance, _balance_in_lanes, compiled_from=STATES_FOR_LANES)
 
 
 class MomentumBalance:
-    """The momentum balance of one arm.
+    """Computes the terms of the momentum balance of one arm from samples.
 
     Args:
         model: the robot.
@@ -127,7 +130,8 @@ class MomentumBalance:
         with_gravity: whether the effort includes the gravity torque of the arm.
 
     Attributes:
-        single: result of the last single sample.
+        model: the robot.
+        single: result of the last call of :meth:`run` with one sample.
     """
 
     def __init__(
@@ -150,8 +154,12 @@ class MomentumBalance:
     def run(self, q: np.ndarray, v: np.ndarray, effort: np.ndarray) -> Balance:
         """Return the momentum balance of k samples.
 
-        Arguments are not checked: they must be C-contiguous, (k, nq) and (k, nv). The result of a
-        single sample is overwritten by the next call.
+        Arguments are not checked: they must be C-contiguous. The result of a single sample is
+        overwritten by the next call. Numbers that are not finite are reported in ``quality``.
+
+        Args:
+            q, v: positions and velocities, (k, nq) and (k, nv) [rad or m, rad/s or m/s].
+            effort: efforts as published, (k, nv).
         """
         count = v.shape[0]
         if count == 1:

@@ -20,25 +20,31 @@ LEAST_TRAVEL = 0.5
 SLOW = 0.05
 """Speed below which a joint counts as at rest [rad/s or m/s]."""
 LEAST_SHARE = 0.05
-"""Share of the time that each joint must move in each direction."""
+"""Share of the time in which each joint must move in each direction."""
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """A recorded contact-free motion, every sample with velocity and effort."""
+    """A recorded contact-free motion, every sample with velocity and effort.
+
+    ``name``, usually the name of the file, identifies the motion in messages.
+    """
 
     name: str
     t: Array
-    """(k,) [s], increasing."""
+    """(k,) times of the samples [s], increasing."""
     q: Array
-    """(k, nq) [rad or m]."""
+    """(k, nq) positions [rad or m]."""
     v: Array
-    """(k, nv) [rad/s or m/s]."""
+    """(k, nv) velocities [rad/s or m/s]."""
     tau: Array
-    """(k, nv) [N·m or N], or the declared kind of effort."""
+    """(k, nv) joint torques [N·m or N], or the efforts as published, in the unit of the driver."""
 
     def stretches(self, maximum_gap: float, least: float) -> list[Motion]:
-        """Return the parts without gaps above ``maximum_gap`` that last at least ``least`` [s]."""
+        """Return the parts without gaps above ``maximum_gap`` [s] that last at least ``least`` [s].
+
+        Parts of less than three samples are left out, so the list may be empty.
+        """
         cuts = np.flatnonzero(np.diff(self.t) > maximum_gap) + 1
         bounds = [0, *cuts.tolist(), self.t.size]
         return [
@@ -53,14 +59,18 @@ class Motion:
 
 
 def implausible(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.bool_]:
-    """Return which velocities and efforts are implausible, (k, nv) bool.
+    """Return which joints have an implausible velocity or effort, (k, nv) bool.
 
-    The detector drops the samples with these values.
+    The bounds are multiples of the velocity and effort limits of the description. The detector
+    drops the samples with these values. NaN is implausible.
 
     Args:
         motion: the motion, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot.
         parameters: of the detector, with ``implausible_speed`` and ``implausible_effort``.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
     """
     bounds = parameters.bounds(model)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -71,7 +81,7 @@ def implausible(motion: Motion, model: Model, parameters: DetectorParameters) ->
 
 
 def in_range(motion: Motion) -> NDArray[np.bool_]:
-    """Return which samples are within the numeric range of the model, (k,) bool."""
+    """Return which samples contain no NaN and no magnitude above 1e9 (``LARGEST``), (k,) bool."""
     with np.errstate(invalid="ignore"):
         columns = (np.abs(x).max(axis=1) <= LARGEST for x in (motion.q, motion.v, motion.tau))
         return np.logical_and.reduce(list(columns))
@@ -80,8 +90,17 @@ def in_range(motion: Motion) -> NDArray[np.bool_]:
 def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
     """Raise an error if a joint moves too little for identification.
 
+    The path length of each joint in all motions together must be at least :data:`LEAST_TRAVEL`
+    [rad or m]. Its speed must exceed :data:`SLOW` in each direction, in a fraction of at least
+    :data:`LEAST_SHARE` of all samples.
+
+    Args:
+        motions: at least one motion.
+        model: the arm.
+
     Raises:
-        RecordingError: naming the joint, its travel, and the required travel.
+        RecordingError: naming the joint, its path length, the fraction of samples in which it moves
+            in each direction, and what is required.
     """
     travel = sum(np.abs(np.diff(m.q[:, -model.nv :], axis=0)).sum(axis=0) for m in motions)
     v = np.concatenate([m.v for m in motions])

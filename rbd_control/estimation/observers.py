@@ -42,13 +42,15 @@ class Observer:
     Args:
         model: the robot.
         friction: tau_friction(v); None for none.
-        **design: constants of the filter by the fields of ``DESIGN``, (nv,) each.
+        **design: constants of the filter by the fields of ``DESIGN`` in
+            :mod:`~rbd_control.estimation.linear_filters`, (nv,) each.
 
     Attributes:
-        kind: kind of filter.
+        model: the robot.
+        kind: kind of filter: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
         design: (nv,) of ``DESIGN``, constants of the filter.
-        state: (nv,) of ``STATE``, see :meth:`share`.
-        balance: the momentum balance.
+        state: (nv,) of ``STATE``, filter state and last sample; see :meth:`share`.
+        balance: the momentum balance, which converts positions, velocities and efforts.
     """
 
     kind: ClassVar[int]
@@ -64,33 +66,39 @@ class Observer:
         self.reset()
 
     def reset(self) -> None:
-        """Restart the observer; the next sample sets p(0), with r = 0."""
+        """Restart the observer: the next sample begins the first interval, with r = 0."""
         self.state[:] = 0.0
         self._has_begun = False
 
     @property
     def residual(self) -> np.ndarray:
-        """Residual r of the last sample, (nv,) [N·m or N]."""
+        """Residual r (filtered external torque) after the last sample, a copy, (nv,) [N·m or N]."""
         return self.state["residual"].copy()
 
     def share(self, state: np.ndarray) -> None:
-        """Use the state array of another observer of the same arm.
+        """Use the state array of another observer of the same arm, and continue from its state.
 
         Args:
-            state: (nv,) of ``STATE``; changed in place from now on.
+            state: (nv,) of ``STATE``; this observer changes it in place from now on.
         """
         self.state = state
 
     def restart_filter(self) -> None:
-        """Restart the filter from the present residual, for example after a change of its kind."""
+        """Restart the filter from the present residual, for example after a change of its kind.
+
+        The residual and the last sample are kept; slopes, errors and covariances become zero.
+        """
         for name in set(STATE.names or ()) - {"residual", "p", "rate", "drive"}:
             self.state[name] = 0.0
 
     def begin_interval(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-        """Set the beginning of the next interval to a sample.
+        """Set the beginning of the next interval to a sample; the residual is unchanged.
+
+        Arguments are not checked.
 
         Args:
-            q, v, tau: positions, velocities and efforts of the sample, (nq,), (nv,), (nv,).
+            q, v: positions and velocities, (nq,) and (nv,) [rad or m, rad/s or m/s].
+            tau: efforts of the kind that ``balance`` converts, (nv,).
         """
         self._begin(self.balance.run(q[None], v[None], tau[None]))
 
@@ -104,7 +112,8 @@ class Observer:
             dt: time since the previous sample [s]; ignored for the first one.
 
         Returns:
-            r, (nv,) [N·m or N]: the torque the environment applies, filtered.
+            r, (nv,) [N·m or N]: the torque the environment applies, filtered; zero for the first
+            sample.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or ``dt`` not positive.
@@ -160,7 +169,11 @@ class Observer:
     def step_response(self, dt: float, count: int) -> np.ndarray:
         """Return the response of ``r`` to a unit step of the external torque, (count, nv).
 
-        The samples are ``dt`` [s] apart.
+        The observer is unchanged. The gain of a Kalman filter has converged before the step.
+
+        Args:
+            dt: time between the samples [s]; the first is ``dt`` after the step.
+            count: number of samples.
         """
         before = WARM_UP if self.kind == KALMAN else 0
         x = np.zeros((before + count, self.model.nv))
@@ -170,8 +183,12 @@ class Observer:
     def rise(self, dt: float, count: int) -> tuple[float, np.ndarray]:
         """Return the step response including its start at zero, from a cache if possible.
 
+        Args:
+            dt: time between the samples [s].
+            count: number of samples after the step.
+
         Returns:
-            The time step [s], which is ``dt`` rounded to two digits, and the response
+            The time step [s], which is ``dt`` rounded to two significant digits, and the response
             (count + 1, nv).
         """
         step = float(f"{dt:.1e}")
@@ -184,8 +201,8 @@ class Observer:
     def risen(self, age: float) -> np.ndarray:
         """Return the step response of the residuals ``age`` [s] after a unit step, (nv,).
 
-        The value is interpolated in the curve that :meth:`rise` returned last. It is one beyond the
-        end of this curve, and if :meth:`rise` has not been called.
+        The value is interpolated in the cached curve of :meth:`rise`. It is one beyond the end of
+        this curve, and if :meth:`rise` has not been called.
         """
         step, known = self._rise
         cell = int(age / step) if step > 0.0 else 0

@@ -12,7 +12,7 @@ from rbd_control.estimation.observers import Observer
 LEAST = 20
 """Smallest number of samples from which the correlation of the noise is estimated."""
 MOST_ALIKE = 30.0
-"""Largest number of successive samples that count as one."""
+"""Largest number of successive samples of correlated noise that count as one."""
 
 
 class Onset(NamedTuple):
@@ -21,7 +21,7 @@ class Onset(NamedTuple):
     stamp: float
     """The most likely start [s], the time of a sample."""
     uncertainty: float
-    """Standard deviation of the onset [s]; NaN with too few samples."""
+    """Standard deviation of the onset [s]; NaN with fewer than four samples."""
 
 
 @compiled
@@ -62,7 +62,8 @@ def estimate_onset(
 
     Errors of model and friction pass the filter as a slow drift, which over many samples looks more
     like a step than the few samples since a collision. Therefore ``r`` and ``h`` are replaced by
-    their changes, ``r_k - exp(-K dt) r_(k-1)``, the input of a first-order filter.
+    their changes, ``r_k - exp(-K dt) r_(k-1)``, the input of a first-order filter with the gain K
+    of the observer (zero for a Kalman observer).
 
     The uncertainty is the standard deviation over the candidates, with likelihoods from their
     squared errors and the noise variance of the best candidate. Samples of correlated noise count
@@ -73,6 +74,9 @@ def estimate_onset(
         residuals: r at these times, (k, nv) [N·m or N].
         observer: the observer of these residuals.
         weight: one over the expected noise of each joint, (nv,) [1/(N·m) or 1/N].
+
+    Returns:
+        The onset; the last stamp, with an unknown uncertainty, for fewer than four samples.
     """
     k = stamps.size
     if k < 4:
@@ -98,7 +102,7 @@ def estimate_onset(
 
 
 def _changes(signal: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return what each sample adds to the part ``kept`` (nv,) of the one before, (k, nv)."""
+    """Return ``s_k - kept s_(k-1)`` of a signal s (k, nv), constant before its first sample."""
     return np.concatenate([signal[:1] * (1.0 - kept), signal[1:] - kept * signal[:-1]])
 
 

@@ -26,9 +26,11 @@ from rbd_control.estimation.detector_state import Memory, Settings
 from rbd_control.estimation.thresholds import friction_allowance
 
 REVERSED = 0.14
-"""Standard deviation of a reversal's residual, as a fraction of the threshold's allowance."""
+"""Standard deviation of the residual at a reversal, as a fraction of the threshold's margin for
+friction."""
 FAST = 0.15
-"""Standard deviation of a fast joint's residual, as a fraction of the threshold's allowance."""
+"""Standard deviation of the residual of a moving joint, as a fraction of the threshold's margin for
+its speed."""
 MASSES = 0.05
 """Standard deviation of an entry of the mass matrix, as a fraction of the entry."""
 SHAKE = 0.02
@@ -49,11 +51,11 @@ def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:
     """Return the standard deviation that the present motion adds to each residual.
 
     Args:
-        settings: settings of the decision.
-        memory: memory of the detector.
+        settings: settings of the detector.
+        memory: memory of the detector, with speed and reversal of each joint.
 
     Returns:
-        (nv,) [N·m or N].
+        ``doubt`` (top of the module), (nv,) [N·m or N].
     """
     out = np.empty(memory.joint.size)
     _fill_doubt(settings.joint, memory.joint, out)
@@ -73,7 +75,7 @@ def jolt_doubt(
         age: time since the onset [s].
 
     Returns:
-        (nv,) [N·m or N].
+        ``jolt`` (top of the module), (nv,) [N·m or N].
     """
     torque = mass_matrix(model, q) * memory.joint["acceleration"]
     shake = SHAKE * noise * float(np.max(np.abs(memory.residual) / noise)) * np.exp(-age / FADE)

@@ -17,12 +17,12 @@ AWAY = 0.05
 
 @inlined
 def reversing(v, last, before, speed, fade):
-    """Return the new trace of a joint.
+    """Return the new trace of a joint: one while it reverses or is at rest, otherwise decayed.
 
     Args:
         v: velocity of this sample [rad/s or m/s].
         last: velocity of the previous sample [rad/s or m/s].
-        before: previous trace.
+        before: previous trace, in [0, 1].
         speed: speed below which the joint counts as reversing [rad/s or m/s].
         fade: decay of the trace over the interval, exp(-pole dt).
     """
@@ -31,16 +31,24 @@ def reversing(v, last, before, speed, fade):
 
 @inlined
 def less_friction(r, allowance):
-    """Return the part of a residual beyond a friction torque of magnitude ``allowance``."""
+    """Return the part of a residual beyond a friction torque of magnitude ``allowance``.
+
+    Arguments and result are in N·m or N; the result is zero within ± ``allowance``.
+    """
     return r - min(max(r, -allowance), allowance)
 
 
 @compiled
 def reversals(dt, v, speed, pole):
-    """Return the traces (k, nv) after each interval ``dt`` (k,) [s], from velocities (k + 1, nv).
+    """Return the traces of all joints after each of k intervals, (k, nv) in [0, 1].
 
-    ``speed`` (nv,) is the speed below which a joint counts as reversing, ``pole`` (nv,) the inverse
-    time constant [1/s].
+    All traces are one before the first interval.
+
+    Args:
+        dt: lengths of the intervals, (k,) [s].
+        v: joint velocities at their ends, (k + 1, nv) [rad/s or m/s].
+        speed: speed below which a joint counts as reversing, (nv,) [rad/s or m/s].
+        pole: inverse time constant of the decay, (nv,) [1/s].
     """
     out = np.empty((v.shape[0] - 1, v.shape[1]))
     trace = np.ones(v.shape[1])

@@ -20,10 +20,10 @@ which a tare is accepted, as a fraction of the contact threshold at rest."""
 
 
 class Tare:
-    """The constant torque that tares have removed from the residual.
+    """The constant torque that the tares of a detector have removed from its residual.
 
     Args:
-        memory: memory of the decision, which averages the residual.
+        memory: memory of the detector, which contains the mean residual; changed by tares.
 
     Attributes:
         bias: torque removed since the last :meth:`clear`, (nv,) [N·m or N].
@@ -34,7 +34,13 @@ class Tare:
         self.bias = np.zeros(memory.joint.size)
 
     def add_mean(self, settings: Settings) -> None:
-        """Remove the mean residual as well; write the sum to the settings of the decision."""
+        """Add the mean residual to :attr:`bias`, and subtract it from the present residual.
+
+        The average begins anew. Call :meth:`refuse_unsteady` before.
+
+        Args:
+            settings: settings of the detector, whose ``bias`` is set.
+        """
         mean = self._memory.joint["mean"].copy()
         self.bias += mean
         settings.joint["bias"] = self.bias
@@ -43,16 +49,19 @@ class Tare:
         forget_mean(self._memory)
 
     def clear(self, settings: Settings) -> None:
-        """Remove no torque any more, also in the settings of the decision."""
+        """Set :attr:`bias`, and ``bias`` in the settings of the detector, to zero."""
         self.bias[:] = 0.0
         settings.joint["bias"] = self.bias
 
     def refuse_unsteady(self, threshold: np.ndarray, joint_names: Sequence[str]) -> None:
-        """Check that the mean residual can be removed.
+        """Raise an error unless the mean residual is steady and can be removed.
+
+        The residual must have been averaged for 1 s (``TARE_TIME``), and its averages with time
+        constants of 0.2 s and 1 s may differ by at most :data:`STEADY` of the threshold.
 
         Args:
             threshold: contact thresholds at rest, (nv,) [N·m or N].
-            joint_names: names of the joints, the last ones of the velocity.
+            joint_names: names of the joints, in the order of the last elements of the velocity.
 
         Raises:
             InputError: if the residual has been averaged for too short a time or still changes; the

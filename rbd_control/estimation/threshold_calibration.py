@@ -10,9 +10,11 @@ fit. It grows with the motion, and so does the threshold of a joint::
 
     threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
 
-The second term is for reversals. Each reversal causes a peak of different height, a part of the
-Coulomb friction that passes the filter, and tens of seconds contain few reversals. Away from
-reversals the first two terms are smaller by the factor ``moving_ratio``, from the residuals there.
+with ``level`` from :mod:`~rbd_control.estimation.alarm_levels`, and ``coulomb`` the Coulomb
+friction of the joint. The second term is for reversals. Each reversal causes a peak of different
+height, a part of the Coulomb friction that passes the filter, and tens of seconds contain few
+reversals. Away from reversals the first two terms are smaller by the factor ``moving_ratio``, from
+the residuals there.
 
 The implied rate of false alarms holds for motions like the recorded ones; both margins are for
 other motions.
@@ -49,16 +51,19 @@ MODEL_MARGIN = 2.0
 LEAST_MOVING_TIME = 10.0
 """Shortest motion away from reversals from which ``moving_ratio`` is estimated [s]."""
 SUSPICIOUS = 8.0
-"""Residual of an apparent contact, in robust standard deviations."""
+"""Smallest residual of an apparent contact, in robust standard deviations."""
 SUSPICIOUS_FRICTION = 0.5
 """Additional residual of an apparent contact, as a share of the joint's Coulomb friction."""
 SUSPICIOUS_TIME = 0.05
-"""Duration of an apparent contact [s]."""
+"""Shortest duration of an apparent contact [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class FreeMotion:
-    """Residuals of one stretch of motion without contact, after the observer has settled."""
+    """Residuals of one stretch of motion without contact, after the observer has settled.
+
+    ``name`` is the name of the motion, for messages; k is the number of samples.
+    """
 
     name: str
     t: Array
@@ -70,19 +75,21 @@ class FreeMotion:
     residual: Array
     """(k, nv) residuals with the identified model [N·m or N]."""
     trace: Array
-    """(k, nv) traces of reversals (:mod:`~rbd_control.estimation.reversals`)."""
+    """(k, nv) traces of reversals, one while a joint reverses or is at rest, then decaying to zero
+    (:mod:`~rbd_control.estimation.reversals`)."""
 
     @classmethod
     def of(
         cls, part: Motion, known: CalibratedParameters, model: Model, noise: tuple[Array, Array]
     ) -> FreeMotion:
-        """Return the residuals of a stretch.
+        """Return the residuals of a stretch, without its first ``settling_time``.
 
         Args:
-            part: the stretch, ``tau`` as torque.
+            part: the stretch, m + 1 samples, ``tau`` as joint torque [N·m or N].
             known: the identified parameters with the observer's gains.
             model: the robot as described.
-            noise: times (k + 1,) [s] and mean external torques (k, nv) with the identified model.
+            noise: times of the samples (m + 1,) [s], and the mean external torques between them by
+                the identified model with friction, (m, nv) [N·m or N].
         """
         observer = known.make_observer(known.corrected(model))
         settled = part.t[1:] - part.t[0] >= known.settling_time
@@ -99,7 +106,10 @@ class FreeMotion:
         )
 
     def thresholds(self, known: CalibratedParameters) -> Array:
-        """Return the contact thresholds at each sample, (k, nv) [N·m or N]."""
+        """Return the contact thresholds of ``known`` at each sample, (k, nv) [N·m or N].
+
+        They grow with the speed, and are smaller away from reversals (``moving_ratio``).
+        """
         at_rest, per_speed, moving = (
             known.for_joints(name, self.speed.shape[1])
             for name in ("contact_threshold", "threshold_speed", "moving_ratio")
@@ -117,12 +127,16 @@ def with_thresholds(
 ) -> CalibratedParameters:
     """Return the parameters with all thresholds and the covariance of the residual.
 
+    The thresholds are ``contact_threshold``, ``threshold_speed``, ``moving_ratio``,
+    ``collision_threshold``, ``statistic_threshold`` and ``statistic_speed``.
+
     Args:
         known: the identified parameters with the observer's gains.
         model: the robot as described.
         motions: residuals of the motions without contact.
         prediction_error: RMS error of the model in parts it was not fitted to, (nv,) [N·m or N].
-        false_alarms_per_hour: required rate over all joints; half of it is for the statistic.
+        false_alarms_per_hour: required rate over all joints [1/h]; half of it is for the single
+            joints, half for the statistic of all residuals.
     """
     half = 0.5 * false_alarms_per_hour
     speed = np.concatenate([motion.speed for motion in motions])
@@ -199,6 +213,10 @@ def _with_statistic(
 
 def refuse_contact(motions: Sequence[FreeMotion], coulomb: Array, model: Model) -> None:
     """Raise an error for a motion with apparent contact: a long outlier of the residual.
+
+    An outlier differs from the median by more than :data:`SUSPICIOUS` robust standard deviations
+    plus :data:`SUSPICIOUS_FRICTION` of the Coulomb friction, for :data:`SUSPICIOUS_TIME` or longer,
+    while the joint moves.
 
     Args:
         motions: residuals of all motions, which define what is usual.

@@ -43,8 +43,14 @@ NOISE_FRACTION = 1.0 / 3.0
 def follow_motion(setting, joint, v, last_v, dt, fade):
     """Advance the speed, acceleration and reversal that one joint's thresholds depend on.
 
-    The speed is the present one, or the decayed earlier maximum, whichever is larger. ``fade`` is
-    the decay over the interval, exp(-pole dt).
+    The speed is the present one, or the decayed earlier maximum, whichever is larger.
+
+    Args:
+        setting: settings of the joint, an element of ``Settings.joint``.
+        joint: memory of the joint, an element of ``Memory.joint``, changed in place.
+        v, last_v: velocities of this sample and the previous one [rad/s or m/s].
+        dt: time between them [s].
+        fade: decay over this time, exp(-pole dt), with the pole ``observer_gain``.
     """
     joint.reversal = reversing(v, last_v, joint.reversal, setting.slow, fade)
     joint.speed = max(abs(v), fade * joint.speed)
@@ -53,13 +59,21 @@ def follow_motion(setting, joint, v, last_v, dt, fade):
 
 @inlined
 def friction_allowance(setting, joint):
-    """Return the margin of a joint's threshold for friction at reversals [N·m or N]."""
+    """Return the present margin of a joint's threshold for friction at reversals [N·m or N].
+
+    ``setting`` and ``joint`` are elements of ``Settings.joint`` and ``Memory.joint``.
+    """
     return setting.contact * (1.0 - setting.moving) * joint.reversal
 
 
 @inlined_borrowing
 def highest_residual(settings, memory):
-    """Store each joint's threshold; return the highest ratio, with its joint and level.
+    """Store each joint's threshold; return the highest ratio of residual to threshold.
+
+    Args:
+        settings: settings of the detector.
+        memory: memory of the detector; ``joint.threshold`` is set, including the allowance for
+            torque between samples [N·m or N].
 
     Returns:
         Four values: the joint with the highest ratio, without the allowance for torque between
@@ -85,7 +99,10 @@ def highest_residual(settings, memory):
 
 @inlined_borrowing
 def statistic_ratio(settings, memory):
-    """Return the residual's length in standard deviations, divided by its threshold."""
+    """Return the residual's length in standard deviations, divided by its threshold.
+
+    It is zero if the covariance of the residual is unknown.
+    """
     arm, joints = settings.arm[0], memory.joint
     if arm.statistic_threshold == math.inf:
         return 0.0
@@ -103,7 +120,10 @@ def statistic_ratio(settings, memory):
 
 @inlined_borrowing
 def force_size(settings, memory, J):
-    """Return the size of the force at the point of the Jacobian ``J`` (3, nv) [N]."""
+    """Return the size of the force F (top of the module) for the present residual [N].
+
+    ``J`` (3, nv) is the translational Jacobian of the point at which the force acts.
+    """
     prior = 1.0 / settings.arm[0].force_uncertainty ** 2
     zero = (0.0, 0.0, 0.0)
     x, y, z, f = zero, zero, zero, zero

@@ -42,7 +42,7 @@ class ToolWrench:
         frame: the frame: wrenches are about its origin, with components along its axes.
         wrench: ``[moment; force]``, (..., 6) [N·m, N].
         covariance: of ``wrench``, (..., 6, 6) [(N·m)², N²·m, N²].
-        prior: standard deviations of ``wrench`` before anything was measured, (6,).
+        prior: standard deviations of ``wrench`` before anything was measured, (6,) [N·m, N].
     """
 
     frame: str
@@ -64,7 +64,8 @@ class ToolWrench:
     def damping(self) -> np.ndarray:
         """(..., 6) fraction by which the estimate is damped in six directions, the smallest first.
 
-        The fractions are the eigenvalues of the covariance in units of the prior deviations.
+        The fractions are the eigenvalues of the covariance in units of the prior deviations: 0 for
+        no damping, 1 for a direction that the joint torques do not determine.
         """
         return np.linalg.eigvalsh(self.covariance / np.outer(self.prior, self.prior))
 
@@ -78,7 +79,7 @@ class ToolWrench:
 
 
 class ToolWrenchEstimator:
-    """Estimates the wrench at one frame of an arm; see the top of this file.
+    """Estimates the wrench at one frame of an arm from residuals; see the top of the module.
 
     The estimator attributes the whole residual to a wrench at this frame. A contact elsewhere on
     the arm therefore gives a wrong wrench.
@@ -120,10 +121,12 @@ class ToolWrenchEstimator:
 
         Args:
             model: the robot.
-            parameters: of the detector, with a ``tool_frame``.
+            parameters: of the detector, with a ``tool_frame``; without ``residual_covariance`` the
+                noise is estimated from the contact thresholds.
 
         Raises:
-            InputError: as the constructor; the message names the parameter.
+            InputError: for a ``tool_frame`` that is unknown or fixed to the world; the message
+                names the parameter.
             ParameterError: for a per-joint parameter of the wrong length.
         """
         n = model.nv

@@ -81,9 +81,15 @@ def estimate_wrenches(
 ):
     """Fill in wrenches (k, 6) and their covariances (k, 6, 6); return whether all are finite.
 
-    ``placement`` (4, 4) is that of the frame in its body, ``prior`` (6,) the standard deviations
-    of the wrench, ``covariance`` (nv, nv) that of the residual and ``doubt`` (k, nv) the standard
-    deviations that the motion adds to each residual.
+    Args:
+        packed: ``packed`` of the model.
+        body, placement: row of the body, and placement of the frame in it, (4, 4).
+        prior: prior standard deviations of the wrench ``[moment; force]``, (6,) [N·m, N].
+        covariance: of the residual without contact, (nv, nv) [(N·m)² or N²].
+        q: joint positions, (k, nq) [rad or m].
+        residual: (k, nv) [N·m or N].
+        doubt: standard deviation that the motion adds to each residual, (k, nv) [N·m or N].
+        wrench, uncertainty: wrenches, (k, 6) [N·m, N], and their covariances, (k, 6, 6), written.
     """
     model, n = unpacked(packed), covariance.shape[0]
     s = new_sweep(model.parent.shape[0])

@@ -52,7 +52,17 @@ RESPONSE = 6.0
 
 
 def usual_torque(model: Model, postures: Array, seed: int = 0) -> Array:
-    """Return each joint's median torque from pushes that load it, (nv,) [N·m or N]."""
+    """Return the median torque that a push causes at each joint it loads, (nv,) [N·m or N].
+
+    The pushes have the forces :data:`FORCES` and random directions, and act about
+    :data:`OFF_ORIGIN` from the origin of every link, in :data:`POSTURES` random postures. Torques
+    below :data:`FELT` of a joint's maximum are left out of its median.
+
+    Args:
+        model: the robot.
+        postures: joint positions from which the postures are drawn, (m, nq) [rad or m].
+        seed: seed of the random numbers.
+    """
     rng = np.random.default_rng(seed)
     chosen = postures[rng.integers(len(postures), size=POSTURES)]
     torques = []
@@ -75,14 +85,18 @@ def choose_gains(
     postures: Array,
     observer: Callable[[float], Observer],
 ) -> Array:
-    """Return the gain of each joint, (nv,) [1/s].
+    """Return the observer gain of each joint with a short detection delay, (nv,) [1/s].
+
+    It is the smallest of :data:`GAINS` whose delay for a push of :func:`usual_torque` is at most
+    :data:`NEARLY` times the shortest; gains above :data:`PER_RATE` per sample period are cut to
+    this value.
 
     Args:
         model: the robot.
         noise: of each stretch without contact, times (k + 1,) [s] and the mean external torque of
-            each interval (k, nv), friction subtracted.
-        postures: (m, nq).
-        observer: returns an observer with the same gain for all joints.
+            each interval (k, nv) [N·m or N], friction subtracted.
+        postures: joint positions of the motions, (m, nq) [rad or m].
+        observer: returns an observer with a given gain [1/s] for all joints.
     """
     period = float(np.median(np.diff(noise[0][0])))
     gains = np.unique(np.minimum(GAINS, PER_RATE / period))
@@ -110,10 +124,17 @@ def choose_gains(
 
 
 def covariance(residuals: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the covariance (nv, nv) of residuals about zero, and its whitening matrix L."""
+    """Return the covariance of residuals about zero, and its whitening matrix L, (nv, nv) each.
+
+    The variances are increased by 0.01 %, so that the matrix can be inverted. L is the inverse of
+    the lower Cholesky factor, so ``|L r|`` is the length of r in standard deviations.
+
+    Args:
+        residuals: residuals of each stretch without contact, (k, nv) [N·m or N].
+    """
     r = np.concatenate(residuals)
     matrix = r.T @ r / len(r)
-    # The other joints never determine a residual better than to a hundredth of its own deviation.
+    # No residual is predicted from the other joints better than to 1 % of its standard deviation.
     matrix += np.diag(1e-4 * np.diag(matrix))
     return matrix, np.linalg.inv(np.linalg.cholesky(matrix))
 

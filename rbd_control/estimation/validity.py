@@ -6,7 +6,8 @@ verdict.
 
 An effort of exactly zero counts as not measured if the model expects a load, because drives that
 are switched off, and drivers that fill the field with zeros, publish it. The load of a joint may be
-small for a moment, so only loads well above the noise (``loaded``) count:
+small for a moment, so only loads well above the noise (``loaded``, half of the contact threshold)
+count:
 
 - A gravity torque above ``loaded`` counts at once.
 - A residual above ``loaded`` shows the torque that the motion needs, or that of a push. It counts
@@ -48,8 +49,17 @@ LEAST_INTERVAL = 5e-10
 def find_fault(samples, k, settings, memory, is_fresh):
     """Return the fault of sample ``k``, and the row of the first joint with this fault.
 
-    The fault is ``VALID`` for a plausible sample. ``is_fresh`` is true if the observer starts with
-    this sample, which is then not compared with a previous one.
+    Args:
+        samples: the samples, of type ``Samples``.
+        k: index of the sample.
+        settings, memory: settings and memory of the detector; ``memory`` records since when efforts
+            are zero.
+        is_fresh: whether the observer starts with this sample, which is then not compared with a
+            previous one.
+
+    Returns:
+        Index into ``REASONS``, ``VALID`` for a plausible sample; and the row of the joint in v,
+        ``NO_JOINT`` for a fault of no single joint.
     """
     n = settings.joint.shape[0]
     base = memory.q.shape[0] - n  # 1 for a floating base, whose coordinates have no limits
@@ -118,7 +128,10 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
 
 @inlined_borrowing
 def repetition(samples, k, memory):
-    """Return whether sample ``k`` repeats the last one to the last bit, and whether it moves."""
+    """Return whether sample ``k`` repeats the last sample exactly, and whether the arm moves.
+
+    Positions, velocities and efforts are compared. The arm moves if a velocity is not zero.
+    """
     same, moving = True, False
     for i in range(memory.v.shape[0]):
         same = same and samples.v[k, i] == memory.v[i] and samples.effort[k, i] == memory.effort[i]
@@ -130,7 +143,7 @@ def repetition(samples, k, memory):
 
 @inlined_borrowing
 def residuals_in_range(memory):
-    """Return whether all residuals are finite and within the range of an arm."""
+    """Return whether all residuals are finite and at most 1e9 N·m or N (``LARGEST``)."""
     in_range = True
     for i in range(memory.joint.shape[0]):
         in_range = in_range and is_within(memory.observer[i].residual, LARGEST)

@@ -2,9 +2,9 @@
 
 Drivers differentiate and filter encoder positions, so the published velocity is late, while the
 effort is not. When the motors' torque changes, the momentum follows too late, and the balance
-counts the difference as an external torque. For a delay T and a step D of the torque, the residual
-has a peak of about ``K T D``: with K = 50 1/s, 2 ms and 150 N·m these are 15 N·m, more than a firm
-push.
+counts the difference as an external torque. For a delay T, a step D of the torque and the observer
+gain K, the residual has a peak of about ``K T D``: with K = 50 1/s, 2 ms and 150 N·m these are
+15 N·m, more than a firm push.
 
 The remedy is an equal delay of the effort. A velocity behind a first-order filter with the time
 constant T is the velocity that the arm would have under the equally filtered torque, as long as the
@@ -35,7 +35,7 @@ def delayed(before, drive, dt, delay):
 
     Args:
         before: delayed torque at the beginning of the interval [N·m or N].
-        drive: torque at its end [N·m or N].
+        drive: torque of the motor less gravity at the end of the interval [N·m or N].
         dt: length of the interval [s].
         delay: time constant T [s]; zero for no delay.
     """
@@ -46,9 +46,13 @@ def delayed(before, drive, dt, delay):
 
 @compiled
 def delay_torques(dt, drive, delay, out):
-    """Delay the torques ``drive`` (k, nv) of k samples; write the result to ``out`` (k, nv).
+    """Delay the torques of k samples by the time constant ``delay`` [s], the same for all joints.
 
-    ``dt`` (k - 1,) are the times between them [s]. The first sample is not delayed.
+    Args:
+        dt: times between the samples, (k - 1,) [s].
+        drive: torques of the motors less gravity, (k, nv) [N·m or N].
+        delay: time constant T [s]; zero for no delay.
+        out: delayed torques, (k, nv) [N·m or N], written; the first sample is not delayed.
     """
     out[0] = drive[0]
     for k in range(1, drive.shape[0]):

@@ -2,15 +2,15 @@
 
 :mod:`rbd_control.control.velocity_match` compares them sample by sample in a running controller.
 
-With a velocity of the wrong sign friction seems to drive a joint, and its effort seems reversed;
-the effort is not at fault then. Over windows of the lengths :data:`WINDOWS` the change ``x`` of a
+If the sign of a velocity is wrong, friction seems to drive the joint, and its effort seems reversed
+although the effort is correct. Over windows of the lengths :data:`WINDOWS` the change ``x`` of a
 position and the integral ``y`` of its velocity have the correlation and the scale::
 
     r = Σ x y / √(Σ x² Σ y²)        scale = Σ x y / Σ x²
 
 In the long windows slow motion exceeds the noise of the encoders. A first-order filter of the
-velocity with time constant T makes ``y`` smaller than ``x`` by T times the change of the velocity;
-this is added to ``y``, with the T up to :data:`FILTER` that fits best.
+velocity with time constant T makes ``y`` smaller than ``x`` by T times the change of the velocity.
+This difference is added to ``y``, with the T that fits best, at most :data:`FILTER`.
 """
 
 from __future__ import annotations
@@ -35,30 +35,31 @@ LONGEST_INTERVAL = 0.1
 """Longest interval between samples that is used [s]."""
 
 FILTER = 0.03
-"""Largest time constant of a filter of the velocities that is no defect [s]."""
+"""Largest time constant of a filter of the velocities that does not count as a defect [s]."""
 
 LEAST_PATH = 0.1
-"""Shortest path of a joint whose velocity is judged [rad or m]."""
+"""Shortest path, over all motions, of a joint whose velocity is judged [rad or m]."""
 
 STEP = 0.005
-"""Least change of position within a window that is part of this path, not noise [rad or m]."""
+"""Changes of position up to this value within a window are noise, and no part of the path of
+:data:`LEAST_PATH` [rad or m]."""
 
 LEAST_CORRELATION = 0.9
 """Smallest correlation of a velocity that follows its positions."""
 
 SCALES = (0.7, 1.4)
-"""Smallest and largest scale of a velocity in the declared unit."""
+"""Smallest and largest scale of a velocity without defect; other scales are another unit."""
 
 
 @dataclass(frozen=True)
 class VelocityFit:
-    """The velocity of one joint beside the changes of its position.
+    """Comparison of the velocity of one joint with the changes of its position.
 
     Attributes:
         joint: name of the joint.
         scale: velocity, as a multiple of the rate of change of the position; NaN for a joint that
             hardly moves.
-        text: defect of the velocity, or an empty text.
+        text: defect of the velocity; empty if none is found, and for a joint that hardly moves.
     """
 
     joint: str
@@ -67,11 +68,14 @@ class VelocityFit:
 
 
 def velocity_fits(motions: Sequence[Motion], model: Model) -> tuple[VelocityFit, ...]:
-    """Return the comparison for each joint.
+    """Compare the recorded velocity of each joint with the changes of its position.
 
     Args:
         motions: the motions, with or without contact.
         model: the robot.
+
+    Returns:
+        One comparison for each joint, in the order of ``model.joint_names``.
     """
     n = len(model.joint_names)
     moved, said, change = np.zeros((3, 0, n))

@@ -1,4 +1,4 @@
-"""The dynamics of one robot as dependency-free C, by running the kernels on expressions."""
+"""Export of the dynamics of one robot as dependency-free C, by running kernels on expressions."""
 
 from rbd_control.export.c_files import CFiles
 from rbd_control.export.export import export_c

@@ -26,12 +26,13 @@ _WIDTH = 96
 
 @dataclass(frozen=True)
 class CFiles:
-    """Exported C code.
+    """Exported C code: the texts of the header and of the source.
 
     Attributes:
         header: text of the header.
         source: text of the source, which includes the header.
-        operations: number of floating-point operations of each function, by its C name.
+        operations: number of additions, subtractions, multiplications and divisions of each
+            function, by its C name.
     """
 
     header: str
@@ -44,7 +45,7 @@ class CFiles:
         If the source cannot be written, the new header remains.
 
         Args:
-            header: path of the header; the source is written beside it with the ending ``.c``.
+            header: path of the header; the source is written beside it with the suffix ``.c``.
 
         Returns:
             The path of the source.
@@ -67,15 +68,15 @@ class CFiles:
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that the exported files depend on.
+    """Everything that the exported files depend on, checked.
 
     Attributes:
         model: the robot.
-        functions: functions to export.
+        functions: functions to export, in their order in the files.
         prefix: prefix of all C names.
-        form: floating-point type.
-        header_name: file name of the header.
-        notes: lines about the robot for the header.
+        form: floating-point type of the C code.
+        header_name: name of the header in the ``#include`` of the source.
+        notes: lines about the robot for the comment at the top of the header.
     """
 
     model: Model
@@ -87,7 +88,12 @@ class Job:
 
 
 def c_files(job: Job) -> CFiles:
-    """Return the header and the source of the functions of a job."""
+    """Return the header and the source of the functions of an export job.
+
+    Raises:
+        TracingError: if a kernel does something that straight-line C code cannot express, such as
+            a branch on a value that depends on its inputs.
+    """
     definitions, operations = [], {}
     for function in job.functions:
         definition, count = _definition(job, function)

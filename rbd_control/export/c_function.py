@@ -10,7 +10,10 @@ from rbd_control.export.number_format import NumberFormat
 from rbd_control.export.statements import Body, Statement
 
 LARGEST_PART = 3000
-"""Largest number of statements of a C function; compile time grows faster than their number."""
+"""Largest number of statements of a C function; longer functions are divided into parts.
+
+The time of a C compiler grows faster than the number of statements.
+"""
 
 _PLACEHOLDER = re.compile("\0(\\d+)\0")
 _INDENT = "    "
@@ -21,8 +24,8 @@ class Arguments:
     """Arguments of a C function as they are declared.
 
     Attributes:
-        inputs: declaration of each input by name.
-        outputs: declaration of each output by name.
+        inputs: declaration of each input by name, such as ``const double q[7]``.
+        outputs: declaration of each output by name, such as ``double tau[7]``.
     """
 
     inputs: Mapping[str, str]
@@ -30,19 +33,21 @@ class Arguments:
 
     @property
     def declared(self) -> str:
-        """Parameter list of the function."""
+        """Parameter list of the C function: inputs, then outputs, separated by commas."""
         return ", ".join([*self.inputs.values(), *self.outputs.values()])
 
 
 def c_function(name: str, arguments: Arguments, body: Body, form: NumberFormat, prefix: str) -> str:
-    """Return the definition of a function, and of the parts that it calls.
+    """Return the text of the C definition of a function, preceded by the parts that it calls.
+
+    It is divided into parts if it has more than :data:`LARGEST_PART` statements.
 
     Args:
-        name: name of the function.
+        name: C name of the function.
         arguments: arguments of the function.
         body: statements of the function.
         form: floating-point type.
-        prefix: prefix of the helper functions of the file.
+        prefix: prefix of the helper functions of the file, such as ``<prefix>_cos_sin``.
     """
     if len(body.after) <= LARGEST_PART:
         return _whole(name, arguments, body, form, prefix)

@@ -21,7 +21,7 @@ from rbd_control.robot.friction import NoFriction
 from rbd_control.robot.robot import Robot
 
 MOST_FOR_CHRISTOFFEL = 16
-"""Number of degrees of freedom above which Christoffel symbols are exported on request only."""
+"""Number of degrees of freedom above which Christoffel symbols are exported only if requested."""
 
 ALL = "all"
 """Argument that selects all links, or all functions."""
@@ -37,10 +37,10 @@ def export_c(
     header_name: str = "",
     notes: Sequence[str] = (),
 ) -> CFiles:
-    """Return the dynamics of a robot as dependency-free C99.
+    """Return the dynamics of a robot as dependency-free C99: the texts of a header and a source.
 
     Args:
-        robot: robot with corrections, payload and friction, or a model alone.
+        robot: robot with corrections, payload and friction, or a model alone, without friction.
         prefix: prefix of all C names; by default made from the robot's name.
         functions: names from :data:`~rbd_control.export.functions.NAMES`, or ``all``. The default
             is all except friction for a robot without friction model, and Christoffel symbols for a
@@ -50,6 +50,9 @@ def export_c(
         single: whether the code computes with ``float`` instead of ``double``.
         header_name: file name of the header, in ASCII; by default the prefix with ``.h``.
         notes: further lines for the top of the header, such as the source of the description.
+
+    Returns:
+        The texts; :meth:`CFiles.write` writes them to files.
 
     Raises:
         InputError: for an unknown function or link, a prefix that is not a C identifier, a header
@@ -107,7 +110,8 @@ def _distinct(functions: Sequence[ExportedFunction]) -> list[ExportedFunction]:
 def _notes(robot: Robot | Model) -> list[str]:
     """Return lines about the robot for the header."""
     model = robot.model if isinstance(robot, Robot) else robot
-    lines = [f"Gravity: {_numbers(model.gravity)} m/s^2 in the frame of the root link."]
+    frame = "world axes" if model.nv > len(model.joint_names) else "the frame of the root link"
+    lines = [f"Gravity: {_numbers(model.gravity)} m/s^2 in {frame}."]
     if isinstance(robot, Robot):
         arm = robot.parameters
         if arm.payload_mass:

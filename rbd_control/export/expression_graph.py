@@ -16,11 +16,11 @@ INPUT, CONSTANT, CALL = "input", "constant", "call"
 ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = "+", "-", "*", "/", "neg"
 
 WHOLE = -1
-"""Position that stands for an argument which is a single number."""
+"""Position in the node of an input that is a single number, not an array."""
 
 Node = tuple[str | int | float, ...]
-"""``(operation, operands...)``; ``(INPUT, name, position)``; ``(CONSTANT, value)``;
-``(CALL, function, operand)``."""
+"""One operation: ``(operation, operands...)`` with indices of nodes as operands,
+``(INPUT, name, position)``, ``(CONSTANT, value)`` or ``(CALL, function, operand)``."""
 
 CALLS = {
     "cos": math.cos,
@@ -35,7 +35,11 @@ CALLS = {
 class Graph:
     """Stores expressions as nodes and simplifies them while they are added.
 
-    Arguments ``a`` and ``b`` and the results of the operations are indices of nodes.
+    Arguments ``a`` and ``b`` and the results of the operations are indices of nodes. An operation
+    adds a node only if there is no equal one.
+
+    Attributes:
+        nodes: all nodes; operands come before the nodes that use them.
     """
 
     def __init__(self) -> None:
@@ -44,7 +48,7 @@ class Graph:
         self._values: list[float | None] = []
 
     def value(self, node: int) -> float | None:
-        """Return the value of a constant node; None for any other node."""
+        """Return the value of the node with this index if it is a constant, otherwise None."""
         return self._values[node]
 
     def constant(self, value: float) -> int:
@@ -59,7 +63,12 @@ class Graph:
         return self._node((CONSTANT, value + 0.0), value + 0.0)
 
     def input(self, name: str, position: int) -> int:
-        """Return the node of the number at a position of an argument."""
+        """Return the node of one number of a C argument.
+
+        Args:
+            name: C name of the argument.
+            position: index in the array; :data:`WHOLE` for a single number.
+        """
         return self._node((INPUT, name, position))
 
     def add(self, a: int, b: int) -> int:
@@ -129,7 +138,7 @@ class Graph:
         return self._node((CALL, function, a))
 
     def operands(self, node: int) -> tuple[int, ...]:
-        """Return the nodes that a node is computed from."""
+        """Return the indices of the nodes from which a node is computed; empty for an input."""
         operation, *rest = self.nodes[node]
         if operation in (INPUT, CONSTANT):
             return ()

@@ -19,12 +19,13 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of an exported function.
+    """An argument of an exported C function.
 
     Attributes:
         name: name in C.
-        shape: shape of an array that is stored row by row; empty for a single number.
-        meaning: description with unit.
+        shape: shape of an array that is stored row by row; () for a single number, which only
+            an input can be: an output of one number has shape (1,).
+        meaning: description with unit, for the documentation in the header.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Argument:
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of entries of the array; 1 for a single number."""
         return int(np.prod(self.shape))
 
 
@@ -43,10 +44,11 @@ class ExportedFunction:
 
     Attributes:
         name: name in C, without prefix.
-        meaning: description, one sentence.
+        meaning: description, one sentence, for the documentation in the header.
         inputs: input arguments.
         outputs: output arguments.
-        trace: takes a ``Tracing`` and the inputs, and returns the outputs as expressions.
+        trace: function that takes a ``Tracing`` and the inputs as expressions, and returns the
+            outputs as expressions, both in the order of ``inputs`` and ``outputs``.
     """
 
     name: str
@@ -71,10 +73,10 @@ NAMES = (
     "frame_jacobian",
     "momentum_observer",
 )
-"""All functions, in the order of the file."""
+"""Names of all functions that can be exported; by default the order in the C file."""
 
 OF_LINKS = ("frame_placement", "frame_jacobian")
-"""Functions that are exported once for each link."""
+"""Names of the functions that are exported once for each chosen link."""
 
 _TORQUE = "[N m or N]"
 _SPEED = "[rad/s or m/s]"
@@ -82,11 +84,11 @@ _ACCELERATION = "[rad/s^2 or m/s^2]"
 
 
 class Catalogue:
-    """Makes the functions of one robot.
+    """Describes the functions that can be exported for one robot.
 
     Args:
         model: the robot.
-        friction: friction of the joints.
+        friction: friction of the joints, for ``friction_torque`` and ``momentum_observer``.
         links: links whose placement and Jacobian are exported.
     """
 
@@ -100,10 +102,12 @@ class Catalogue:
         self._v = self._vector("v", f"joint velocities {_SPEED}")
 
     def functions(self, names: Sequence[str]) -> list[ExportedFunction]:
-        """Return the functions of these names; functions of frames once for each link.
+        """Return the descriptions of the functions ``names``, in this order.
+
+        The functions in :data:`OF_LINKS` are repeated for each link of the catalogue.
 
         Raises:
-            InputError: for an unknown name or link.
+            InputError: for a name that is not in :data:`NAMES`, or an unknown link.
         """
         result: list[ExportedFunction] = []
         for name in names:

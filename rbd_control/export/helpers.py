@@ -12,7 +12,10 @@ _WIDTH = 96
 
 
 def comment(lines: Sequence[str], opening: str = "/*") -> str:
-    """Return a C comment that consists of ``lines``, wrapped."""
+    """Return a C comment that consists of ``lines``, wrapped to 96 characters each.
+
+    ``opening`` is the first line of the comment, such as ``/**`` for documentation.
+    """
     wrapped = []
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()) + 2) if line.startswith((" ", "@")) else ""
@@ -22,12 +25,15 @@ def comment(lines: Sequence[str], opening: str = "/*") -> str:
 
 
 def includes(prefix: str, form: NumberFormat, *, with_observer: bool) -> str:
-    """Return the headers that the source needs, and the macro of a product and a sum.
+    """Return the ``#include`` lines of the source, and the macro ``<PREFIX>_FMA(a, b, c)``.
+
+    The macro computes a b + c, with a fused multiply-add where the processor has it.
 
     Args:
-        prefix: beginning of all C names.
+        prefix: prefix of all C names.
         form: the floating-point type.
-        with_observer: whether :func:`observer` follows.
+        with_observer: whether the source has the functions of :func:`observer`, which need two
+            further headers.
     """
     more = "#include <stdint.h>\n#include <string.h>\n" if with_observer else ""
     return _INCLUDES.format(P=prefix.upper(), f=form.suffix, F=form.suffix.upper(), more=more)
@@ -47,7 +53,7 @@ _INCLUDES = """\
 
 
 def cos_sin(prefix: str, form: NumberFormat) -> str:
-    """Return the C function that computes cosines and sines of several angles."""
+    """Return the C function ``<prefix>_cos_sin``, for the cosines and sines of several angles."""
     text = _SINGLE if form.single else _DOUBLE
     return text.replace("@P", prefix.upper()).replace("@", prefix)
 
@@ -124,12 +130,24 @@ static void @_cos_sin(int count, const double *angle, double *cosine, double *si
 
 
 def observer_declaration(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
-    """Return the C declarations of the momentum observer: its state and its functions."""
+    """Return the C declarations of the momentum observer: its state and its two functions.
+
+    The functions are ``<prefix>_observer_reset`` and ``<prefix>_observer_step``.
+
+    Args:
+        prefix: prefix of all C names.
+        form: the floating-point type.
+        nq, nv: numbers of entries of q and v.
+    """
     return _filled(_OBSERVER_DECLARATION, prefix, form, nq, nv)
 
 
 def observer(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
-    """Return the C definitions of the functions of the first-order momentum observer."""
+    """Return the C definitions of the functions that :func:`observer_declaration` declares.
+
+    The observer is of first order. The source must also define ``<prefix>_momentum_observer``,
+    which the functions call.
+    """
     return _filled(_OBSERVER, prefix, form, nq, nv)
 
 

@@ -8,7 +8,10 @@ from rbd_control.errors import InputError
 
 
 def identifier(text: str) -> str:
-    """Return ``text`` with every character that a C name cannot contain as an underscore."""
+    """Return ``text`` with every character that a C name cannot contain replaced by ``_``.
+
+    A digit at the beginning remains, so use the result behind a prefix.
+    """
     return re.sub(r"\W", "_", text, flags=re.ASCII)
 
 
@@ -27,7 +30,10 @@ def checked_prefix(prefix: str) -> str:
 
 
 def default_prefix(name: str) -> str:
-    """Return a prefix made from the name of a robot or file."""
+    """Return a valid prefix of C names, in lower case, made from the name of a robot or file.
+
+    If the name does not yield a prefix that begins with a letter, the prefix begins with ``robot``.
+    """
     made = identifier(name).strip("_").lower()
     if not made or made[0].isdigit():
         made = f"robot_{made}".rstrip("_")
@@ -35,10 +41,11 @@ def default_prefix(name: str) -> str:
 
 
 def checked_header_name(name: str) -> str:
-    """Return the name of a header, for ``#include``.
+    """Return the name of a header unchanged, after checking it for ``#include``.
 
     Raises:
-        InputError: for characters that have a meaning of their own there, or none in ASCII.
+        InputError: if the name is empty or has characters other than ASCII letters, digits, spaces
+            and ``. _ + - /``.
     """
     if not re.fullmatch(r"[\w.+/ -]+", name, re.ASCII):
         raise InputError(
@@ -49,13 +56,17 @@ def checked_header_name(name: str) -> str:
 
 
 def in_comment(text: str) -> str:
-    """Return ``text`` for a C comment: printable ASCII without the marks of comments."""
+    """Return ``text`` in a form that is safe in a C comment.
+
+    Characters other than printable ASCII become ``?``. Marks of comments and pairs of question
+    marks are separated by a space.
+    """
     shown = "".join(c if " " <= c <= "~" else "?" for c in text)
     return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
 def literal(text: str) -> str:
-    """Return ``text`` as a C string literal in UTF-8."""
+    """Return ``text`` as a C string literal in UTF-8, with quotes; special bytes are escaped."""
     escaped = []
     for byte in text.encode():
         plain = 32 <= byte < 127 and chr(byte) not in '"\\?'

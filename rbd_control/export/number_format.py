@@ -19,19 +19,19 @@ class NumberFormat:
 
     @property
     def type_name(self) -> str:
-        """Name of the C type."""
+        """Name of the C type, ``float`` or ``double``."""
         return "float" if self.single else "double"
 
     @property
     def suffix(self) -> str:
-        """Suffix of constants and of functions of ``math.h``."""
+        """Suffix of constants and of functions of ``math.h``: ``f`` for float, else empty."""
         return "f" if self.single else ""
 
     def constant(self, value: float) -> str:
-        """Return a constant with as many digits as the exact value needs."""
+        """Return a C constant with the fewest digits that give ``value``, rounded to this type."""
         text = str(np.float32(value)) if self.single else repr(float(value))
         return text + self.suffix
 
     def call(self, function: str) -> str:
-        """Return the name of a function of ``math.h``."""
+        """Return the name in ``math.h`` of a function for this type, such as ``cosf`` for cos."""
         return function + self.suffix

@@ -33,7 +33,11 @@ ROUNDOFF = 1e-15
 
 
 def regrouped(arrays: ModelArrays) -> ModelArrays:
-    """Return the model with all inertia moved as close to the root as possible."""
+    """Return the arrays of a model with all inertia moved as close to the root as possible.
+
+    Torques, mass matrix and Christoffel symbols do not change, but the numbers of a row no longer
+    describe a possible body.
+    """
     mass, first = arrays.mass.copy(), arrays.first_moment.copy()
     second = 0.5 * (arrays.second_moment + arrays.second_moment.swapaxes(1, 2))
     for i in range(arrays.parent.size - 1, -1, -1):
@@ -70,15 +74,17 @@ def seen_from_root(
 ) -> tuple[Constants, np.ndarray]:
     """Return constants and positions with the root at zero and gravity rotated instead.
 
+    They give the same torques and joint-space matrices as the arguments, with fewer operations.
+
     Args:
         constants: the regrouped model, as numbers.
         q: joint positions, (nq,) expressions.
-        run: converts a kernel to a function on expressions.
+        run: function that converts a kernel to a function on expressions.
 
     Returns:
-        Constants and positions. With a prismatic root only its position changes. Both are unchanged
-        if several bodies have the world as parent, because each of them would need a gravity vector
-        of its own, and if another joint mimics the joint of the root.
+        Constants and positions (nq,). With a prismatic root only its position changes. Both are
+        unchanged if several bodies have the world as parent, because each of them would need a
+        gravity vector of its own, and if another joint mimics the joint of the root.
     """
     gamma, zero = constants.gravity, 0.0
     if constants.parent.size and constants.joint_type[0] == FLOATING:

@@ -32,10 +32,10 @@ _SUM, _PRODUCT, _ATOM = 1, 2, 3
 
 
 class Output(NamedTuple):
-    """One number of a result."""
+    """One number of a result: the node of the graph ``node`` is written to ``target``."""
 
     target: str
-    """Destination, such as ``tau[2]``."""
+    """Destination in C, such as ``tau[2]``."""
     node: int
 
 
@@ -53,7 +53,10 @@ class Statement(NamedTuple):
 
 
 class Angle(NamedTuple):
-    """An angle whose cosine and sine are computed."""
+    """An angle whose cosine and sine are computed; ``text`` is its expression in C.
+
+    ``uses`` are the nodes that the expression reads.
+    """
 
     text: str
     uses: tuple[int, ...]
@@ -74,7 +77,7 @@ class Body:
     after: list[Statement] = field(default_factory=list)
     """All other statements."""
     operations: int = 0
-    """Number of additions, subtractions, multiplications and divisions."""
+    """Number of additions, subtractions, multiplications and divisions; calls do not count."""
 
 
 class _Text(NamedTuple):
@@ -88,12 +91,12 @@ class _Text(NamedTuple):
 
 
 def placeholder(node: int) -> str:
-    """Return the placeholder for the name of a node in the text of a statement."""
+    """Return the text that stands for the name of a node in a statement until names are given."""
     return f"\0{node}\0"
 
 
 def needed(graph: Graph, nodes: Iterable[int]) -> list[int]:
-    """Return ``nodes`` and all nodes that they depend on, operands first."""
+    """Return ``nodes`` and all nodes of the graph on which they depend, operands first."""
     seen: set[int] = set()
     waiting = list(nodes)
     while waiting:
@@ -107,13 +110,13 @@ def needed(graph: Graph, nodes: Iterable[int]) -> list[int]:
 def statements(
     graph: Graph, outputs: Sequence[Output], form: NumberFormat, fma: str = "FMA"
 ) -> Body:
-    """Return the statements that compute the outputs.
+    """Return the C statements that compute the outputs, in order.
 
     Args:
         graph: graph of the expressions.
-        outputs: outputs of the function.
+        outputs: all numbers that the C function writes.
         form: floating-point type.
-        fma: name of the macro for fused multiply-add.
+        fma: name of the C macro for fused multiply-add.
     """
     return _Writer(graph, outputs, form, fma).body
 

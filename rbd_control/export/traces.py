@@ -1,4 +1,9 @@
-"""Results of each exported function as expressions, by running the kernels on expressions."""
+"""Results of each exported function as expressions, by running the kernels on expressions.
+
+The first argument ``t`` of every function is the :class:`Tracing` that collects the expressions.
+``q`` is (nq,); velocities, accelerations and torques are (nv,). Units and frames are those of the
+function of the same name in :mod:`rbd_control.dynamics`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ Results: TypeAlias = Sequence[Expressions]
 
 
 def dynamics_terms(t: Tracing, q: Expressions, v: Expressions) -> Results:
-    """Return M, C, Cᵀv and g."""
+    """Return the expressions of M, C (nv, nv each), Cᵀv and g (nv,) in ``M a + C v + g = tau``."""
     n = t.model.nv
     model, q = t.from_root(q)
     results = t.zeros(n, n), t.zeros(n, n), t.zeros(n), t.zeros(n)
@@ -35,7 +40,7 @@ def dynamics_terms(t: Tracing, q: Expressions, v: Expressions) -> Results:
 
 
 def mass_matrix(t: Tracing, q: Expressions) -> Results:
-    """Return M."""
+    """Return the expressions of the mass matrix, (nv, nv), in a tuple of one."""
     M = t.zeros(t.model.nv, t.model.nv)
     model, q = t.from_root(q)
     t.run(mass_matrix_sweep)(model, q, t.run(new_sweep)(t.rows), M)
@@ -43,7 +48,7 @@ def mass_matrix(t: Tracing, q: Expressions) -> Results:
 
 
 def gravity_torque(t: Tracing, q: Expressions) -> Results:
-    """Return g."""
+    """Return the expressions of the gravity torque, (nv,), in a tuple of one."""
     g = t.zeros(t.model.nv)
     model, q = t.from_root(q)
     t.run(gravity_sweep)(model, q, t.run(new_sweep)(t.rows), g)
@@ -51,7 +56,7 @@ def gravity_torque(t: Tracing, q: Expressions) -> Results:
 
 
 def momentum_terms(t: Tracing, q: Expressions, v: Expressions) -> Results:
-    """Return p, Cᵀv and g."""
+    """Return the expressions of the momentum p = M v, of Cᵀv and of the gravity torque, (nv,)."""
     results = t.zeros(v.size), t.zeros(v.size), t.zeros(v.size)
     model, q = t.from_root(q)
     t.run(momentum_sweep)(model, q, v, t.run(new_sweep)(t.rows), *results)
@@ -59,7 +64,7 @@ def momentum_terms(t: Tracing, q: Expressions, v: Expressions) -> Results:
 
 
 def inverse_dynamics(t: Tracing, q: Expressions, v: Expressions, a: Expressions) -> Results:
-    """Return the torque of a motion."""
+    """Return the expressions of the torque M a + C v + g, (nv,), in a tuple of one."""
     tau = t.zeros(t.model.nv)
     model, q = t.from_root(q)
     s, f = t.run(new_sweep)(t.rows), t.run(new_forces)(t.rows)
@@ -68,7 +73,7 @@ def inverse_dynamics(t: Tracing, q: Expressions, v: Expressions, a: Expressions)
 
 
 def forward_dynamics(t: Tracing, q: Expressions, v: Expressions, tau: Expressions) -> Results:
-    """Return the acceleration."""
+    """Return the expressions of the acceleration that ``tau`` causes, (nv,), in a tuple of one."""
     a = t.zeros(t.model.nv)
     model, q = t.from_root(q)
     s, x = t.run(new_sweep)(t.rows), t.run(new_articulated)(t.rows)
@@ -77,7 +82,7 @@ def forward_dynamics(t: Tracing, q: Expressions, v: Expressions, tau: Expression
 
 
 def christoffel_symbols(t: Tracing, q: Expressions) -> Results:
-    """Return the Christoffel symbols."""
+    """Return the expressions of the Christoffel symbols Gamma, (nv, nv, nv), in a tuple of one."""
     n = t.model.nv
     Gamma = t.zeros(n, n, n)
     model, q = t.from_root(q)
@@ -86,7 +91,10 @@ def christoffel_symbols(t: Tracing, q: Expressions) -> Results:
 
 
 def slotine_li_torque(t: Tracing, q: Expressions, *motion: Expressions) -> Results:
-    """Return M a_r + C v_r + g; ``motion`` is v, v_r, a_r."""
+    """Return the expressions of the torque M a_r + C v_r + g, (nv,), in a tuple of one.
+
+    ``motion`` is v and the reference velocity v_r and acceleration a_r, (nv,) each.
+    """
     model, q = t.from_root(q)
     tau = t.zeros(t.model.nv)
     s, f = t.run(new_sweep)(t.rows), t.run(new_forces)(t.rows)
@@ -95,10 +103,12 @@ def slotine_li_torque(t: Tracing, q: Expressions, *motion: Expressions) -> Resul
 
 
 def regressor_product(t: Tracing, q: Expressions, *more: Expressions) -> Results:
-    """Return Y pi; ``more`` is v, v_r, a_r and pi.
+    """Return the expressions of the torque Y pi, (nv,), in a tuple of one.
 
-    The Slotine-Li torque is linear in pi. Computed with pi as the inertial parameters it equals
-    Y pi, at a tenth of the cost of Y.
+    ``more`` is v, v_r, a_r, (nv,) each, and the inertial parameters pi, ten for each body, see
+    :func:`~rbd_control.dynamics.inertial_parameters`. The Slotine-Li torque is linear in pi.
+    Computed with pi as the inertial parameters it equals Y pi with the regressor Y, at a tenth of
+    the cost of Y.
     """
     *motion, pi = more
     model, q = t.with_parameters(q, pi)
@@ -109,7 +119,7 @@ def regressor_product(t: Tracing, q: Expressions, *more: Expressions) -> Results
 
 
 def friction_torque(t: Tracing, friction: Friction, v: Expressions) -> Results:
-    """Return the friction torques."""
+    """Return the expressions of the friction torques, (nv,), with the sign of v, in a tuple."""
     coefficients = friction.coefficients(v.size).astype(object)
     run = t.run(joint_friction)
     torques = [run(friction.kind, coefficients, i, v[i]) for i in range(v.size)]
@@ -129,7 +139,11 @@ def frame_placement(t: Tracing, body: int, placement: np.ndarray, q: Expressions
 
 
 def frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions) -> Results:
-    """Return the Jacobian of a frame placed in a body; body -1 is the world."""
+    """Return the Jacobian (6, nv) of a frame, angular rows first, in a tuple of one.
+
+    It is world-aligned at the origin of the frame. ``placement`` is the frame in its body, (4, 4);
+    body -1 is the world.
+    """
     J = t.zeros(1, 6, t.model.nv)
     if body >= 0:
         origin = tuple(t.exact(placement[:3, 3]))
@@ -138,10 +152,11 @@ def frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions)
 
 
 def momentum_observer(t: Tracing, friction: Friction, *given: Expressions) -> Results:
-    """Return the momentum p, its rate tau - friction + Cᵀv - g, and the residual.
+    """Return the momentum p, its rate tau - friction + Cᵀv - g, and the residual, (nv,) each.
 
-    ``given`` holds q, v, tau, dt, gain, and p, rate and residual of the previous sample. The
-    velocity is taken without delay against the torque.
+    The residual is the estimate of the external joint torque by the first-order momentum observer.
+    ``given`` holds q, v, tau, dt [s], gain [1/s], and p, rate and residual of the previous sample.
+    The velocity is taken without delay against the torque.
     """
     q, v, tau, dt, gain, last_p, last_rate, last_r = given
     p, CTv, g = momentum_terms(t, q, v)

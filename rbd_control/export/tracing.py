@@ -32,9 +32,9 @@ class Tracing:
 
     Attributes:
         model: the robot.
-        graph: the expressions so far.
+        graph: graph of the expressions that were collected so far.
         constants: constants of the model, the first argument of kernels.
-        rows: number of bodies and rotors.
+        rows: number of bodies and rotors, which is the size of workspaces.
     """
 
     def __init__(self, model: Model) -> None:
@@ -44,13 +44,17 @@ class Tracing:
         self.rows = int(model.arrays.parent.size)
 
     def inputs(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return an array of input expressions for the argument ``name`` of this shape."""
+        """Return the argument ``name`` of the C function as an array of input expressions.
+
+        The array has the given shape; () is a single number.
+        """
         return inputs(self.graph, name, shape)
 
     def from_root(self, q: np.ndarray) -> tuple[Constants, np.ndarray]:
         """Return constants and positions that give the same dynamics with fewer operations.
 
-        The poses of the links in the world are not preserved.
+        ``q`` is (nq,) expressions, as are the positions returned. Torques, mass matrix and
+        Christoffel symbols are the same; the poses of the links in the world are not preserved.
         """
         constants = _exact(constants_of(regrouped(self.model.arrays)))
         return seen_from_root(constants, q, self.run)
@@ -58,8 +62,8 @@ class Tracing:
     def with_parameters(self, q: np.ndarray, pi: np.ndarray) -> tuple[Constants, np.ndarray]:
         """Return constants with other inertial parameters, and the positions that belong to them.
 
-        With a floating base, or if only one body has the world as parent, both are those of
-        :meth:`from_root`: the root is at zero and gravity is rotated instead. Otherwise the
+        With a floating base, or if only one body or rotor has the world as parent, both are those
+        of :meth:`from_root`: the root is at zero and gravity is rotated instead. Otherwise the
         positions are ``q``.
 
         Args:

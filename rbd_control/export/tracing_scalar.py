@@ -21,7 +21,11 @@ class TracingError(RbdControlError, TypeError):
 
 
 class Scalar:
-    """One expression of a graph."""
+    """A number in a kernel that stands for one expression: node ``node`` of ``graph``.
+
+    Sums, differences, products, quotients and squares give expressions. Comparisons, conversions
+    and branches raise a :class:`TracingError`.
+    """
 
     __slots__ = ("graph", "node")
     # Otherwise the product of a numpy float with an object of this class would be an array.
@@ -105,14 +109,14 @@ def _number(graph: Graph, node: int) -> Number:
 
 
 def node_of(graph: Graph, x: Number) -> int:
-    """Return the node of a traced number or of a float."""
+    """Return the index of the node of a traced number, or of the constant node of a float."""
     return x.node if isinstance(x, Scalar) else graph.constant(float(x))
 
 
 def inputs(graph: Graph, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Return an array of scalars: a new input of the graph for each number of an argument.
 
-    With the shape () the argument is a plain number.
+    ``name`` and ``shape`` are those of the argument in C. With the shape () it is a single number.
     """
     array = np.empty(shape, dtype=object)
     positions = range(array.size) if shape else [WHOLE]

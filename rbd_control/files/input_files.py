@@ -24,9 +24,10 @@ _REASON_LENGTH = 80
 
 @contextmanager
 def about(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name ``path`` in every :class:`RbdControlError` raised inside without the name of a file.
+    """Add ``path`` to each :class:`RbdControlError` raised inside the ``with`` block.
 
-    Other exceptions get the path as an attribute, see :func:`concerned`.
+    The message of the error then begins with ``path``. An error that has a path already keeps it.
+    Exceptions of other classes remember the path as well: :func:`concerned` returns it.
     """
     try:
         yield
@@ -39,7 +40,10 @@ def about(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def concerned(error: Exception) -> str:
-    """Return the file that was processed when an exception was raised; empty if unknown."""
+    """Return the path that :func:`about` has stored in an exception; empty without any.
+
+    It is the file that was being processed when the exception was raised.
+    """
     return str(vars(error).get(_MARK, ""))
 
 
@@ -47,16 +51,20 @@ def concerned(error: Exception) -> str:
 def reading(
     path: str | os.PathLike[str], kind: type[RbdControlError], problem: str, remedy: str = ""
 ) -> Iterator[None]:
-    """Convert every exception raised inside to ``kind``, with ``path`` in its message.
+    """Convert each exception raised inside the ``with`` block to ``kind``, naming ``path``.
+
+    The message is ``path: problem (first line of the exception); remedy``. If the operating system
+    cannot read the file, or memory runs out, it is ``path: cannot be read: cause`` instead.
 
     Args:
         path: the file that is being read.
-        kind: class of the raised error; a :class:`RbdControlError` keeps its own class.
-        problem: meaning of a third-party exception, such as ``is not a CSV file``.
-        remedy: advice to the user, appended to the message.
+        kind: class of the raised error.
+        problem: what is wrong with the file if a reader raises, such as ``is not a CSV file``.
+        remedy: advice to the user; may be empty.
 
     Raises:
-        RbdControlError: of class ``kind``, for any ``Exception`` raised inside.
+        RbdControlError: of class ``kind``, for any other ``Exception`` raised inside; a
+            :class:`RbdControlError` raised inside keeps its class; a missing path is added.
     """
     try:
         with about(path):
@@ -73,14 +81,18 @@ def reading(
 
 
 def unreadable(error: Exception) -> str:
-    """Return the reason why the operating system cannot read a file."""
+    """Return the text ``cannot be read: REASON`` for an ``OSError`` or a ``MemoryError``."""
     if isinstance(error, MemoryError):
         return "cannot be read: it takes more memory than there is"
     return f"cannot be read: {reason(error)}"
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of an exception's text, shortened; its class if it has no text."""
+    """Return the cause of an exception as text of at most 80 characters.
+
+    It is the first line of the exception's text, or the name of its class if it has no text. For an
+    ``OSError`` it is the text of its error number, for a ``RecursionError`` ``nested too deeply``.
+    """
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, OSError) and error.strerror:
@@ -90,10 +102,10 @@ def reason(error: Exception) -> str:
 
 
 def read_bounded(path: str | os.PathLike[str], limit: int, kind: type[RbdControlError]) -> bytes:
-    """Return the content of a small file, or of a pipe.
+    """Return the whole content of a small file, or of a pipe.
 
     Args:
-        path: the file; a device or a pipe is also read up to the limit.
+        path: the file; a device or a pipe is read until its end or until it exceeds the limit.
         limit: maximum size [bytes].
         kind: class of the raised error.
 
@@ -108,7 +120,9 @@ def read_bounded(path: str | os.PathLike[str], limit: int, kind: type[RbdControl
 
 
 def refuse_special(path: Path, kind: type[RbdControlError]) -> None:
-    """Raise an error for a path that is missing, empty or not a regular file.
+    """Raise an error if a file does not exist, has no bytes, or is no regular file.
+
+    A folder, a device, a pipe and a socket are no regular files; a link to a regular file is one.
 
     The check comes before the file is opened, because opening a pipe may block.
 

@@ -16,8 +16,11 @@ _unfinished: set[str] = set()
 def prepare_output(path: Path) -> None:
     """Create the folder of an output file, and raise an error if the file cannot be written.
 
+    The file itself is neither created nor changed.
+
     Raises:
-        OSError: naming the path.
+        OSError: naming the path, if the folder cannot be created, ``path`` is a folder, or this
+            process has no permission to write.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -51,7 +54,14 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 class ScratchFolder:
-    """A temporary folder; it is removed with this object, or by :func:`remove_unfinished`."""
+    """A temporary folder; it is removed with this object, or by :func:`remove_unfinished`.
+
+    Attributes:
+        path: the folder, which exists and is empty at first.
+
+    Raises:
+        OSError: from the constructor, if the folder cannot be created.
+    """
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="rbd_control_"))

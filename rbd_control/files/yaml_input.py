@@ -43,8 +43,8 @@ def read_yaml(path: str | Path, kind: type[RbdControlError]) -> Any:
     without a point or a sign of the exponent.
 
     Raises:
-        RbdControlError: of class ``kind`` and naming the file, if it cannot be read, is too large
-            or is not YAML.
+        RbdControlError: of class ``kind`` and naming the file, if it cannot be read, is not YAML,
+            has an alias, or exceeds :data:`MAX_BYTES` or :data:`MAX_DEPTH`.
     """
     content = read_bounded(path, MAX_BYTES, kind)
     with reading(path, kind, "is not YAML"):

@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster (extra ``fleet``)."""
+"""Distribution of the jobs of a fleet to the workers of a Dask cluster (extra ``fleet``)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class DaskWorkers:
     """Runs jobs on the workers of a Dask scheduler.
 
     Dask repeats the jobs of a lost worker on other workers, and abandons a job after several lost
-    workers (``distributed.scheduler.allowed-failures``). It also abandons jobs that only ran on the
-    same worker as the job that ended it. Therefore each abandoned job is repeated once, alone. If
-    it fails again, its recording is reported as bad.
+    workers (``distributed.scheduler.allowed-failures``). It also abandons a job that did not end
+    its workers itself, but ran on them beside the job that did. Therefore each abandoned job is
+    repeated once, alone, after all other jobs. If Dask abandons it again, its recording is reported
+    as bad.
 
     Args:
         address: address of the scheduler, such as ``tcp://host:8786``.
@@ -34,10 +35,12 @@ class DaskWorkers:
         self._address = address
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job in the order of completion.
+        """Yield the index in ``jobs`` and the outcome of each job in the order of completion.
 
         Raises:
-            RbdControlError: if the scheduler or its workers cannot be used.
+            RbdControlError: if dask.distributed is not installed, the scheduler does not answer or
+                has no worker within :data:`PATIENCE`, a worker cannot run this version of
+                rbd_control, or the cluster fails during the run.
         """
         with _cluster(self._address) as client:
             suspects: list[int] = []

@@ -14,7 +14,7 @@ _CSV = ".csv"
 
 
 def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list[Path]:
-    """Return the absolute paths of all recordings in the given places, each once.
+    """Return the absolute paths of all recordings in the given files and folders, each once.
 
     A folder with ``metadata.yaml`` is one recording. Any other folder is searched: each folder with
     ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3`` or ``.csv`` file, is a recording,
@@ -26,12 +26,12 @@ def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list
 
     Args:
         given: files, folders and glob patterns (``**`` for any folders). A file that is named, or
-            that matches a pattern, is kept with any ending. A path that does not exist is kept as
+            that matches a pattern, is kept with any suffix. A path that does not exist is kept as
             well, so that a later error names it.
-        besides: files that are not recordings, such as labels.
+        besides: files to leave out because they are not recordings, such as labels.
 
     Raises:
-        InputError: when a pattern or a folder holds no recording.
+        InputError: when an element of ``given`` yields no recording.
     """
     found: dict[str, Path] = {}
     left_out = {os.path.realpath(path) for path in besides}

@@ -18,19 +18,19 @@ FEWEST = 3
 """Minimum number of values for the standard error of a slope."""
 
 CONFIDENCE = 0.95
-"""Confidence level of a drift."""
+"""Confidence level at which a drift counts as significant."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A straight line through a quantity over time, by least squares.
+    """A straight line through the values of a quantity over time, fitted by least squares.
 
     Attributes:
         count: number of values.
         days: time from the first to the last value [days].
-        mean: mean of the values.
-        slope: change per month.
-        standard_error: standard error of ``slope``.
+        mean: mean of the values [unit of the quantity].
+        slope: change per month of :data:`MONTH` days [unit of the quantity per month].
+        standard_error: standard error of ``slope``, in the same unit.
     """
 
     count: int
@@ -41,7 +41,7 @@ class Drift:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the slope is not zero, at a confidence of :data:`CONFIDENCE` (Student's t)."""
+        """Whether the slope differs from zero at the level :data:`CONFIDENCE` (Student's t)."""
         from scipy.special import stdtrit
 
         limit = float(stdtrit(self.count - 2, 0.5 + 0.5 * CONFIDENCE))
@@ -49,7 +49,7 @@ class Drift:
 
 
 def fit_drift(times: Sequence[float], values: Sequence[float]) -> Drift | None:
-    """Fit a line; None with fewer than :data:`FEWEST` values or no time between them.
+    """Fit a line; return None with fewer than :data:`FEWEST` values, or if all times are equal.
 
     The slope is the change per month. Its standard error assumes independent values of equal
     variance. The time t is in months, and the deviations are the distances from the line::
@@ -57,8 +57,8 @@ def fit_drift(times: Sequence[float], values: Sequence[float]) -> Drift | None:
         slope = S_ty / S_tt,    standard error = sqrt(sum of squared deviations / (n - 2) / S_tt)
 
     Args:
-        times: times of the values, (n,) [s].
-        values: the values, (n,).
+        times: times of the values, in any order, (n,) [s].
+        values: the values, (n,), in any unit.
     """
     t = np.array(times, dtype=float) / DAY
     y = np.array(values, dtype=float)

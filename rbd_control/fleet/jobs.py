@@ -1,7 +1,7 @@
-"""The processing of one recording of a fleet, in any process.
+"""Processing of one recording of a fleet, in any process.
 
-A job is a frozen object that can be pickled. It contains paths and arguments; the process that runs
-it reads everything else.
+A job is a frozen object that can be pickled. It contains paths and arguments; the worker process
+that runs it reads the recording, the robot description and the parameter file.
 """
 
 from __future__ import annotations
@@ -39,32 +39,34 @@ _PREPARED = ("joint states", "contact detector", "recordings", "replay")
 
 
 class Job(Protocol):
-    """Interface of the work on one recording; a worker process calls :meth:`run`."""
+    """Interface of the work on one recording; a worker process calls its method :meth:`run`."""
 
     @property
     def recording(self) -> Path:
         """Absolute path of the recording."""
 
     def run(self) -> Outcome:
-        """Process the recording.
+        """Process the recording and return its outcome.
 
         Raises:
-            RbdControlError: when the recording cannot be used.
+            RbdControlError: when the recording or the files of its arm cannot be used.
         """
 
 
 @dataclass(frozen=True)
 class Source:
-    """A recording and the arm that it was made with.
+    """A recording, and the files and options that describe its arm.
 
     Attributes:
         recording: absolute path of the recording.
-        urdf: path of the description, or of a parameter file that names it.
-        config: parameter file of the detector; None for defaults.
+        urdf: path of the robot description, or of a parameter file that names it.
+        config: parameter file of the detector; None for defaults. Only :class:`ReplayJob` reads it.
         topic: topic of the joint states.
-        locked: positions of joints that do not move [rad or m].
-        joints: recorded names of the model's joints; None if they are matched by name.
-        trusted: whether to use the declared effort kind even if the efforts refute it.
+        locked: names and positions of joints that do not move [rad or m].
+        joints: names of the model's joints in the recording, in the model's order; None if they are
+            matched by name.
+        trusted: whether to use the declared effort kind (``effort_kind``) even if the efforts
+            refute it.
     """
 
     recording: Path
@@ -97,21 +99,25 @@ class _SourceJob:
 
 @dataclass(frozen=True)
 class ReplayJob(_SourceJob):
-    """Runs a recording through the detector.
+    """Runs the contact detector over a recording, as ``rbd-control replay`` does.
 
     Attributes:
-        labels: the true contacts of the recording; None to use the contacts in the recording.
-        curve: whether to score other thresholds as well.
+        labels: the true contacts, times from the first sample [s], empty for a recording without
+            contact; None to use the true contacts in the recording, if it has any.
+        curve: whether to score the thresholds multiplied by each of
+            :data:`~rbd_control.playback.curve.FACTORS` as well.
     """
 
     labels: tuple[Label, ...] | None = None
     curve: bool = False
 
     def run(self) -> Outcome:
-        """Return the JSON that ``rbd-control replay --json`` writes for the recording.
+        """Return the outcome, whose ``result`` is what ``rbd-control replay --json`` writes.
+
+        Its status is ``done``, or ``no verdict`` if no sample has a verdict.
 
         Raises:
-            RbdControlError: when the recording cannot be used.
+            RbdControlError: when the recording or the files of its arm cannot be used.
         """
         source, recording = self.source, self._read()
         robot, parameters = configured_robot(
@@ -142,12 +148,12 @@ class CalibrateJob(_SourceJob):
     """Identifies friction and thresholds from one recording without contact.
 
     Attributes:
-        false_alarms: acceptable false alarms, over all joints [1/h].
+        false_alarms: acceptable rate of false alarms, over all joints [1/h].
         effort: options that override the effort that the arm file declares.
-        observer: kind of observer.
-        gain: observer gain [1/s]; None if it is chosen.
-        known_gains: known torque per unit of effort by joint, with its standard error.
-        drive_gain_error: largest relative standard error of an accepted gain.
+        observer: kind of observer, ``momentum`` or ``second_order``.
+        gain: observer gain of all joints [1/s]; None if the calibration chooses one per joint.
+        known_gains: names of joints with their known torque per unit of effort and its error.
+        drive_gain_error: largest relative standard error of an accepted drive gain.
         mass_error: relative standard deviation of the masses of the URDF.
     """
 
@@ -160,10 +166,10 @@ class CalibrateJob(_SourceJob):
     mass_error: float = 0.05
 
     def run(self) -> Outcome:
-        """Return friction, thresholds and residuals of each joint.
+        """Return the outcome, whose ``result`` is made by :func:`calibration_content`.
 
         Raises:
-            RbdControlError: when the recording cannot be used.
+            RbdControlError: when the recording or the files of its arm cannot be used.
         """
         source, recording = self.source, self._read()
         robot = arm_to_calibrate(source.urdf, dict(source.locked), [recording], self.effort)
@@ -193,7 +199,7 @@ class CalibrateJob(_SourceJob):
 
 
 FRICTION = ("friction_coulomb", "friction_viscous", "friction_offset", "friction_stribeck")
-"""Friction parameters of each joint that are stored."""
+"""Friction parameters of each joint that a calibration result contains."""
 
 _PER_JOINT = (
     *FRICTION,
@@ -206,7 +212,13 @@ _PER_JOINT = (
 
 
 def calibration_content(calibration: Calibration) -> dict[str, Any]:
-    """Return a calibration as plain values: ``duration`` [s], ``warnings``, ``joints`` by name."""
+    """Return a calibration as plain values that ``json`` can write.
+
+    The keys are ``duration`` [s], ``false_alarms_per_hour`` [1/h], ``effort_kind``, ``warnings``
+    (list of texts), and ``joints``: for each joint by name its thresholds, friction, corrections,
+    gains, and the residuals of
+    :class:`~rbd_control.estimation.calibration.JointCalibration` [N·m or N].
+    """
     parameters, n = calibration.parameters, len(calibration.joints)
     columns = {name: parameters.for_joints(name, n) for name in _PER_JOINT}
     return {
@@ -229,7 +241,10 @@ def calibration_content(calibration: Calibration) -> dict[str, Any]:
 
 
 def prepare() -> str:
-    """Load the compiled code into this process, or compile it; return the version."""
+    """Load the compiled code of ``replay`` into this process; return the package's version.
+
+    Code that has not been compiled on this machine is compiled and stored.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, step in steps():
@@ -239,12 +254,15 @@ def prepare() -> str:
 
 
 def worker_version() -> str:
-    """Return the version of the package in the process that runs this function."""
+    """Return the version of rbd_control in the process that runs this function."""
     return __version__
 
 
 def run_job(job: Job) -> Outcome:
-    """Run a job; any error becomes the outcome of its recording."""
+    """Run a job and return its outcome with the warnings about the robot description.
+
+    An exception of the job becomes an outcome with the status ``bad`` and a reason.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ModelWarning)

@@ -1,4 +1,4 @@
-"""Digests that identify recordings already processed with the same arguments."""
+"""Digests by which a run finds recordings already processed with the same arguments."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from rbd_control.robot.robot import description_text
 
 
 def job_keys(jobs: Iterable[ReplayJob | CalibrateJob]) -> list[str]:
-    """Return for each job a digest of everything that its result depends on.
+    """Return for each job a SHA-256 digest, in hexadecimal, of what its result depends on.
 
-    These are the version of the package, the arguments, the content of the robot description and
-    of the parameter file, and size and time of change of each file of the recording.
+    The digest changes with the version of the package, the arguments, the content of the robot
+    description and of the parameter file, and with the size and the modification time of each file
+    of the recording. It does not include mesh files, to which the description refers.
 
     Raises:
         RbdControlError: naming the description or the parameter file, if it cannot be read.

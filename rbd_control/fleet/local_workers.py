@@ -1,4 +1,4 @@
-"""Worker processes of this machine; if a process dies, only its present recording is affected."""
+"""Worker processes on this machine; if a process dies, only its present recording is affected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from rbd_control.fleet.jobs import Job, prepare, run_job
 from rbd_control.fleet.outcome import Outcome
 
 ATTEMPTS = 3
-"""Number of worker processes that a recording may end before it is reported as bad."""
+"""Number of worker processes that die with a recording until it is reported as bad.
+
+It is also the number of processes in a row that may die without a job before the run ends."""
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that restrict the linear algebra of each worker to one core."""
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of processor cores that this process may use, at least 1."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -37,8 +39,9 @@ class LocalWorkers:
 
     Args:
         count: number of processes, at least 1.
-        preparation: called in each process before its first job, and in a process that replaces
-            another. It must be picklable, as processes are spawned.
+        preparation: called without arguments in each process before its first job, also in a
+            process that replaces another. It must be picklable, because processes are spawned. The
+            other processes call it after the first process has finished it.
     """
 
     def __init__(self, count: int, preparation: Callable[[], Any] = prepare) -> None:
@@ -46,12 +49,14 @@ class LocalWorkers:
         self._preparation = preparation
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job in the order of completion.
+        """Yield the index in ``jobs`` and the outcome of each job in the order of completion.
 
-        A job whose worker ended is repeated, up to :data:`ATTEMPTS` attempts in total.
+        A job whose worker died is repeated, up to :data:`ATTEMPTS` attempts in total; then its
+        outcome has the status ``bad``.
 
         Raises:
-            RbdControlError: if workers end before their first job.
+            RbdControlError: if :data:`ATTEMPTS` workers in a row die without a job, such as in the
+                preparation.
         """
         crew = _Crew(min(self._count, len(jobs)), self._preparation)
         try:

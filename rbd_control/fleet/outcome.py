@@ -1,4 +1,4 @@
-"""The outcome of one recording of a fleet, and its stored record."""
+"""Outcome of the processing of one recording of a fleet, and the record that is stored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ BAD = "bad"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a job.
+    """Outcome of a job, the processing of one recording.
 
     Attributes:
         status: :data:`DONE`; :data:`NO_VERDICT` if the detector never had a verdict; or
             :data:`BAD` if the recording could not be used.
         reason: reason of a status other than :data:`DONE`; empty otherwise.
         start: stamp of the first sample [s]; None if it is unknown.
-        result: the result as plain values; None if the recording is bad.
+        result: the result of the job as plain values that ``json`` can write; None if the status is
+            :data:`BAD`.
         warnings: warnings about the description of the robot.
     """
 
@@ -32,22 +33,23 @@ class Outcome:
 
     @classmethod
     def bad(cls, reason: str) -> Outcome:
-        """Return the outcome of a recording that could not be used."""
+        """Return the outcome of a recording that could not be used, for a reason as text."""
         return cls(BAD, reason)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One recording of a fleet with its outcome.
+    """Stored entry of one recording of a fleet: its properties and the outcome of its job.
 
     Attributes:
-        recording: absolute path.
+        recording: absolute path of the recording.
         command: ``replay`` or ``calibrate``.
         arm: name of the arm.
         day: day of the recording as ``YYYY-MM-DD``; None if it is unknown.
-        free: whether it was declared free of contact.
-        key: digest of everything that the result depends on.
-        outcome: its outcome.
+        free: whether the recording was declared free of contact.
+        key: digest from :func:`~rbd_control.fleet.keys.job_keys`; the outcome is up to date while
+            the digest does not change.
+        outcome: the outcome of the job.
     """
 
     recording: str
@@ -60,20 +62,23 @@ class Record:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The result as plain values; empty if the recording is bad."""
+        """``result`` of the outcome; an empty mapping if the recording is bad."""
         return self.outcome.result or {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the outcome as plain values that ``json`` can write."""
+        """Return the record as plain values that ``json`` can write.
+
+        The keys are the names of the fields of the record and of its outcome, on one level.
+        """
         own = {name: value for name, value in vars(self).items() if name != "outcome"}
         return {**own, **asdict(self.outcome)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Record:
-        """Return the record from the result of :meth:`to_json`.
+        """Return the record from the result of :meth:`to_json`; ignore further keys.
 
         Raises:
-            KeyError: if a value is missing.
+            KeyError: if a key is missing.
         """
         outcome = Outcome(
             status=content["status"],

@@ -1,4 +1,4 @@
-"""A run over a fleet: workers process the recordings without an up-to-date result."""
+"""Run over a fleet: workers process all recordings that have no up-to-date result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _EARLIEST = datetime(2000, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
 class Workers(Protocol):
-    """Interface of the workers that run jobs."""
+    """Interface of the workers that run jobs: processes on this machine, or a Dask cluster."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job in the order of completion.
+        """Yield the index in ``jobs`` and the outcome of each job in the order of completion.
 
-        A job that fails has an outcome too.
+        A job that fails has an outcome with the status ``bad``.
 
         Raises:
             RbdControlError: if the workers cannot run.
@@ -31,13 +31,14 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """One recording of a fleet.
+    """One recording of a fleet, with the job that processes it.
 
     Attributes:
         job: the processing of the recording.
         arm: name of the arm.
-        day: day of the recording as ``YYYY-MM-DD``; empty for the day of its first sample.
-        free: whether it is declared free of contact.
+        day: day of the recording as ``YYYY-MM-DD``; empty for the day (UTC) of its first sample.
+        free: whether the recording is declared free of contact; the study counts each of its events
+            as a false alarm.
     """
 
     job: ReplayJob | CalibrateJob
@@ -53,11 +54,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class FleetRun:
-    """The result of a run over a fleet.
+    """Result of a run over a fleet.
 
     Attributes:
-        records: the record of each given recording.
-        kept: number of recordings whose earlier result was kept.
+        records: the record of each given recording, in the given order.
+        kept: number of recordings whose earlier result was up to date and was kept.
     """
 
     records: tuple[Record, ...]
@@ -65,7 +66,7 @@ class FleetRun:
 
     @property
     def unusable(self) -> tuple[Record, ...]:
-        """The recordings that are bad or have no verdict."""
+        """Records with the status ``bad`` or ``no verdict``."""
         return tuple(record for record in self.records if record.outcome.reason)
 
 
@@ -75,20 +76,22 @@ def run_fleet(
     workers: Workers,
     told: Callable[[Record, bool], None] = lambda _record, _is_new: None,
 ) -> FleetRun:
-    """Process the recordings without a result, and write each record at once.
+    """Process the recordings without an up-to-date result; store each record when it is complete.
 
-    A recording is processed again if it, its arguments or the package changed, or if it was bad.
+    A recording is processed again if the digest of its job has changed (see
+    :func:`~rbd_control.fleet.keys.job_keys`), or if it was bad. An interrupted run continues in the
+    next call with the same arguments.
 
     Args:
-        entries: the recordings.
+        entries: the recordings and their jobs.
         store: the folder of the results.
         workers: runs the jobs.
-        told: called with each record, and whether it is new.
+        told: called with the record of each recording, and whether it was processed in this run.
 
     Raises:
         RbdControlError: for a description or parameter file that cannot be read, and if the workers
             cannot run.
-        OSError: naming a result that cannot be written.
+        OSError: naming a result file that cannot be written.
     """
     keys = job_keys([entry.job for entry in entries])
     records: dict[int, Record] = {}

@@ -1,4 +1,7 @@
-"""The sheet of a fleet: arm, day, files, and freedom from contact of each recording."""
+"""The sheet of a fleet, a CSV file with the properties of each recording.
+
+The properties are arm, day, files of the arm, and whether the recording is free of contact.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,21 @@ from rbd_control.playback.csv_lines import bounded_lines, open_csv
 from rbd_control.wording import listed, quoted
 
 COLUMNS = ("recording", "arm", "day", "urdf", "config", "free")
-"""Columns of a sheet, in any order; only ``recording`` must be there."""
+"""Columns of a sheet, in any order; all but ``recording`` may be missing."""
 
 _YES_OR_NO = {"yes": True, "no": False, "": None}
 
 
 @dataclass(frozen=True)
 class SheetRow:
-    """A row of a sheet, for the recordings that a pattern matches.
+    """A row of a sheet: the properties of all recordings that its pattern matches.
 
     Attributes:
-        pattern: glob pattern of their paths; ``*`` also matches slashes.
+        pattern: glob pattern of the paths, see :meth:`matches`; ``*`` also matches slashes.
         arm: name of the arm; empty if it is not given.
         day: day of the recording as ``YYYY-MM-DD``; empty if it is not given.
-        urdf: description of the arm; empty if it is not given.
+        urdf: path of the arm's description, or of a parameter file that names it; empty if it is
+            not given.
         config: parameter file of the detector; None if it is not given.
         free: whether the recordings are free of contact; None if it is not given.
     """
@@ -40,7 +44,11 @@ class SheetRow:
     free: bool | None = None
 
     def matches(self, recording: Path) -> bool:
-        """Return whether the pattern matches a recording's path, its end, or its stem."""
+        """Return whether the pattern matches the path of a recording.
+
+        It may match the whole path, the end of the path after a slash, or the file name without its
+        last suffix. Upper and lower case differ.
+        """
         path = str(recording)
         return (
             fnmatchcase(path, self.pattern)
@@ -50,13 +58,18 @@ class SheetRow:
 
 
 def read_sheet(path: Path) -> list[SheetRow]:
-    """Return the rows of a sheet, a CSV file of :data:`COLUMNS`.
+    """Return the rows of a sheet, a CSV file with the columns :data:`COLUMNS`.
 
-    Relative paths in it count from its folder.
+    A relative path in the column ``config`` starts at the folder of the sheet, as does a path in
+    ``urdf`` if it exists there; otherwise the text in ``urdf`` is returned unchanged. In the column
+    ``free``, ``yes``, ``no`` and an empty cell are valid.
+
+    Args:
+        path: the CSV file.
 
     Raises:
-        RecordingError: naming the file and the line, if it cannot be read, has other columns, or
-            has an invalid cell.
+        RecordingError: naming the file, and the line of an invalid row, if the file cannot be read,
+            has other columns, or has an invalid cell.
     """
     with open_csv(path) as file:
         rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
@@ -76,7 +89,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
 
 
 def row_of(recording: Path, sheet: Sequence[SheetRow]) -> SheetRow:
-    """Return the first row that matches a recording, or an empty row."""
+    """Return the first row that matches a recording; without a match, a row that gives nothing."""
     return next((row for row in sheet if row.matches(recording)), SheetRow(""))
 
 

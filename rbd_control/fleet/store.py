@@ -1,8 +1,8 @@
-"""The folder with the results of a fleet: one JSON file per recording, and one table.
+"""The folder with the results of a fleet: per command one JSON file per recording and one table.
 
 ::
 
-    FOLDER/replay/NAME-DIGEST.json     one recording; the digest is of its absolute path
+    FOLDER/replay/NAME-DIGEST.json     one recording; DIGEST is computed from its absolute path
     FOLDER/replay.csv (or .parquet)    one row per recording
     FOLDER/calibrate/…, calibrate.csv  results of calibrate in the same form
 """
@@ -22,11 +22,14 @@ _NAME_LENGTH = 60
 
 
 class Store:
-    """Results of one command over a fleet.
+    """Stored records of one command over a fleet.
 
     Args:
-        folder: the folder of the fleet.
+        folder: the folder with the results of the fleet.
         command: ``replay`` or ``calibrate``.
+
+    Attributes:
+        folder, command: as given.
     """
 
     def __init__(self, folder: Path, command: str) -> None:
@@ -35,31 +38,40 @@ class Store:
         self._records = folder / command
 
     def prepare(self) -> None:
-        """Create the folders, and check that they can be written.
+        """Create the folders, and check that this process may write to them.
 
         Raises:
-            OSError: naming the path.
+            OSError: naming the path that cannot be created or written.
         """
         prepare_output(self._records / "x.json")
 
     def path(self, recording: str) -> Path:
-        """Return the file of a recording's record."""
+        """Return the path of the JSON file for a recording.
+
+        Args:
+            recording: absolute path of the recording.
+        """
         digest = hashlib.sha256(recording.encode("utf-8", "surrogateescape")).hexdigest()[:10]
         stem = Path(recording).stem.encode("utf-8", "replace").decode()[:_NAME_LENGTH]
         return self._records / f"{stem}-{digest}.json"
 
     def load(self, recording: str) -> Record | None:
-        """Return the record of a recording; None if there is no readable record."""
+        """Return the stored record of a recording; None if it is missing, unreadable or damaged.
+
+        Args:
+            recording: absolute path of the recording.
+        """
         try:
             return _read(self.path(recording))
         except RecordingError:
             return None
 
     def write(self, record: Record) -> None:
-        """Write the record of a recording, completely or not at all.
+        """Write a record to the file of its recording, completely or not at all.
 
         Raises:
             OSError: naming the file that cannot be written.
+            ValueError: if the result contains NaN or infinity.
         """
         text = json.dumps(record.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
         write_whole(
@@ -67,10 +79,12 @@ class Store:
         )
 
     def records(self) -> list[Record]:
-        """Return all records, in order of their recordings.
+        """Return all records of the command in the folder, sorted by the paths of the recordings.
+
+        Records of earlier runs are included.
 
         Raises:
-            RecordingError: naming a file that is not a record.
+            RecordingError: naming a ``.json`` file of the folder that is not a record.
         """
         found = [_read(path) for path in self._records.glob("*.json")]
         return sorted(found, key=lambda record: record.recording)

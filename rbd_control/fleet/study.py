@@ -1,4 +1,4 @@
-"""The study over a finished fleet: rates, delays, thresholds and friction per arm and per day."""
+"""Study over the results of a fleet: false alarms, delays, thresholds, friction per arm and day."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ from rbd_control.playback.summary import Summary, summarise
 from rbd_control.playback.truth import Score, TrueContact
 
 DRIFTING = (*FRICTION[:3], "threshold")
-"""Quantities of calibration whose drift is fitted."""
+"""Quantities in the results of ``calibrate`` whose drift over time is fitted."""
 
 _CALIBRATED = ("friction_coulomb", "friction_viscous", "friction_offset")
 
 
 @dataclass(frozen=True)
 class Study:
-    """Summary of the results of a fleet, as rows of tables.
+    """Summary of the results of a fleet, as rows of tables (column names and values).
 
     Attributes:
-        arms: one row per arm.
-        days: one row per arm and day.
-        joints: one row per arm and joint: thresholds and friction.
-        drifts: one row per arm, joint and quantity.
-        bad: recordings without a result.
+        arms: one row per arm: numbers of recordings, hours and events; if true contacts are known,
+            also hours without contact, false alarms per hour with their confidence interval,
+            contacts, misses and delays [s].
+        days: one row per arm and day (UTC): the same, and the quantities of ``joints`` as
+            ``quantity/joint``; recordings of unknown day have the day ``unknown``.
+        joints: one row per arm and joint: medians over the recordings of the threshold in use, the
+            calibrated threshold and the friction.
+        drifts: one row per arm, joint and quantity of :data:`DRIFTING`: number of recordings, time
+            span [days], mean, change per month, its standard error, and whether it is significant;
+            see :class:`~rbd_control.fleet.drift.Drift`.
+        bad: records of recordings without a result.
     """
 
     arms: list[Row]
@@ -43,8 +49,9 @@ class Study:
 def study(records: Sequence[Record]) -> Study:
     """Return the study over the records of ``replay`` and ``calibrate``.
 
-    Recordings count for false alarms if they were declared free of contact or contain their true
-    contacts; docs/replay.md defines false alarms and delays.
+    Recordings count for false alarms and delays if their true contacts are known: if they were
+    declared free of contact, if labels were given, or if the recording contains its true contacts.
+    docs/replay.md (Scores) defines false alarms and delays.
     """
     usable = [record for record in records if record.result]
     by_arm = _grouped(usable, lambda record: (record.arm,))
@@ -174,7 +181,10 @@ def _drifts(records: Sequence[Record]) -> Iterable[Row]:
 
 
 def _time(record: Record) -> float | None:
-    """Return the time at which a recording was made [s]; noon if only the day is known."""
+    """Return the stamp of a recording's first sample [s], or noon (UTC) of its day.
+
+    Noon is used if the stamp is unknown or not on this day; the time of an unknown day is None.
+    """
     if record.day is None:
         return None
     noon = datetime.fromisoformat(record.day).replace(hour=12, tzinfo=timezone.utc).timestamp()

@@ -1,4 +1,7 @@
-"""Tables of plain values: rows of a fleet, written as CSV or Parquet."""
+"""Tables about the recordings of a fleet, written as CSV or Parquet.
+
+A row is a dictionary from column names to plain values.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,11 @@ FORMATS = (CSV, PARQUET)
 def refuse_format(name: str) -> None:
     """Raise an error for a format that cannot be written in this environment.
 
+    Args:
+        name: one of :data:`FORMATS`.
+
     Raises:
-        RbdControlError: if pyarrow is needed and not installed.
+        RbdControlError: if the format is ``parquet`` and pyarrow is not installed.
     """
     if name == PARQUET:
         _pyarrow()
@@ -35,13 +41,13 @@ def write_table(rows: Sequence[Row], folder: Path, name: str, kind: str) -> Path
     The table has the columns of all rows, in order of appearance; missing values are empty.
 
     Args:
-        rows: the rows.
-        folder: folder of the table.
-        name: name of the table, without suffix.
-        kind: one of :data:`FORMATS`.
+        rows: the rows; they may have different columns.
+        folder: folder in which the table is written.
+        name: file name of the table without suffix.
+        kind: format and suffix of the table, one of :data:`FORMATS`.
 
     Raises:
-        RbdControlError: when pyarrow is needed and not installed.
+        RbdControlError: when the format is ``parquet`` and pyarrow is not installed.
         OSError: naming the file that cannot be written.
     """
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -51,7 +57,13 @@ def write_table(rows: Sequence[Row], folder: Path, name: str, kind: str) -> Path
 
 
 def record_row(record: Record) -> Row:
-    """Return one row about a recording; columns of a joint are ``quantity/joint``."""
+    """Return the row of a recording in the table of its command.
+
+    It has the properties of the recording, its status and reason, and if there is a result, numbers
+    from it: of ``replay`` duration, rate, gaps, events, scores, thresholds and residuals, of
+    ``calibrate`` duration, friction, gains, thresholds and residuals. Columns about one joint are
+    named ``quantity/joint``. Units are as in the JSON of the command.
+    """
     outcome = record.outcome
     row: Row = {
         "recording": record.recording,

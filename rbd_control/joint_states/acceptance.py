@@ -10,17 +10,25 @@ from numpy.typing import NDArray
 from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
 
 FUTURE_TOLERANCE = 0.1
-"""Largest lead of a stamp over its receipt [s], for clocks of two machines or a slow /clock."""
+"""Largest accepted lead of a stamp over the time of receipt [s].
+
+Clocks of two machines differ, and /clock may be slow. A stamp with a larger lead is replaced.
+"""
 
 GAP_PERIODS = 5.0
-"""A step longer than this many periods is counted as a gap."""
+"""Time between two samples, in mean periods, above which it is counted as a gap."""
 
 MEAN_STEPS = 100
-"""Number of steps whose mean is the period; the weight of older ones decays."""
+"""Number of times between samples whose mean is the period.
+
+Each further time has the weight ``1 / MEAN_STEPS``, so that older times decay.
+"""
 
 LONGEST_STEP = 0.1
-"""A longer step counts as this long in the period [s], or as ``GAP_PERIODS`` periods if that is
-longer, so that a pause changes the period little."""
+"""Upper bound of a time between samples in the mean period [s], so that a pause changes it little.
+
+The bound is ``GAP_PERIODS`` periods if that is longer.
+"""
 
 DROPS = (
     "empty",
@@ -33,29 +41,36 @@ DROPS = (
     "same stamp",
     "too large",
 )
-"""Reasons for dropping a message; each is a key of an intake's ``counts``."""
+"""Reasons for dropping a message; each is a key of ``JointStateIntake.counts``.
+
+``empty``: no names. ``lengths``: position, velocity or effort do not have one number for each name
+(velocity and effort may be empty). ``missing joint``: a joint of the intake is not among the names.
+``not finite``: a position or the time. ``old stamp``: late, see :data:`JUMP_MESSAGES`.
+``same stamp``: equal to the last sample's. ``too large``: a magnitude above :data:`LARGEST`.
+"""
 
 LARGEST = 1e9
 """Largest accepted position, velocity or effort, in any unit."""
 
 JUMP_MESSAGES = 3
-"""Number of consecutive late messages, in order, that show that the clock went back.
+"""Number of late messages in a row, with increasing stamps, that show that the clock went back.
 
-A message is late if its stamp is older than the last sample, or if its stamp is newer but continues
-late messages: one period after the last of them, and not one period after the last sample.
+A message is late if its stamp is older than the last sample. It is also late if its stamp is newer
+but continues late messages: at most :data:`CONTINUES` periods after the last late message, and
+closer to one period after that message than to one period after the last sample.
 """
 
 BURST_MESSAGES = 10
-"""The same number while late messages fit into a gap before the last sample.
+"""Replaces :data:`JUMP_MESSAGES` while late messages fit into a gap just before the last sample.
 
-They may have been overtaken on the way, as in a recording that was merged from two.
+The last sample may have overtaken them, as in a recording that was merged from two.
 """
 
 CONTINUES = 1.5
-"""Longest step to the next message without a gap, in mean periods."""
+"""Longest time between two messages without a lost message between them, in mean periods."""
 
 REMARKS = ("stamp replaced", "velocity missing", "effort missing")
-"""Deficiencies of an accepted message; also keys of an intake's ``counts``."""
+"""Deficiencies of an accepted message; also keys of ``JointStateIntake.counts``."""
 
 COUNTED = ("accepted", *DROPS, *REMARKS)
 _ACCEPTED = COUNTED.index("accepted")
@@ -72,14 +87,26 @@ _EFFORT_MISSING = COUNTED.index("effort missing")
 LAST_STAMP, PERIOD, LARGEST_GAP, _LAST_LATE, _BEFORE, _OFFSET = range(6)
 _BEGIN, _END = len(COUNTED), len(COUNTED) + 7
 GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _LATE = range(_BEGIN, _END)
-"""``TOO_LARGE``: index of the last too large value among position, velocity, effort; or -1."""
+"""Indices of the tally. ``TOO_LARGE`` holds the place of the last too large value, or -1.
+
+The place counts n positions, then n velocities, then n efforts, in the order of the model.
+"""
 
 VELOCITY, EFFORT, AFTER_JUMP = 1, 2, 4
-"""Flags of a sample: the fields that it has, and a jump of the clock before it; combined by sum."""
+"""Flags of a sample: it has velocity, it has effort, the clock went back before it; added up."""
 
 
 def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the clock and the tally of an intake before its first message."""
+    """Return the memory of an intake before its first message: its clock and its tally.
+
+    Args:
+        follow_jumps: whether to restart when the clock has gone back, see
+            :class:`~rbd_control.joint_states.JointStateIntake`.
+
+    Returns:
+        The clock, times [s] with indices such as ``LAST_STAMP``, and the tally, the counts of
+        ``COUNTED`` followed by values with indices such as ``GAPS``. The kernels change both.
+    """
     tally = np.zeros(_END, dtype=np.int64)
     tally[FOLLOWS_JUMPS] = follow_jumps
     tally[TOO_LARGE] = -1
@@ -88,9 +115,7 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 @inlined_borrowing
 def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau):
-    """Write the sample of one message to ``q``, ``v`` and ``tau``.
-
-    ``order`` (n,) contains the indices of the model's joints in the message.
+    """Write the sample of one message to ``q``, ``v`` and ``tau``; arguments as :func:`accept_one`.
 
     Returns:
         The sum of the flags of the sample, or -1 for a message that is dropped.
@@ -127,10 +152,18 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
 
 @compiled_borrowing
 def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, sample):
-    """Check one message, and write q, v and tau to the rows of ``sample`` (3, n).
+    """Check one message, and write its sample.
+
+    Args:
+        stamp, receipt: time of the message by its sender, and of its receipt [s].
+        position, velocity, effort: fields of the message, (m,) each; the latter two may be empty.
+        order: index in the message of each joint of the model, (n,).
+        clock, tally: memory of the intake from :func:`new_memory`; changed in place.
+        sample: (3, n) array to which q, v and tau are written, in the order of the model.
 
     Returns:
-        The sum of the flags of the sample, or -1 for a message that is dropped.
+        The sum of the flags of the sample (``VELOCITY``, ``EFFORT``, ``AFTER_JUMP``), whose time
+        [s] is in ``clock[LAST_STAMP]``; or -1 for a message that is dropped.
     """
     q, v, tau = sample[0], sample[1], sample[2]
     return _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau)
@@ -138,10 +171,11 @@ def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, 
 
 @compiled_borrowing
 def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally, time, has, out):
-    """Process k messages as :func:`_accept` does, and return the number of accepted messages.
+    """Process k messages as :func:`accept_one` does, and return the number of accepted messages.
 
-    Their times, flags, and q, v, tau are written to the beginning of ``time`` (k,), ``has`` (k,)
-    and ``out`` (3, k, n).
+    ``stamp``, ``receipt``, ``position``, ``velocity`` and ``effort`` have one more dimension (k,)
+    in front. Times, flags, and q, v, tau of the accepted messages are written to the beginning of
+    ``time`` (k,), ``has`` (k,) and ``out`` (3, k, n).
     """
     accepted = 0
     for k in range(stamp.shape[0]):
@@ -166,7 +200,10 @@ def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally
 
 @inlined_borrowing
 def _take(values, order, into):
-    """Copy selected values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``."""
+    """Copy selected values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``.
+
+    ``_NOT_FINITE`` takes precedence.
+    """
     reason = _ACCEPTED
     for i in range(order.shape[0]):
         into[i] = values[order[i]]

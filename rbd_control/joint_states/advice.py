@@ -1,4 +1,4 @@
-"""Log message with the reason why no joint state can be used."""
+"""Text of a log message with the reason why a node has no usable joint state."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rbd_control.wording import listed, quoted
 WITHOUT_SHARED_MEMORY = "FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
 """Environment variable that makes Fast DDS send without shared memory.
 
-A participant that does not answer a check of its shared memory within a second loses it for ever.
-The nodes of this package use none unless the user selects it, see
-:mod:`rbd_control.nodes.transports`.
+A receiver that is too busy to answer a check of its shared memory within a second never receives
+by shared memory again. The nodes of this package use no shared memory unless the user selects it,
+see :mod:`rbd_control.nodes.transports`.
 """
 
 
 def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
-    """Return the reason why there are no usable joint states, and the remedy.
+    """Return the reason why there are no usable joint states, and the remedy, as text.
 
     Args:
-        topic: name of the topic.
+        topic: name of the topic of the joint states.
         publishers: number of its publishers.
-        intake: the intake that has processed the messages.
+        intake: the intake that has processed the messages on the topic, none of them usable.
     """
     if not publishers:
         return f"no node publishes {topic}; remap joint_states to the topic of the robot's driver"

@@ -33,7 +33,7 @@ STAMP = Struct("<iI")
 _FOREIGN_STAMP = Struct(">iI")
 
 TRAILING = 15
-"""Largest number of bytes after the content, because rclpy also aligns empty arrays."""
+"""Largest accepted number of bytes after the content; rclpy also aligns empty arrays."""
 
 _SIZES = 16
 """Maximum number of message sizes whose layouts a reader stores."""
@@ -48,8 +48,12 @@ Decode = Callable[[float, bytes], JointMessage]
 def stamp_of(raw: bytes) -> tuple[int, int]:
     """Return the stamp of a serialized joint state as seconds and nanoseconds.
 
+    Args:
+        raw: the whole message with its encapsulation header, of either byte order.
+
     Raises:
-        struct.error: for fewer bytes than a stamp takes.
+        struct.error: for fewer bytes than header and stamp take.
+        IndexError: for fewer than two bytes.
     """
     form = STAMP if raw[1] & 1 else _FOREIGN_STAMP
     sec, nanosec = form.unpack_from(raw, HEAD)
@@ -60,10 +64,14 @@ def stamp_of(raw: bytes) -> tuple[int, int]:
 class Layout:
     """Offsets of the names and numbers in a serialized joint state.
 
+    A message has this layout if it is as long as the message from which the layout was made, and
+    its bytes that ``mask`` selects are those of ``pattern``.
+
     Attributes:
         names: joint names.
-        places: for position, velocity and effort, offset of the first number and their count.
-        size: size of the content, without trailing padding [bytes].
+        places: for position, velocity and effort, offset of the first number [bytes] and their
+            count.
+        size: size of header and content, without trailing padding [bytes].
         fixed: (m,) 0xFF for each byte that all messages of this layout share, 0 for the others.
         mask: ``fixed`` as a number, the first byte the least significant.
         pattern: the shared bytes as such a number.
@@ -78,7 +86,11 @@ class Layout:
 
     @classmethod
     def of(cls, raw: bytes) -> Layout | None:
-        """Return the layout of a message, or None unless it is complete, little-endian CDR."""
+        """Return the layout of a serialized message; None if it cannot be read by a layout.
+
+        This is a message that is damaged, cut short, not little-endian CDR, or followed by more
+        than :data:`TRAILING` bytes.
+        """
         if raw[:2] != LITTLE_ENDIAN or len(raw) < HEAD + STAMP.size:
             return None
         scan = _Scan(raw)
@@ -99,7 +111,7 @@ class Layout:
         """Return a message of this layout; its arrays are views of the bytes.
 
         Args:
-            raw: its bytes.
+            raw: its bytes; whether they have this layout is not checked.
             receipt: time of receipt [s].
         """
         sec, nanosec = STAMP.unpack_from(raw, HEAD)
@@ -117,7 +129,7 @@ class Layout:
         """Return k messages of this layout.
 
         Args:
-            rows: their bytes, (k, m).
+            rows: their bytes, (k, m) for messages of m bytes; not checked.
             receipts: times of receipt, (k,) [s].
         """
         sec, nanosec = _columns(rows, HEAD, 1, "<i4"), _columns(rows, HEAD + 4, 1, "<u4")
@@ -138,7 +150,7 @@ def decode_and_learn(
 
     Returns:
         The message from ``decode``, and the layout of its fields. The layout is None if these bytes
-        have no fixed layout, or if reading by it gives another message.
+        cannot be read by a layout, or if reading by it gives another message than ``decode``.
 
     Raises:
         Exception: what ``decode`` raises for damaged bytes.
@@ -150,10 +162,11 @@ def decode_and_learn(
 
 
 class JointStateReader:
-    """Reads serialized joint states one by one, fast for known layouts.
+    """Decodes serialized joint states one by one, fast for layouts that it has met before.
 
     Args:
-        decode: decodes the first message of each layout, and all messages without a layout.
+        decode: decoder of the middleware, for the first message of each layout and for all
+            messages that cannot be read by a layout.
     """
 
     def __init__(self, decode: Decode) -> None:
@@ -161,7 +174,7 @@ class JointStateReader:
         self._known: dict[int, tuple[Layout, ...]] = {}
 
     def read(self, raw: bytes, receipt: float) -> JointMessage:
-        """Return the message of these bytes, received at ``receipt`` [s].
+        """Return the message that was serialized to ``raw`` and received at ``receipt`` [s].
 
         Raises:
             Exception: what ``decode`` raises for damaged bytes.

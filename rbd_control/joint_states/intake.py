@@ -34,31 +34,36 @@ from rbd_control.joint_states.acceptance import (
 from rbd_control.joint_states.messages import JointBlock, JointSample, SampleBlock
 
 _MAX_ORDERS = 64
-"""Number of orders of names that an intake stores; an arm and its gripper often share a topic."""
+"""Maximum number of lists of names that an intake stores.
+
+An arm and its gripper often share a topic.
+"""
 
 
 class JointStateIntake:
-    """Orders joint states by name and drops those that cannot be used.
+    """Converts joint-state messages to samples in a given joint order; drops unusable messages.
 
     Args:
         joint_names: the joints of the samples, in this order. Other joints in a message are
             ignored.
-        follow_jumps: restart when the clock has gone back: the clock of the receiver to before the
-            last sample, or the clock of the sender for :data:`JUMP_MESSAGES` messages. The next
-            sample is then marked ``after_jump``, and usually older than the previous one. Otherwise
-            old messages are dropped.
+        follow_jumps: whether to restart when the clock has gone back: the time of receipt to more
+            than :data:`FUTURE_TOLERANCE` before the last sample, or the stamps of
+            :data:`JUMP_MESSAGES` messages in a row. The next sample is then marked ``after_jump``,
+            and usually older than the previous one. If false, old messages are dropped.
 
     Attributes:
-        counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
+        counts: number of messages ``accepted``, by each reason of :data:`DROPS`, and by each remark
+            of :data:`REMARKS`.
         too_large: joint and field of the last message that was dropped as too large.
         last_reason: reason why the last message was dropped; an empty text if it was accepted.
-        refused_names: joints of the last message that lacked one of ``joint_names``.
+        refused_names: the newest list of names that lacks one of ``joint_names``; a list that has
+            been received before does not count as new. Empty if there is none.
         last_stamp: stamp of the last sample [s]; NaN before the first.
         period: mean of the last hundred times between samples [s], each at most
             :data:`~rbd_control.joint_states.acceptance.LONGEST_STEP` or :data:`GAP_PERIODS`
             periods; NaN before the second sample.
-        gaps: number of steps longer than :data:`GAP_PERIODS` periods.
-        largest_gap: the longest step [s].
+        gaps: number of times between samples longer than :data:`GAP_PERIODS` periods.
+        largest_gap: the longest time between samples [s]; 0 before the second sample.
         jumps: number of times that the clock went back.
 
     Raises:
@@ -77,23 +82,23 @@ class JointStateIntake:
         self.reset()
 
     def reset(self) -> None:
-        """Reset time and counts, for example after a jump of the clock."""
+        """Forget all times and counts, for example after a jump of the clock."""
         self._clock, self._tally = new_memory(self._follow_jumps)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of messages by outcome."""
+        """Number of messages ``accepted``, by reason of :data:`DROPS`, by remark of ``REMARKS``."""
         return dict(zip(COUNTED, self._tally.tolist(), strict=False))
 
     @property
     def last_reason(self) -> str:
-        """Reason why the last message was dropped; an empty text if it was accepted."""
+        """Reason why the last message was dropped, of :data:`DROPS`; empty if it was accepted."""
         reason = int(self._tally[LAST_REASON])
         return COUNTED[reason] if reason else ""
 
     @property
     def too_large(self) -> str:
-        """Field of the last message dropped as too large, for example "effort of joint_2"."""
+        """Field of the last message dropped as too large, as "effort of joint_2"; empty if none."""
         place = int(self._tally[TOO_LARGE])
         if place < 0:
             return ""
@@ -102,7 +107,7 @@ class JointStateIntake:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Return the number of dropped messages by reason, without reasons that did not occur.
+        """Number of dropped messages by reason of :data:`DROPS`, without counts of zero.
 
         The reason "too large" names the field of the last such message, and its number counts all
         of them: ``{"too large (effort of joint_2)": 3}``.
@@ -123,7 +128,7 @@ class JointStateIntake:
 
     @property
     def gaps(self) -> int:
-        """Number of steps longer than :data:`GAP_PERIODS` periods."""
+        """Number of times between samples longer than :data:`GAP_PERIODS` periods."""
         return int(self._tally[GAPS])
 
     @property
@@ -133,12 +138,12 @@ class JointStateIntake:
 
     @property
     def largest_gap(self) -> float:
-        """Longest step between two samples [s]."""
+        """Longest time between two samples [s]; 0 before the second sample."""
         return float(self._clock[LARGEST_GAP])
 
     @property
     def rate(self) -> float:
-        """Samples per second; NaN before the second sample."""
+        """Samples per second, the inverse of :attr:`period`; NaN before the second sample."""
         return 1.0 / self.period
 
     def accept(
@@ -160,9 +165,11 @@ class JointStateIntake:
                 :data:`FUTURE_TOLERANCE` ahead of ``receipt``, is replaced by ``receipt`` less the
                 age that the last message with a usable stamp had at its receipt.
             receipt: time of its receipt [s].
-            name, position, velocity, effort: fields of the message. Velocity or effort that is
-                empty, or NaN for a wanted joint, is missing: None in the sample. A message with
-                an infinite number, or one beyond :data:`LARGEST`, is dropped.
+            name: joint names of the message, n of them.
+            position, velocity, effort: (n,) each, in the order of ``name``. Only the intake's
+                joints count. Velocity or effort that is empty, or NaN for one of them, is missing:
+                None in the sample. The message is dropped if a position is not finite, or if a
+                field without NaN has a number beyond :data:`LARGEST`, also an infinite one.
 
         Returns:
             The sample; None when the message is dropped. :attr:`last_reason` says why.
@@ -197,8 +204,12 @@ class JointStateIntake:
     def accept_block(self, block: JointBlock) -> list[SampleBlock]:
         """Return the samples of many messages, identical to those of :meth:`accept`.
 
+        Args:
+            block: the messages, in order of receipt.
+
         Returns:
-            The samples, in order; a new block begins where the clock went back.
+            The samples, in order; empty if all messages are dropped. A new block begins where the
+            clock went back, and where velocity or effort begins or ceases to be missing.
         """
         k, n = len(block.stamp), len(block.name)
         order = self._order(block.name)
@@ -235,9 +246,9 @@ class JointStateIntake:
         ]
 
     def refusal(self, names: Sequence[str]) -> str:
-        """Return the reason for which all messages with these names are dropped.
+        """Return the reason to drop every message with these joint names; empty if there is none.
 
-        The text is empty if the names are no reason to drop a message.
+        It is ``empty``, ``duplicate name`` or ``missing joint``.
         """
         order = self._order(tuple(names))
         return order if isinstance(order, str) else ""

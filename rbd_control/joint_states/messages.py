@@ -1,7 +1,8 @@
 """Types of joint-state messages and samples, single and in blocks.
 
-A ``JointMessage`` has the fields of a ``sensor_msgs/JointState``, a ``JointSample`` the input of a
-law. ``JointBlock`` and ``SampleBlock`` have many of them, with one more dimension.
+A ``JointMessage`` has the fields of a ``sensor_msgs/JointState``. A ``JointSample`` is the input of
+detector and controller, in the joint order of the model. ``JointBlock`` and ``SampleBlock`` contain
+many messages or samples, in arrays with one more dimension.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ Array = NDArray[np.float64]
 
 
 class JointMessage(NamedTuple):
-    """A joint-state message.
+    """A joint-state message as received, unchecked.
 
     Attributes:
         stamp: time of the message by its sender [s].
         receipt: time of its receipt [s].
         name: names of its joints, n of them.
-        position, velocity, effort: (n,) each [rad or m, rad/s or m/s, N·m or N]; velocity and
-            effort may be empty.
+        position, velocity, effort: (n,) each [rad or m, rad/s or m/s, N·m or N, or the unit of the
+            driver]; velocity and effort may be empty.
     """
 
     stamp: float
@@ -39,9 +40,11 @@ class JointBlock(NamedTuple):
     """Successive joint-state messages with the same names and lengths.
 
     Attributes:
-        stamp, receipt: (k,) each [s].
+        stamp, receipt: times by the sender, and of receipt, (k,) each [s].
         name: names of the joints.
-        position, velocity, effort: (k, m) each, as recorded; m may differ between the fields.
+        position, velocity, effort: (k, m) each, as recorded and unchecked, units as in
+            :class:`JointMessage`. Usually m is the number of names, or 0 for an empty field; it may
+            differ between the fields.
     """
 
     stamp: Array
@@ -53,7 +56,7 @@ class JointBlock(NamedTuple):
 
     @classmethod
     def of(cls, message: JointMessage) -> JointBlock:
-        """Return a block of one message."""
+        """Return a block that consists of one message, k = 1."""
         return cls(
             np.array([message.stamp], dtype=float),
             np.array([message.receipt], dtype=float),
@@ -62,7 +65,7 @@ class JointBlock(NamedTuple):
         )
 
     def part(self, begin: int, end: int) -> JointBlock:
-        """Return the messages from ``begin`` to before ``end``."""
+        """Return the messages with indices from ``begin`` to before ``end``; arrays are views."""
         stamp, receipt, name, *values = self
         return JointBlock(
             stamp[begin:end], receipt[begin:end], name, *(each[begin:end] for each in values)
@@ -78,7 +81,7 @@ class JointBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JointSample:
-    """The state of an arm at one time, in the joint order of its intake.
+    """The state of an arm at one time, in the joint order of its :class:`JointStateIntake`.
 
     Attributes:
         stamp: time of the sample [s].
@@ -106,7 +109,8 @@ class SampleBlock:
 
     Attributes:
         stamp: (k,) times, which increase [s].
-        q, v, tau: (k, n) each; ``v`` or ``tau`` is None if all samples lack it.
+        q, v, tau: (k, n) each, units as in :class:`JointSample`; ``v`` or ``tau`` is None if all
+            samples lack it.
         after_jump: whether the clock went back before the first sample, so that an observer must
             restart.
     """

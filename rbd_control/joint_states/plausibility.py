@@ -39,12 +39,15 @@ LINEAR_SHARE = 0.2
 """Share of ``default_velocity_limit`` that is assumed for a prismatic joint, in m/s per rad/s."""
 
 PLAUSIBLE, NOT_FINITE, TOO_FAR, TOO_FAST, JUMPED = range(5)
-"""Results of :func:`find_implausible`."""
+"""Results of :func:`find_implausible`: kinds of an implausible value.
+
+Not finite, position beyond :data:`FARTHEST`, speed above its bound, jump between two samples.
+"""
 
 
 @dataclass(frozen=True)
 class PlausibilityParameters(Parameters):
-    """Bounds of plausible positions and velocities, as multiples of the velocity limits."""
+    """Parameters of the bounds of plausible positions and velocities, and of frozen samples."""
 
     implausible_speed: float = parameter(
         3.0,
@@ -99,7 +102,7 @@ class PlausibilityParameters(Parameters):
 
 @dataclass(frozen=True)
 class EffortPlausibilityParameters(PlausibilityParameters):
-    """Bounds of plausible joint states, including efforts."""
+    """Parameters of the bounds of plausible joint states, including efforts."""
 
     implausible_effort: float = parameter(
         2.5,
@@ -119,8 +122,9 @@ class EffortPlausibilityParameters(PlausibilityParameters):
     def bounds(self, model: Model) -> Bounds:
         """Return the bounds of plausible joint states for a robot, (nv,) each.
 
-        They are multiples of the limits of the description. For a limit that is missing or zero,
-        the default of the parameters takes its place.
+        They are ``implausible_speed`` times the velocity limit and ``implausible_effort`` times the
+        effort limit in the description. For a limit that is missing or zero, the default of the
+        parameters takes its place.
         """
         n = model.nv
         first = n - len(model.joint_names)
@@ -133,7 +137,10 @@ class EffortPlausibilityParameters(PlausibilityParameters):
 
 
 class Bounds(NamedTuple):
-    """Bounds of each joint; infinite for the six coordinates of a floating base."""
+    """Bounds of plausible joint states.
+
+    ``speed`` and ``effort`` are infinite for the six coordinates of a floating base.
+    """
 
     speed: Array
     """(nv,) highest plausible speed [rad/s or m/s]."""
@@ -144,13 +151,13 @@ class Bounds(NamedTuple):
 
 
 class MotionPlausibility:
-    """Rejects implausible positions and velocities, with the reason.
+    """Checks positions and velocities of samples for plausibility, and names the reason.
 
     Args:
-        names: names of the joints.
+        names: names of the joints, in the order of v.
         speed: (nv,) highest plausible speed [rad/s or m/s].
-        jump: change of a position that is accepted at any speed [rad or m].
-        continuous: joints whose positions may differ by whole turns.
+        jump: change of a position between two samples that is accepted at any speed [rad or m].
+        continuous: indices in v of the joints whose positions may differ by whole turns.
     """
 
     def __init__(
@@ -161,17 +168,20 @@ class MotionPlausibility:
         self._turn[continuous] = TURN
 
     def bounded(self, v: Array) -> Array:
-        """Return velocities, (nv,), with the highest plausible speed in place of higher ones."""
+        """Return velocities ``v``, (nv,), limited to the highest plausible speed [rad/s or m/s]."""
         return np.clip(v, -self._speed, self._speed)
 
     def refusal(self, stamp: float, q: Array, v: Array, last_q: Array, elapsed: float) -> str:
         """Return the reason if a sample is implausible, or an empty text.
 
+        A sample is implausible if a number is not finite, a position is beyond :data:`FARTHEST`, a
+        speed is above ``speed``, or a motion is implausible by the equation of the module.
+
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             last_q: positions of the last valid sample, (nv,); at the first sample ``q`` itself.
-            elapsed: time since that sample [s].
+            elapsed: time since the last valid sample [s].
         """
         what, i = find_implausible(q, v, last_q, self._speed, self._turn, self._jump, elapsed)
         if what == PLAUSIBLE and math.isfinite(stamp):
@@ -189,14 +199,14 @@ class MotionPlausibility:
 
 
 def continuous_joints(model: Model) -> NDArray[np.int64]:
-    """Return the continuous joints, which have no position limits in the description."""
+    """Return the indices in v of the continuous joints: revolute and without position limits."""
     revolute = model.arrays.joint_type[model.dof_row] == REVOLUTE
     endless = np.isinf(model.lower_limit) & np.isinf(model.upper_limit)
     return np.flatnonzero(revolute & endless)
 
 
 def limits_or(limit: Array, default: float | Array) -> Array:
-    """Return limits (nv,), with ``default`` in place of those that are zero or infinite."""
+    """Return limits, (nv,), with ``default`` in place of each that is not positive and finite."""
     return np.where((limit > 0.0) & np.isfinite(limit), limit, default)
 
 
@@ -208,15 +218,22 @@ def is_within(value, bound):
 
 @inlined
 def whole_turns(way, turn):
-    """Return the multiple of ``turn`` that is nearest to ``way``; zero for ``turn`` zero."""
+    """Return the multiple of ``turn`` nearest to ``way`` [rad]; zero if ``turn`` is zero."""
     return turn * np.floor(way / turn + 0.5) if turn > 0.0 else 0.0
 
 
 @inlined
 def has_jumped(q, last_q, turn, speed, jump, dt):
-    """Return whether the motion of a joint in ``dt`` [s] is implausible.
+    """Return whether the motion of a joint in ``dt`` [s] exceeds ``jump + speed dt`` [rad or m].
 
     A change of position by whole turns does not count as motion, because encoders may wrap.
+
+    Args:
+        q, last_q: present and last position [rad or m].
+        turn: period of the position [rad]; 0 for a joint that cannot wrap.
+        speed: highest plausible speed [rad/s or m/s].
+        jump: change of position that is accepted at any speed [rad or m].
+        dt: time between the two positions [s].
     """
     way = q - last_q
     return abs(way - whole_turns(way, turn)) > jump + speed * dt
@@ -224,7 +241,20 @@ def has_jumped(q, last_q, turn, speed, jump, dt):
 
 @compiled
 def find_implausible(q, v, last_q, speed, turn, jump, dt):
-    """Return the kind of the first implausible value, and its joint."""
+    """Return the kind of the first implausible value and the index of its joint in v.
+
+    Args:
+        q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+        last_q: positions of the last valid sample, (nv,).
+        speed, turn: highest plausible speed, and period of the position, (nv,) each, see
+            :class:`Bounds`.
+        jump: change of a position that is accepted at any speed [rad or m].
+        dt: time since the last valid sample [s].
+
+    Returns:
+        ``PLAUSIBLE`` and -1; or ``NOT_FINITE``, ``TOO_FAR``, ``TOO_FAST`` or ``JUMPED``, and the
+        index.
+    """
     n = q.shape[0]
     for i in range(n):
         if not (np.isfinite(q[i]) and np.isfinite(v[i])):
@@ -241,7 +271,16 @@ def find_implausible(q, v, last_q, speed, turn, jump, dt):
 
 @compiled
 def unwrap(q, before, continuous):
-    """Unwrap continuous joints to the turn nearest to ``before``, in place; return the offset."""
+    """Add whole turns to continuous joints so that they are nearest to ``before``, in place.
+
+    Args:
+        q: positions, (nv,) [rad or m]; changed in place.
+        before: previous positions, (nv,) [rad or m].
+        continuous: indices in v of the continuous joints.
+
+    Returns:
+        The added turns, (nv,) [rad]; zero for the other joints.
+    """
     added = np.zeros(q.shape[0])
     for k in range(continuous.shape[0]):
         i = continuous[k]

@@ -7,18 +7,25 @@ from math import inf
 from os.path import commonprefix
 
 PATIENCE = 1.0
-"""Time of reception before a prefix is accepted [s]."""
+"""Time from the first match to the acceptance of a prefix, if no other prefix matches [s]."""
 
 MOST_ORDERS = 1000
-"""Maximum number of different lists of names that are checked."""
+"""Maximum number of different lists of names that are checked; further lists are ignored."""
 
 
 def names_with_other_prefix(model: Sequence[str], names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return all sets of names that differ from the model's by one prefix, in the model's order.
+    """Return all sets of names that differ from the model's by one prefix.
+
+    For the model's ``panda_joint1``, ``panda_joint2`` and the names ``fer_joint1``, ``fer_joint2``
+    the result is ``[("fer_joint1", "fer_joint2")]``. The model's own names are also a set if all of
+    them occur.
 
     Args:
         model: the model's joints; a model with a single joint is never matched.
-        names: the names to search.
+        names: the names to search, in any order.
+
+    Returns:
+        The sets, each with one name for each joint of the model, in its order.
     """
     prefix = commonprefix(list(model))
     rests = [name[len(prefix) :] for name in model]
@@ -36,16 +43,16 @@ def names_with_other_prefix(model: Sequence[str], names: Iterable[str]) -> list[
 class PrefixMatch:
     """Finds the prefix under which joint states publish the model's joints.
 
-    Call :meth:`look` with the names of each joint state that lacks joints of the model. Names are
-    accepted if they are the only matching set in all joint states during :data:`PATIENCE`. No
-    prefix is accepted any more if another matching set appears later, such as a second arm's, or
-    the model's own names.
+    Call :meth:`look` with the names of each joint state that lacks joints of the model. A set of
+    names that differs from the model's by one prefix is accepted if no other set has matched until
+    :data:`PATIENCE` after the first match. If another set matches later, such as a second arm's, or
+    the model's own names appear, the acceptance ends and no set is accepted any more.
 
     Args:
         model: the model's joints.
 
     Attributes:
-        found: the accepted names; None as long as no names are accepted.
+        found: the accepted names, in the model's order; None while no names are accepted.
         is_ambiguous: whether more than one set of names matches.
     """
 
@@ -59,11 +66,14 @@ class PrefixMatch:
         self.is_ambiguous = False
 
     def look(self, names: Sequence[str], now: float) -> bool:
-        """Process the names of a joint state; return whether the result has changed.
+        """Process the names of a joint state.
 
         Args:
-            names: its names.
+            names: the joint names in the message.
             now: time of receipt on the steady clock [s].
+
+        Returns:
+            Whether ``found`` or ``is_ambiguous`` has changed.
         """
         before = (self.found, self.is_ambiguous)
         order = tuple(names)

@@ -1,4 +1,4 @@
-"""Waiting messages in the queue of a subscription, and the number of overwritten messages."""
+"""Reading of all messages in the queue of a subscription, and an estimate of lost messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from rclpy.subscription import Subscription
 
 MOST_AT_ONCE = 10_000
-"""Maximum number of messages taken from the queue in one call."""
+"""Default maximum number of messages that one call of :meth:`Arrivals.take` returns."""
 
 _MOST_PUBLISHERS = 16
 
@@ -18,16 +18,21 @@ class Arrivals:
     The middleware does not count messages that newer messages overwrite in a full queue. Each
     message carries the sequence number of its publisher, but the events executor of rclpy 9.1
     cannot pass this number to a callback (``SystemError``). The sequence number of the message that
-    the callback receives is therefore unknown. This class takes the messages behind it together
-    with their numbers. Messages are overwritten only in a full queue, and a full queue holds at
-    least two messages, so every overwritten message lies between two known numbers. The gap
-    between these numbers, less the messages received without a number, is the number of losses.
+    the callback receives is therefore unknown. This class takes the messages that follow it in the
+    queue together with their numbers. Messages are overwritten only in a full queue, and a full
+    queue holds at least two messages, so every overwritten message lies between two known numbers.
+    The gap between these numbers, less the messages received without a number, is the number of
+    losses.
 
     With several publishers on the topic, a message without a number may come from any of them, and
     the estimate is too low by the messages of the other publishers.
 
+    Args:
+        subscription: a subscription with ``raw=True``, whose callback calls :meth:`take`.
+
     Attributes:
-        missed: number of messages that were published to this subscription and never taken.
+        missed: estimated number of messages that were published to this subscription and never
+            taken, because they were overwritten in the queue or lost in transport.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -38,11 +43,15 @@ class Arrivals:
         self._known: dict[bytes, tuple[int, int]] = {}
 
     def take(self, first: bytes | None, most: int = MOST_AT_ONCE) -> list[bytes]:
-        """Return the waiting messages, oldest first.
+        """Take the waiting messages from the queue and return them, oldest first.
 
         Args:
-            first: the message of the callback; None if the call comes from no callback.
+            first: serialized message that the callback has received, which is no longer in the
+                queue; None if the method is not called by the callback.
             most: maximum number of messages, ``first`` included.
+
+        Returns:
+            The serialized messages, ``first`` included.
         """
         found = [] if first is None else [first]
         self._taken += len(found)

@@ -14,15 +14,23 @@ PERIOD = 0.05
 """Period of the attempts to configure and to activate the node [s]."""
 
 LOG_PERIOD = 5.0
-"""Period at which the missing condition is logged [s]."""
+"""Shortest time between two log lines about the condition that the node waits for [s]."""
 
 
 class NotReadyError(RbdControlError):
-    """The node cannot be activated yet; with ``autostart`` it continues to wait."""
+    """The node cannot be activated yet: a condition is not met, or a signal ends the node.
+
+    With ``autostart`` the activation is tried again every :data:`PERIOD`, unless the node ends.
+    """
 
 
 class Startable(Protocol):
-    """The state and the transitions of a node that starts automatically."""
+    """Interface of a node that :class:`AutoStart` can configure and activate.
+
+    Attributes:
+        stopping: whether a signal has asked the node to end; no transition is started then.
+        exit_code: exit code of the process; None unless the node requests the end of the process.
+    """
 
     stopping: bool
     exit_code: int | None
@@ -36,38 +44,41 @@ class Startable(Protocol):
         """The exception of the last transition; None if the transition succeeded."""
 
     def missing_to_configure(self) -> str:
-        """Return the missing condition for the configuration, or an empty text."""
+        """Return the condition that the configuration waits for, as text; empty if it is met."""
 
     def waiting_for(self) -> str:
-        """Return the missing condition for the activation, or an empty text."""
+        """Return the condition that the activation waits for, as text; empty if it is met."""
 
     def trigger_configure(self) -> TransitionCallbackReturn:
-        """Configure the node."""
+        """Run the lifecycle transition *configure*; :attr:`failure` has the error if it fails."""
 
     def trigger_activate(self) -> TransitionCallbackReturn:
-        """Activate the node."""
+        """Run the lifecycle transition *activate*; :attr:`failure` has the error if it fails."""
 
 
 class AutoStart:
     """Configures and activates a node as soon as its conditions are met, once.
 
-    A failed transition ends the process with exit code 1, unless the node was not ready yet. The
-    automatic start ends with the first transition that somebody else requests, see
-    :meth:`give_up`, so that it cannot undo the decision of an operator.
+    A timer that the constructor creates makes an attempt every :data:`PERIOD`. A failed transition
+    ends the process with exit code 1, unless the error is a :class:`NotReadyError`, after which the
+    attempts continue. The automatic start ends with the first transition that a service call
+    requests, see :meth:`give_up`, so that it cannot undo the decision of an operator.
 
     Args:
         node: creates the timer, and writes the log.
         start: the same node, as an object to configure and to activate.
 
     Attributes:
-        is_pending: whether the node was not active yet, and no other transition was requested.
-        waiting: the missing condition as text; an empty text while nothing is missing.
+        is_pending: whether the attempts continue; False once the node was active, a transition has
+            failed, or :meth:`give_up` was called.
+        obstacle: why the last attempt did not activate the node, such as "waiting for joint
+            states"; empty before the first attempt and after the end of the automatic start.
     """
 
     def __init__(self, node: GuardedNode, start: Startable) -> None:
         self._node, self._start = node, start
         self.is_pending = True
-        self.waiting = ""
+        self.obstacle = ""
         self._timer: Timer = node.create_timer(PERIOD, self._try, clock=node.steady)
 
     def _try(self) -> None:
@@ -85,6 +96,7 @@ class AutoStart:
                 return
             start.trigger_activate()
             if isinstance(start.failure, NotReadyError):
+                self.obstacle = str(start.failure)
                 return
         if start.failure and start.exit_code is None:
             start.exit_code = 1
@@ -103,14 +115,14 @@ class AutoStart:
             )
 
     def _end(self) -> None:
-        self.waiting, self.is_pending = "", False
+        self.obstacle, self.is_pending = "", False
         self._node.destroy_timer(self._timer)
 
     def _lacks(self, missing: str) -> bool:
         """Store and log a missing condition; return whether there is one."""
+        self.obstacle = f"waiting for {missing}" if missing else ""
         if missing:
-            self.waiting = missing
             self._node.get_logger().info(
-                f"waiting for {missing}", throttle_duration_sec=LOG_PERIOD, skip_first=True
+                self.obstacle, throttle_duration_sec=LOG_PERIOD, skip_first=True
             )
         return bool(missing)

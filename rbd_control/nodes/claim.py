@@ -11,10 +11,14 @@ from rclpy.publisher import Publisher
 from std_msgs.msg import Empty
 
 LONGEST_STEP = 0.1
-"""Longest time that one look adds to the time looked [s]; a node looks at least this often."""
+"""Longest time that one call of :meth:`Claim.look` adds to the observed time [s].
+
+Call the method at least this often. The observed time is the time without another claim that
+counts towards the ``duration`` of a :class:`Claim`.
+"""
 
 LONGEST_GAP = 0.5
-"""Time between two looks after which the time looked starts again at zero [s].
+"""Time between two calls of :meth:`Claim.look` after which the observed time is reset to zero [s].
 
 A process that was paused has received nothing meanwhile, and other nodes could not discover it. The
 default ``discovery_time`` exceeds the 3 s of discovery by this time.
@@ -32,15 +36,15 @@ class Claim:
     claim has been the only claim for ``duration``. Two controllers that discover each other both
     withdraw their claims and try again after a random time (as in CSMA with random back-off).
 
-    Only time in which the node looked counts. Each look adds the time since the previous look, at
+    Only observed time counts. Each call of :meth:`look` adds the time since the previous call, at
     most :data:`LONGEST_STEP`, so that a process that gets little processor time waits longer. After
-    more than :data:`LONGEST_GAP` without a look the time starts again at zero: the first look after
-    a pause may show the state of ROS discovery from before the pause.
+    more than :data:`LONGEST_GAP` without a call the observed time is reset to zero: the first call
+    after a pause may show the state of ROS discovery from before the pause.
 
     Args:
         node: the node.
-        topic: name of the topic of the claims.
-        duration: returns the time for which the claim must have been the only one [s].
+        topic: name of the topic of the claims, ``<commands>/claim``.
+        duration: returns the observed time for which the claim must be the only claim [s].
         clock: steady clock [s].
     """
 
@@ -57,13 +61,16 @@ class Claim:
         self._last = self._again = clock()
 
     def make(self) -> None:
-        """Claim the arm from now on."""
+        """Create the publisher of the claim, and reset the observed time.
+
+        The method has no effect while the publisher exists.
+        """
         if self._publisher is None:
             self._publisher = self._node.create_publisher(Empty, self.topic, 1)
             self._looked, self._last = 0.0, self._clock()
 
     def withdraw(self) -> None:
-        """Withdraw the claim."""
+        """Destroy the publisher of the claim, if it exists."""
         if self._publisher is not None:
             self._node.destroy_publisher(self._publisher)
             self._publisher = None
@@ -71,6 +78,7 @@ class Claim:
     def look(self) -> bool:
         """Look for another claim; if it exists, withdraw the own claim for a random time.
 
+        The time is between zero and twice ``duration``; :meth:`time_left` then renews the claim.
         Call this method at least every :data:`LONGEST_STEP`.
 
         Returns:
@@ -87,9 +95,13 @@ class Claim:
         return others > 0
 
     def time_left(self) -> float:
-        """Look, and return the remaining time until the arm is claimed [s]; 0 if it is claimed.
+        """Call :meth:`look`, and return the time until the controller may start [s]; 0 if it may.
 
         The method renews a withdrawn claim when the random back-off time is over.
+
+        Returns:
+            ``duration`` less the observed time; during the back-off its remainder plus
+            ``duration``; while another claim exists ``duration``, although the wait may be longer.
         """
         if self.look():
             return self._duration()

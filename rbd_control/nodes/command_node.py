@@ -1,4 +1,4 @@
-"""A node without lifecycle, for the commands that publish."""
+"""A node without lifecycle, for the ``rbd-control`` commands that publish messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from rbd_control.nodes.publications import PublishingNode, Refusals
 
 class CommandNode(PublishingNode):
     """A node whose publications raise no exception when the middleware refuses them.
+
+    Refused messages are lost and counted in ``refusals``, a
+    :class:`~rbd_control.nodes.publications.Refusals`; its method ``log`` calls ``warn``.
 
     Args:
         name: name of the node.

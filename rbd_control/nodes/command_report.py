@@ -20,13 +20,22 @@ Array = NDArray[np.float64]
 
 
 class AnsweredSample(NamedTuple):
-    """A sample whose torque was sent and whose report is not published yet."""
+    """A sample whose torque was sent and whose report is not published yet.
+
+    Attributes:
+        sample: the joint state.
+        stamp: its stamp, exact to the nanosecond.
+        command: the torque, desired state and mode that the controller computed for it.
+    """
 
     sample: JointSample
     stamp: Stamp
     command: Command
     torque: Array
-    """(nv,) torque that was published last; a refused command does not count [N·m or N]."""
+    """(nv,) torque that was published last [N·m or N].
+
+    It is the torque of ``command``, or the torque before it if the middleware refused the command.
+    """
     effort: Array | None
     """(nv,) measured joint torque [N·m or N]; None for a sample without effort."""
 
@@ -34,12 +43,15 @@ class AnsweredSample(NamedTuple):
 class CommandReport:
     """Publishes the tracking error and the energies, and logs changes of the mode.
 
+    The topics are ``~/tracking_error`` (sensor_msgs/JointState) and ``~/energy``.
+
     Args:
         node: the node.
-        on_fault: called when the mode becomes safe.
+        on_fault: called when the mode becomes ``safe``; the result is ignored.
 
     Attributes:
-        last: the last command; None before the first command of an activation.
+        last: the last command; None before the first command. The node sets it to None at each
+            activation.
     """
 
     def __init__(self, node: GuardedNode, on_fault: Callable[[], object]) -> None:
@@ -59,7 +71,16 @@ class CommandReport:
         self._writer = JointStateWriter(self._errors, joints, frame)
 
     def publish(self, answered: AnsweredSample, controller: PassivityController) -> None:
-        """Publish the tracking error and the energies of a sample; log a new mode."""
+        """Publish the tracking error and the energies of a sample, and call :meth:`note`.
+
+        The tracking error consists of ``q - q_d`` as position [rad or m], ``v - v_d`` as velocity
+        [rad/s or m/s] and the published torque as effort [N·m or N]. It is not published for a
+        sample without velocity. Nothing is published on a topic without subscribers.
+
+        Args:
+            answered: the sample with its command.
+            controller: the controller that computed the command, for the energies.
+        """
         sample, command = answered.sample, answered.command
         if sample.v is not None and self._writer.is_heard:
             error, rate = sample.q - command.q_d, sample.v - command.v_d
@@ -68,7 +89,11 @@ class CommandReport:
         self._energy.add(controller.balance(answered.effort), controller.law.tank.level)
 
     def note(self, command: Command) -> None:
-        """Log the mode of a command if it has changed, and count saturated samples."""
+        """Log the mode of a command if it has changed, and count a saturated command.
+
+        The mode ``safe`` is logged as an error and calls ``on_fault``. A command is saturated if
+        its torque was reduced to keep the limits.
+        """
         last, self.last = self.last, command
         self._saturated += command.saturated
         if last is not None and last.mode == command.mode:
@@ -88,7 +113,16 @@ class CommandReport:
         self._writer.look_for_readers()
 
     def report_command(self, status: Status, controller: PassivityController) -> None:
-        """Add mode, goal and energies of an active controller to the diagnostics."""
+        """Add mode, goal and energies of an active controller to the diagnostics.
+
+        The mode ``safe`` is an error. In another mode the reason of the last command, if it has
+        one, is a warning. Frozen joint states are a warning as well. Before the first command
+        nothing is added.
+
+        Args:
+            status: the status to fill in.
+            controller: the active controller.
+        """
         command = self.last
         if command is None:
             return
@@ -103,5 +137,5 @@ class CommandReport:
         self._energy.report(status, controller)
 
     def report_saturation(self, status: Status) -> None:
-        """Add the number of saturated samples to the diagnostics."""
+        """Add the number of commands so far whose torque was reduced to keep the limits."""
         status.add("saturated samples", self._saturated)

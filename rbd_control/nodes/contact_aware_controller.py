@@ -3,11 +3,13 @@
 Both nodes have the names, parameters, topics and services that they have in separate processes.
 They share one subscription to the joint states. Each sample goes through three steps:
 
-1. The detector judges it and raises the flag; the controller in this process gets it first.
+1. The detector decides whether there is contact. It passes the contact flag to the controller, and
+   then publishes the flag.
 2. The controller computes and publishes the torque, for the newest sample only. The first torque
    after the rise of the flag therefore already belongs to the reaction.
-3. The detector publishes its other results, for which it locates a contact; the controller
-   publishes tracking error and energies. A located force counts from the next torque on.
+3. The detector estimates link and force of a contact, and publishes its other results; the
+   controller publishes tracking error and energies. An estimated force counts from the next torque
+   on.
 """
 
 from __future__ import annotations
@@ -26,14 +28,19 @@ from rbd_control.nodes.run import Managed, run_together
 
 
 class SharedSamples:
-    """A sample source without a subscription: samples of another node, and a silence watchdog.
+    """Sample source of a detector whose samples come from another node in the same process.
+
+    It has no subscription: :meth:`take` receives each sample. While the detector is active and
+    :attr:`is_silent` is true, a watchdog calls :meth:`TappingDetector.fall_silent` every
+    :data:`WATCH_PERIOD`.
 
     Args:
         node: the detector.
 
     Attributes:
         latest: the last sample; None before the first sample.
-        is_silent: whether the last sample that was not late is older than :data:`SILENCE`.
+        is_silent: whether more than :data:`SILENCE` has passed since the last sample that was not
+            late; true before the first sample.
     """
 
     def __init__(self, node: TappingDetector) -> None:
@@ -44,15 +51,19 @@ class SharedSamples:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample that was not late is older than :data:`SILENCE`."""
+        """Whether more than :data:`SILENCE` has passed since the last sample that was not late.
+
+        A late sample has waited while the process was paused or busy. The value is true before the
+        first sample.
+        """
         return time.monotonic() - self._heard > SILENCE
 
     def destroy(self) -> None:
-        """Stop the watchdog."""
+        """Stop the watchdog by destroying its timer."""
         self._node.destroy_timer(self._watchdog)
 
     def take(self, sample: JointSample) -> None:
-        """Store a sample."""
+        """Store a sample as :attr:`latest`; unless it is late, it restarts the watchdog."""
         self.latest = sample
         if not sample.is_late:
             self._heard = time.monotonic()
@@ -63,16 +74,22 @@ class SharedSamples:
 
 
 class TappingDetector(ContactDetectorNode):
-    """A detector that takes its samples from the controller's subscription."""
+    """A detector node without a subscription; the controller in this process calls :meth:`tap`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._shared: SharedSamples | None = None
 
     def tap(self, sample: JointSample, stamp: Stamp) -> None:
-        """Judge a sample of the controller's subscription, if the node is configured.
+        """Decide on contact for a sample of the controller's subscription, and publish the flag.
 
-        The guard of the detector handles exceptions, so that the controller continues.
+        While the detector is configured but not active, the sample is only stored; before the
+        configuration it is ignored. The :class:`CallbackGuard` of the detector handles exceptions,
+        so that the controller continues.
+
+        Args:
+            sample: the joint state in the order of the model.
+            stamp: its stamp, exact to the nanosecond.
         """
         if self._shared is not None:
             self.guard.run("joint states", self._tap, self._shared, sample, stamp)
@@ -86,7 +103,7 @@ class TappingDetector(ContactDetectorNode):
         self.judge(sample, stamp)
 
     def fall_silent(self) -> None:
-        """End the verdict."""
+        """End the verdict (contact or no contact), because no sample came for :data:`SILENCE`."""
         self._on_silence()
 
     def cleanup(self) -> None:
@@ -100,7 +117,16 @@ class TappingDetector(ContactDetectorNode):
 
 
 def make_nodes() -> Sequence[Managed]:
-    """Return the detector and the controller, connected to each other."""
+    """Create the detector and the controller, connected to each other.
+
+    The configuration of the second node fails if the joints of the two nodes differ.
+
+    Returns:
+        The detector and the controller, in the order in which the executor processes them.
+
+    Raises:
+        ParameterError: for an unusable parameter of a node.
+    """
     detector = TappingDetector()
     controller = PassivityControllerNode(detector_is_here=True)
     # An exception in the controller leads to its safe torque; the detector publishes its verdict.
@@ -128,7 +154,11 @@ def make_nodes() -> Sequence[Managed]:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the nodes; return the exit code."""
+    """Run both nodes in one process until a signal or a node ends it; return the exit code.
+
+    Args:
+        args: arguments of ROS; by default the arguments of the process.
+    """
     return run_together(make_nodes, args)
 
 

@@ -40,17 +40,17 @@ from rbd_control.robot.surface import missing_geometry, surface_of_robot
 from rbd_control.startup.rehearsal import rehearse_detector, selects_other_code
 
 SILENCE = 0.1
-"""Age of the last judged sample above which there is no verdict [s]."""
+"""Age of the last usable joint state above which there is no verdict (contact, no contact) [s]."""
 
 REPORT = "report of a sample"
-"""Name under which the guard counts failures after the flag was published."""
+"""Name under which :class:`CallbackGuard` counts failures after the flag was published."""
 
 
 @dataclass(frozen=True)
 class ContactDetectorParameters(
     StartCheckParameters, FrameParameters, ReceivingParameters, DetectorParameters
 ):
-    """Parameters of the node: the arm, its input, and the detector's."""
+    """Parameters of the node: arm, joint-state input, TF frames, start check and detector."""
 
     queue_depth: int = parameter(
         1000,
@@ -62,24 +62,35 @@ class ContactDetectorParameters(
 
 
 class SampleSource(Protocol):
-    """Source of a detector's samples."""
+    """Interface of the object that passes joint-state samples to a detector node.
+
+    Attributes:
+        latest: the last sample; None before the first sample.
+    """
 
     latest: JointSample | None
 
     @property
     def is_silent(self) -> bool:
-        """Whether no sample has come in time for :data:`SILENCE`; true before the first one."""
+        """Whether more than :data:`SILENCE` has passed since the last sample that was not late.
+
+        A late sample has waited while the process was paused or busy. The value is true before the
+        first sample.
+        """
 
     def destroy(self) -> None:
-        """Destroy the source."""
+        """Destroy the subscription and the timers of the source."""
 
 
 class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes its results.
 
+    The services ``~/reset`` and ``~/tare`` call :meth:`ContactDetector.reset`, with the tares
+    cleared, and :meth:`ContactDetector.tare`.
+
     Attributes:
-        flag: publishes the contact flag.
-        output: publishes all other results.
+        flag: publishes the contact flag on ``~/contact``.
+        output: publishes all other results: residual, stamped verdict, events, force and wrench.
     """
 
     parameters_type = ContactDetectorParameters
@@ -125,12 +136,21 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.report()
 
     def judge(self, sample: JointSample, stamp: Stamp) -> None:
-        """Judge a sample and publish the flag if it changes; nothing else is computed.
+        """Decide whether a sample shows contact, and publish the flag if it changes.
 
-        A raised flag is published by the detector's callback within ``ContactDetector.judge``. A
-        late sample only keeps the observer up to date: it says nothing about the present.
-        :meth:`report` publishes all other results. In one process with a controller the torque of
-        the sample comes in between.
+        Nothing else is computed. :meth:`report` publishes all other results; in one process with a
+        controller the torque of the sample is published before that. A raised flag is published by
+        the detector's callback within ``ContactDetector.judge``. A late sample only keeps the
+        observer up to date, because it does not show the present state; a late sample, and a sample
+        without verdict, end the repetition of the flag. With ``check_effort_kind`` no sample is
+        judged while the efforts contradict ``effort_kind``.
+
+        Args:
+            sample: the joint state in the order of the model.
+            stamp: its stamp, exact to the nanosecond.
+
+        Raises:
+            InputError: as :meth:`ContactDetector.judge`.
         """
         if self._payload.is_pending:
             self._payload.settle()
@@ -155,13 +175,19 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self.flag.publish(True)
 
     def report(self) -> None:
-        """Publish all results of the judged samples but the flag; never raise an exception."""
+        """Publish all results except the flag for the samples since the last call.
+
+        Exceptions are counted and logged under :data:`REPORT`, not raised.
+        """
         judged, self._unreported = self._unreported, []
         for each in judged:
             self.guard.run(REPORT, self._report_sample, each)
 
     def _complete_last(self) -> None:
-        """Store the results of a sample that waits for :meth:`report`: the detector has one."""
+        """Store the results of the sample that waits for :meth:`report`.
+
+        It is called before the next sample, because the detector keeps the results of one sample.
+        """
         last = self._unreported[-1]
         if last.verdict is None:
             return
@@ -256,7 +282,12 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     # Lifecycle ---------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Create the detector and compile its kernels."""
+        """Create the detector and its subscription, and compile its kernels.
+
+        Raises:
+            ParameterError, InputError: for parameters that do not fit the arm, see
+                :class:`ContactDetector`.
+        """
         model, parameters = self.robot.model, self._detector_parameters()
         for note in unset(self.robot.in_model_order(self.parameters), model):
             self.get_logger().info(note)
@@ -271,17 +302,20 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._input = self._make_input()
 
     def cleanup(self) -> None:
-        """Destroy subscription and publishers."""
+        """Destroy the joint-state subscription and the publishers of ``~/tool_wrench``."""
         self._input.destroy()
         self.output.cleanup()
 
     def activate(self) -> None:
-        """Start the statistics, and the checks of the model and of the kind of the efforts."""
+        """Reset the counts of samples, and start the checks of the model and of ``effort_kind``."""
         self._checks.activate(self.parameters.start_check_time)
         self._counts = VerdictCounts()
 
     def deactivate(self) -> None:
-        """End the verdict and reset the detector."""
+        """End the verdict, reset the detector, and publish the release of an open contact.
+
+        The tare is kept.
+        """
         self._checks.end()
         self._on_silence()
         self._reset()
@@ -289,7 +323,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has it
         """End the verdict, so that the last verdict is not repeated after a failure.
 
-        A failure after the flag was published does not make the verdict wrong, so that it stays.
+        A failure after the flag was published (``name`` is :data:`REPORT`) does not make the
+        verdict wrong, so that it stays.
         """
         if self.is_active and name != REPORT:
             self._on_silence()
@@ -297,7 +332,13 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     # Parameters --------------------------------------------------------------------------------
 
     def check_parameters(self, new: ContactDetectorParameters) -> None:
-        """Raise an error if a per-joint parameter has the wrong number of values."""
+        """Check that parameters fit the arm.
+
+        Raises:
+            ParameterError: for a per-joint parameter with the wrong number of values.
+            InputError: for a link or a frame that the arm lacks, for a ``tool_frame`` that is fixed
+                to the world, and for a payload that no body can have.
+        """
         ContactDetector(self.robot.with_parameters(new).model, self.robot.in_model_order(new))
 
     def parameters_changed(self) -> None:
@@ -320,7 +361,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     @property
     def has_verdict(self) -> bool:
-        """Whether there is a verdict, on a sample that is younger than :data:`SILENCE`."""
+        """Whether there is a verdict (contact or no contact) younger than :data:`SILENCE`."""
         return self.flag.value is not None and time.monotonic() - self._judged <= SILENCE
 
     def _missing(self, detection: Detection | None) -> str:
@@ -359,7 +400,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; return its exit code."""
+    """Run the node until a signal or the node itself ends it; return its exit code.
+
+    Args:
+        args: arguments of ROS; by default the arguments of the process.
+    """
     return run(ContactDetectorNode, args)
 
 

@@ -39,22 +39,29 @@ CONTACT = "contact_detector/contact"
 EVENTS = "contact_detector/events"
 
 VERDICTS_KEPT = 100
-"""Queue depth of the verdict subscription, 2 s of verdicts, so that no raised flag is lost."""
+"""Queue depth of the contact-flag subscription: 2 s at 50 Hz, so that no raised flag is lost."""
 
 LARGEST_VERDICT = 4096
-"""Size above which a verdict is dropped before deserialization [bytes]."""
+"""Size above which a message with the contact flag is dropped before deserialization [bytes]."""
 
 LARGEST_EVENTS = 65_536
 """Size above which events or joint states are dropped before deserialization [bytes]."""
 
 WATCH_PERIOD = 0.01
-"""Period of the checks for silence, answers and standstill, and of refused requests [s]."""
+"""Period at which stops are supervised [s].
+
+The node then checks whether the detector is silent, the servers have answered and the arm is at
+rest, and sends again the requests that the middleware has refused to send.
+"""
 
 LOOK_PERIOD = 0.5
-"""Period of the checks for required servers [s]."""
+"""Period of the check that the servers of ``actions`` and ``services`` exist [s]."""
 
 DISCOVERY_TIME = 3.5
-"""Time after a start for which a missing server is not logged [s]; Fast DDS needs up to 3 s."""
+"""Time after the configuration for which a missing server is not logged [s].
+
+ROS discovery by Fast DDS takes up to 3 s.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,8 @@ class ContactGuardParameters(NodeParameters, StopParameters):
     """Parameters of the node: the requests of a stop, and its conditions.
 
     Raises:
-        ParameterError: if no action, service or MoveIt stop is selected.
+        ParameterError: if no action, service or MoveIt stop is selected, and for an empty or
+            repeated name of an action or a service.
     """
 
     actions: tuple[str, ...] = parameter(
@@ -108,7 +116,11 @@ class ContactGuardParameters(NodeParameters, StopParameters):
 
 
 class ContactGuard(ManagedNode[ContactGuardParameters]):
-    """Runs a :class:`ContactStop` and sends its requests."""
+    """Decides by a :class:`ContactStop` when to stop an arm, and sends the requests that stop it.
+
+    A stop is latched until the service ``~/resume``. The topic ``~/stopped`` repeats whether the
+    arm is stopped; it is silent while the node is not active.
+    """
 
     parameters_type = ContactGuardParameters
     needs_model = False
@@ -147,7 +159,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     # Lifecycle -------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Create the clients for the requests of a stop."""
+        """Create the clients for the requests of a stop, and the publisher of the retreat.
+
+        Raises:
+            ParameterError: for a name that is no valid name of an action, service or topic.
+        """
         parameters = self._stop.parameters = self.parameters
         self._motion = ArmMotion(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
@@ -156,26 +172,32 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._retreat.configure(parameters.retreat_topic)
 
     def cleanup(self) -> None:
-        """Destroy the clients."""
+        """Destroy the clients of the stop and the publisher of the retreat."""
         if self._orders is not None:
             self._orders.destroy()
             self._orders = None
         self._retreat.cleanup()
 
     def waiting_for(self) -> str:
-        """Return the reason if a required detector is missing, otherwise an empty text."""
+        """Return the condition that the activation waits for, as text; empty if it is met.
+
+        With ``require_detector`` it is a contact flag within the last ``silence_timeout``.
+        """
         missing = self._stop.missing(time.monotonic()) if self.parameters.require_detector else ""
         return f"a verdict on {self._contact.topic_name}: {missing}" if missing else ""
 
     def activate(self) -> None:
-        """Start to guard the arm."""
+        """Start to guard the arm; an earlier stop and the recorded path are discarded."""
         self._motion.forget()
         self._retreat.reset()
         self._stop.start(time.monotonic())
         self._look()
 
     def deactivate(self) -> None:
-        """Stop guarding the arm; cancelled goals stay cancelled, and a retreat is stopped."""
+        """Stop guarding the arm, and stop a retreat.
+
+        Cancelled goals stay cancelled; new goals are no longer cancelled.
+        """
         self._stop.end()
         self._orders_made.end()
         self._retreat.end(self._motion)
@@ -186,7 +208,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._retreat.set_parameters(self.parameters)
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
-        """Stop the arm, because the state of the node is unknown after a software defect."""
+        """Stop the arm, because the state of the node is unknown after a software defect.
+
+        A retreat is stopped as well. The method has no effect while the node is not active.
+        """
         if not self.is_active:
             return
         now = time.monotonic()
@@ -341,7 +366,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; return its exit code."""
+    """Run the node until a signal or the node itself ends it; return its exit code.
+
+    Args:
+        args: arguments of ROS; by default the arguments of the process.
+    """
     return run(ContactGuard, args)
 
 

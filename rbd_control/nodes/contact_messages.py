@@ -1,4 +1,4 @@
-"""Messages of contacts: events, forces and markers."""
+"""ROS messages about contacts: events, also read back, forces, wrenches and markers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rbd_control.wording import shortened
 Array = NDArray[np.float64]
 
 THRESHOLD = "threshold "
-"""Prefix of the names of thresholds in the diagnostics; the joint and the unit follow."""
+"""Prefix of the keys of contact thresholds in ``/diagnostics``; the joint and the unit follow."""
 
 MOST_LINKS = 3
 """Maximum number of candidate links in a log line."""
@@ -33,13 +33,16 @@ LONGEST = 200
 """Length above which a name in a message is cut [characters]."""
 
 MOST_VALUES = 200
-"""Number of values of a status that are read; an event has fewer than thirty."""
+"""Maximum number of key-value pairs, and of candidate links, that are read from a status.
+
+An event has fewer than thirty pairs.
+"""
 
 SEVERITY = {"none": 0, "contact": 1, "collision": 2}
 """Level of a verdict or an event as a number that can be plotted."""
 
 ARROW_SCALE = 0.02
-"""Length of the arrow per newton [m/N]."""
+"""Length of the force arrow in RViz per newton [m/N]."""
 
 ARROW_PERIOD = 0.03
 """Shortest time between two arrows [s]; a faster rate would not be visible."""
@@ -48,11 +51,14 @@ ARROW_PERIOD = 0.03
 def event_message(node: str, event: ContactEvent, stamp: Stamp, frame: str = "") -> DiagnosticArray:
     """Return a message with one status that reports the onset or the release of a contact.
 
+    The status has the fields of the event as key-value pairs, see docs/topics.md.
+
     Args:
         node: name of the node with its namespace, without a leading slash.
         event: the onset or the release.
-        stamp: time of the sample.
-        frame: frame of force, direction and point: the root link, whose axes are the world's.
+        stamp: time of the sample, for the header.
+        frame: frame of force, direction and point, for the header: the root link, whose axes are
+            the world's.
     """
     released = event.phase == "release"
     severe = DiagnosticStatus.ERROR if event.level == "collision" else DiagnosticStatus.WARN
@@ -107,7 +113,11 @@ def _plottable(event: ContactEvent, released: bool, size: float) -> dict[str, ob
 
 
 def event_line(event: ContactEvent) -> str:
-    """Return the event as a line of the log."""
+    """Return a contact event as one line for the log.
+
+    The line has the level, number, duration, up to :data:`MOST_LINKS` links, joint torque and
+    force of the event, as far as they are known.
+    """
     what = f"{event.level} {event.id}"
     if event.phase == "release":
         lasted = "" if event.duration is None else f" after {event.duration:.2f} s"
@@ -124,7 +134,10 @@ def _touch(event: ContactEvent) -> str:
 
 
 def event_from_status(status: DiagnosticStatus) -> ContactEvent:
-    """Return the event in a status of :func:`event_message`; its torque is rounded.
+    """Return the event in a status of :func:`event_message`.
+
+    Numbers have the precision of the text, for example 1 ns for the onset and six significant
+    digits for torque and force. Names longer than :data:`LONGEST` are cut.
 
     Raises:
         InputError: if the status does not contain a contact event.
@@ -137,7 +150,7 @@ def event_from_status(status: DiagnosticStatus) -> ContactEvent:
 
 
 def events_in(message: DiagnosticArray) -> tuple[list[ContactEvent], int]:
-    """Return the events in a message, and the number of its other statuses."""
+    """Return the contact events in a message, and the number of its statuses without one."""
     events = []
     for status in message.status:
         with suppress(InputError):
@@ -177,7 +190,7 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
 
 
 class WrenchWriter(Writer[WrenchStamped]):
-    """Publishes wrenches, each in the frame of a link.
+    """Publishes wrenches, each in the frame of a link, while the topic has subscribers.
 
     Args:
         publisher: of the topic.
@@ -190,10 +203,10 @@ class WrenchWriter(Writer[WrenchStamped]):
         self._templates: dict[str, TailTemplate] = {}
 
     def publish(self, frame: str, wrench: Array, stamp: Stamp) -> None:
-        """Publish a wrench.
+        """Publish a wrench, if the topic has subscribers.
 
         Args:
-            frame: name of the link.
+            frame: name of the link, without ``frame_prefix``.
             wrench: force, then torque about the origin of the frame, components along its axes,
                 (6,) [N, N·m].
             stamp: time of the sample.
@@ -237,13 +250,16 @@ class ForceWriter(WrenchWriter):
         self._model, self._wrench = model, np.zeros(6)
 
     def publish_force(self, q: Array, link: str, force: Array, stamp: Stamp) -> None:
-        """Publish the force on a link.
+        """Publish the force on a link in the frame of the link, if the topic has subscribers.
 
         Args:
             q: joint positions, (nq,) [rad or m].
-            link: the link.
-            force: (3,) world axes [N].
+            link: name of the link.
+            force: force on the link, (3,) in world axes [N].
             stamp: time of the sample.
+
+        Raises:
+            InputError: for an unknown link, and for a ``q`` of the wrong shape or not finite.
         """
         if self.is_heard:
             rotation = frame_placement(self._model, q, link)[:3, :3]
@@ -252,7 +268,7 @@ class ForceWriter(WrenchWriter):
 
 
 class ForceArrow:
-    """An arrow in RViz along the force, from the point where it acts on the touched link.
+    """Publishes an arrow for RViz along the contact force, from the point where the force acts.
 
     Args:
         model: the arm.
@@ -272,9 +288,18 @@ class ForceArrow:
         self._shown: float | None = None
 
     def show(self, q: Array, link: str, force: Array, point: Array | None, stamp: Stamp) -> None:
-        """Publish the arrow, unless the last arrow is recent.
+        """Publish the arrow, at most once in :data:`ARROW_PERIOD` by the stamps of the samples.
 
-        It begins at ``point``, (3,) in world axes [m], or at the link's origin if that is None.
+        Args:
+            q: joint positions, (nq,) [rad or m].
+            link: name of the touched link.
+            force: force on the link, (3,) in world axes [N].
+            point: point where the arrow begins, (3,) in world axes [m]; None for the origin of the
+                link.
+            stamp: time of the sample.
+
+        Raises:
+            InputError: without ``point``, for an unknown link or an invalid ``q``.
         """
         now = to_seconds(stamp)
         if self._shown is not None and 0.0 <= now - self._shown < ARROW_PERIOD:
@@ -285,7 +310,7 @@ class ForceArrow:
         self._send(Marker.ADD, stamp.to_msg())
 
     def clear(self) -> None:
-        """Remove a published arrow."""
+        """Remove the arrow from RViz, if one was published."""
         if self._shown is not None:
             self._shown = None
             self._send(Marker.DELETE, self._marker.header.stamp)

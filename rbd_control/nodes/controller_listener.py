@@ -1,4 +1,4 @@
-"""The state of a passivity controller as its topics report it, for monitor and view."""
+"""The state of a passivity controller as its topics report it, for ``rbd-control view``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _MOST_VALUES = 1000
 
 
 class ControllerListener:
-    """Reads mode, energies and tracking error; unknown values are empty or NaN.
+    """Stores mode, energies and tracking error of a controller from its messages.
+
+    A value that is unknown or out of date is an empty text or NaN.
 
     Args:
-        controller: full name of the controller's node.
+        controller: full name of the controller's node, which begins with a slash.
     """
 
     def __init__(self, controller: str) -> None:
@@ -36,40 +38,45 @@ class ControllerListener:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """Topics to subscribe to."""
+        """Topics to subscribe to, with the methods that take their messages."""
         return (
             Topic(JointState, f"{self._controller}/tracking_error", self.on_tracking_error),
             Topic(DiagnosticArray, "/diagnostics", self.on_diagnostics, only_newest=False),
         )
 
     @property
+    def has_heard(self) -> bool:
+        """Whether a message of the controller was ever received."""
+        return math.isfinite(self._reported) or math.isfinite(self._tracked)
+
+    @property
     def mode(self) -> str:
-        """Mode of the controller."""
+        """Mode: hold, follow, float or safe; empty if unknown or older than :data:`SILENCE`."""
         return shortened(self._fresh().get("mode", ""), LONGEST)
 
     @property
     def storage(self) -> float:
-        """Energy stored in tracking errors [J]."""
+        """Energy stored in tracking errors [J]; NaN if unknown or older than :data:`SILENCE`."""
         return self._number("storage [J]")
 
     @property
     def tank(self) -> float:
-        """Level of the energy tank [J]."""
+        """Level of the energy tank [J]; NaN without a tank, or if older than :data:`SILENCE`."""
         return self._number("tank [J]")
 
     @property
     def tracking_error(self) -> float:
-        """Largest position error of a joint [rad or m]."""
+        """Largest position error of a joint [rad or m]; NaN if older than :data:`LATE`."""
         return self._error if time.monotonic() - self._tracked < LATE else math.nan
 
     def on_tracking_error(self, message: JointState) -> None:
-        """Store the position errors."""
+        """Store the largest absolute position error; ignore an empty or non-finite message."""
         errors = [abs(float(x)) for x in message.position]
         if errors and all(map(math.isfinite, errors)):
             self._error, self._tracked = max(errors), time.monotonic()
 
     def on_diagnostics(self, message: DiagnosticArray) -> None:
-        """Store mode and energies; statuses of other nodes are ignored."""
+        """Store mode and energies of the controller; ignore the statuses of other nodes."""
         for status in message.status:
             if f"/{status.name.lstrip('/')}" == self._controller:
                 self._take(status)

@@ -29,7 +29,7 @@ RENAMED = {
     "payload_reach": "it is now largest_payload_reach, and what payload_mass was for the adaptive "
     "law is now largest_payload_mass; payload_mass is the mass that the arm carries now",
 }
-"""Former names that are refused, because old files would now have another meaning."""
+"""Former names that are refused, each with the reason; old values would have another meaning."""
 
 
 class DeclaredParameters(Generic[P]):
@@ -39,11 +39,16 @@ class DeclaredParameters(Generic[P]):
         node: the node.
         kind: the parameter class.
         is_fixed: returns whether parameters declared with ``live=False`` must not change now.
-        check: raises a ``ValueError`` for an object that the node cannot work with.
+        check: raises a ``ValueError`` for an object that the node cannot work with; the change is
+            then refused.
         changed: called with the new object after an accepted change.
 
+    Attributes:
+        current: the current parameter object.
+
     Raises:
-        ParameterError: if a value given at start-up is unusable.
+        ParameterError: if a value given at start-up is unusable, or its name is in
+            :data:`RENAMED`.
     """
 
     def __init__(
@@ -170,9 +175,17 @@ def _refuse_deletion(changes: Sequence[Parameter]) -> None:
 
 
 def refusing_unknown_types(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the callback of SetParameters or SetParametersAtomically with a check of the types.
+    """Return a service callback that refuses parameters of an unknown type.
 
     rclpy raises an exception for an unknown type, possibly after it has set preceding parameters.
+
+    Args:
+        callback: callback of the service SetParameters or SetParametersAtomically, for a request
+            and a response.
+
+    Returns:
+        A callback that calls ``callback`` if all types are known. Otherwise it sets nothing, and
+        its response names the first parameter of an unknown type.
     """
 
     def answer(request: Any, response: Any) -> Any:

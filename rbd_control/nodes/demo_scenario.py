@@ -23,7 +23,7 @@ from rbd_control.parameters import parameter
 from rbd_control.robot.arm7 import arm7_urdf
 
 CLOCK = "passivity_controller/tracking_error"
-"""Topic whose stamps give the time of the arm."""
+"""Topic of the controller whose stamps, those of the joint states, are the time of the arm."""
 
 VERDICT = "contact_detector/contact"
 
@@ -53,8 +53,9 @@ class DemoScenarioParameters(NodeParameters):
 class DemoScenario(ManagedNode[DemoScenarioParameters]):
     """Plays a :class:`~rbd_control.nodes.demo.scenario.Scenario` on the nodes of the demo.
 
-    The scenario begins when arm, controller and detector are active. It ends permanently as soon as
-    another node publishes trajectories for the controller, or after one pass without ``loop``.
+    The scenario begins when arm, controller and detector are active. The process ends with exit
+    code 0 as soon as another node publishes trajectories for the controller, or, without ``loop``,
+    after one pass.
     """
 
     parameters_type = DemoScenarioParameters
@@ -76,7 +77,7 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
         self.diagnostics.append(self._report)
 
     def activate(self) -> None:
-        """Start to wait for the other nodes."""
+        """Start to wait for the other nodes; the scenario begins when they are active."""
         self._timer = self.create_timer(PERIOD, self._tick, clock=self.steady)
 
     def deactivate(self) -> None:
@@ -149,7 +150,11 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; return its exit code."""
+    """Run the node until a signal or the node itself ends it; return its exit code.
+
+    Args:
+        args: arguments of ROS; by default the arguments of the process.
+    """
     return run(DemoScenario, args)
 
 

@@ -30,20 +30,31 @@ def _nobody(_link: str, _force: NDArray[np.float64]) -> None:
 
 
 class JudgedSample(NamedTuple):
-    """A sample whose verdict is known and whose results are not published yet."""
+    """A sample whose verdict is known and whose other results are not published yet.
+
+    Attributes:
+        sample: the joint state.
+        stamp: its stamp, exact to the nanosecond.
+    """
 
     sample: JointSample
     stamp: Stamp
     verdict: Verdict | None
-    """The verdict; None for a sample that is not judged while ``effort_kind`` is refuted."""
+    """The verdict; None for a sample that is not judged, as the efforts refute ``effort_kind``."""
     detection: Detection | None = None
-    """The detection; None while the detector has judged no later sample and can still give it."""
+    """The detection: the verdict with link, force and event of a contact.
+
+    None while the detector has judged no later sample: :meth:`ContactDetector.complete` returns it.
+    """
     wrench: ToolWrench | None = None
-    """The wrench at ``tool_frame``, stored together with ``detection``."""
+    """The wrench at ``tool_frame``, stored together with ``detection``; None if there is none."""
 
 
 class DetectionOutput:
-    """Publishes the results of each judged sample while their topics have subscribers.
+    """Publishes the results of each judged sample except the contact flag.
+
+    Residual, stamped verdict, force and tool wrench are published while their topics have
+    subscribers, events and the arrow for RViz always.
 
     Args:
         node: the node.
@@ -85,20 +96,22 @@ class DetectionOutput:
 
     @property
     def needs_tool_wrench(self) -> bool:
-        """Whether the wrench at ``tool_frame`` has subscribers."""
+        """Whether the wrench at ``tool_frame``, or its covariance, has subscribers."""
         return self._tool.is_heard
 
     def publish(self, judged: JudgedSample, verdict: Verdict) -> Detection | None:
         """Publish the residual, then link, force and event, then the wrench at ``tool_frame``.
 
-        A late sample has no present verdict, link and force; its residual and event are published.
+        For a late sample only residual and event are published, because its verdict, link and
+        force do not describe the present state.
 
         Args:
             judged: the sample.
             verdict: its verdict.
 
         Returns:
-            The detection; None for a sample without contact if no subscriber needs it.
+            The detection; None for a sample without contact if ``~/contact_stamped`` has no
+            subscriber.
         """
         sample, stamp = judged.sample, judged.stamp
         if sample.v is not None and sample.tau is not None:
@@ -115,7 +128,11 @@ class DetectionOutput:
         return detection
 
     def publish_release(self, event: ContactEvent) -> None:
-        """Publish the release of a contact that ended with the verdict, at its last sample."""
+        """Publish the release of a contact that ends because the detector was reset.
+
+        Args:
+            event: the release; its time of release is the stamp of the message.
+        """
         end = to_stamp(event.detected if event.release is None else event.release)
         self._events.add(event, Stamp(end.sec, end.nanosec), self._frame)
 
@@ -124,23 +141,23 @@ class DetectionOutput:
         self._events.publish()
 
     def repeat(self) -> None:
-        """Publish the last verdict with its stamp again."""
+        """Publish the last verdict with its stamp again, on ``~/contact_stamped``."""
         self._stamped.repeat()
 
     def clear(self) -> None:
-        """End the repetition of the verdict, and remove the arrow."""
+        """Discard the verdict that :meth:`repeat` publishes, and remove the arrow from RViz."""
         self._stamped.clear()
         self._arrow.clear()
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; call it periodically."""
+        """Check for subscribers of each topic. Call it periodically."""
         self._residual.look_for_readers()
         self._force.look_for_readers()
         self._stamped.look_for_readers()
         self._tool.look_for_readers()
 
     def report(self, status: Status) -> None:
-        """Add the wrench at ``tool_frame`` to the diagnostics."""
+        """Add observability and uncertainty of the wrench at ``tool_frame`` to the diagnostics."""
         self._tool.report(status)
 
     def _publish_contact(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:

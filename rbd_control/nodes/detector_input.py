@@ -31,12 +31,15 @@ class DetectorInput:
 
     Args:
         node: the node.
-        on_contact: called with each flag.
+        on_contact: called with each contact flag that is received.
         on_force: called with the frame of the touched link on TF and the force on the link, (3,)
             in that frame [N].
         warning: returns why a required verdict is missing; an empty text if it is not missing.
         subscribes: whether to subscribe. False if the detector runs in the same process: a late
             flag from the topic would then start a reaction to a contact that has ended.
+
+    Attributes:
+        topic: resolved name of the topic of the contact flag.
     """
 
     def __init__(
@@ -63,7 +66,10 @@ class DetectorInput:
         )
 
     def watch(self) -> None:
-        """Log once that the detector is missing, and once that it is available again."""
+        """Log once that the detector is missing, and once that it is available again.
+
+        Call it periodically. The detector is missing while ``warning`` returns a text.
+        """
         warning = self._warning()
         if bool(warning) == self._is_missed:
             return
@@ -76,7 +82,10 @@ class DetectorInput:
             )
 
     def report(self, status: Status) -> None:
-        """Add a missing detector and its possible causes to the diagnostics."""
+        """Add a warning about a missing detector to the diagnostics.
+
+        Each publisher of the flag whose quality of service is incompatible is a further warning.
+        """
         warning = self._warning()
         if not warning:
             return

@@ -1,4 +1,4 @@
-"""The state of a contact detector as its topics report it, for monitor and view."""
+"""The state of a contact detector as its topics report it, for ``rbd-control`` monitor and view."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST = 1e9
 
 
 class DetectorListener:
-    """Updates a :class:`LiveState` from messages.
+    """Updates a :class:`LiveState` from the messages of one detector.
 
     Any node may publish on a topic: a message that cannot come from a detector is counted in
     ``state.ignored`` and changes nothing else. No message causes an exception.
@@ -34,6 +34,10 @@ class DetectorListener:
     Args:
         state: the state to update.
         on_event: called with each contact event.
+
+    Attributes:
+        state: the state to update.
+        samples: number of messages with residuals that were stored.
     """
 
     def __init__(self, state: LiveState, on_event: Callable[[ContactEvent], None]) -> None:
@@ -43,17 +47,23 @@ class DetectorListener:
         self._thresholds: dict[str, float] = {}
 
     def on_contact(self, message: Bool, now: float) -> None:
-        """Store a verdict received at ``now`` [s]."""
+        """Store the contact flag of a message.
+
+        Args:
+            message: whether there is contact.
+            now: time of receipt on the steady clock [s].
+        """
         self.state.contact, self.state.judged = bool(message.data), now
 
     def on_residual(self, message: JointState, now: float) -> None:
-        """Store the residuals of all joints with their thresholds.
+        """Store the residuals of all joints, with their contact thresholds from the diagnostics.
+
+        The thresholds in the state are empty while the threshold of any of these joints is unknown.
 
         Args:
-            message: residuals in ``effort`` [N·m or N].
+            message: residuals, which are the estimated external joint torques, in ``effort``
+                [N·m or N].
             now: time of receipt on the steady clock [s].
-
-        There are no thresholds as long as the threshold of any of these joints is unknown.
         """
         names = tuple(shortened(name, LONGEST) for name in message.name[:MOST_JOINTS])
         if not (0 < len(names) == len(set(names)) == len(message.name) == len(message.effort)):
@@ -70,7 +80,11 @@ class DetectorListener:
         state.thresholds = tuple(self._thresholds[joint] for joint in names) if known else ()
 
     def on_wrench(self, message: WrenchStamped) -> None:
-        """Store the frame of the touched link, with its prefix, and the force in its axes [N]."""
+        """Store the touched link and the force on it from a message.
+
+        The link is the ``header.frame_id`` of the message, which includes the ``frame_prefix`` of
+        the detector. The components of the force are along the axes of this frame [N].
+        """
         force = (message.wrench.force.x, message.wrench.force.y, message.wrench.force.z)
         if not _are_plausible(force):
             self.state.ignored += 1
@@ -78,7 +92,10 @@ class DetectorListener:
         self.state.link, self.state.force = shortened(message.header.frame_id, LONGEST), force
 
     def on_events(self, message: DiagnosticArray) -> None:
-        """Store onsets and releases of contacts, with the link; count what is not an event."""
+        """Store onsets and releases of contacts, with the link, and call ``on_event`` for each.
+
+        Statuses that are no contact events are counted in ``state.ignored``.
+        """
         events, ignored = events_in(message)
         self.state.ignored += ignored
         for event in events:
@@ -87,7 +104,11 @@ class DetectorListener:
             self._on_event(event)
 
     def on_diagnostics(self, message: DiagnosticArray) -> None:
-        """Store condition and thresholds; statuses of other nodes are ignored and not counted."""
+        """Store condition and contact thresholds from the status of the detector.
+
+        The condition is the message of the status. Statuses of other nodes are ignored and not
+        counted.
+        """
         for status in message.status:
             if f"/{status.name.lstrip('/')}" == self.state.detector:
                 self.state.condition = shortened(status.message, LONGEST)
@@ -116,7 +137,7 @@ class Topic:
         kind: type of the messages.
         name: full name of the topic.
         take: called with a message.
-        only_newest: whether only the newest message matters.
+        only_newest: whether older messages that wait in the queue may be discarded.
     """
 
     kind: type
@@ -126,7 +147,7 @@ class Topic:
 
 
 def detector_topics(listener: DetectorListener) -> tuple[Topic, ...]:
-    """Return the topics of a listener, for the detector that its state names."""
+    """Return the topics of the detector ``listener.state.detector``, for its listener."""
     name = listener.state.detector
     return (
         Topic(Bool, f"{name}/contact", timed(listener.on_contact)),
@@ -138,7 +159,7 @@ def detector_topics(listener: DetectorListener) -> tuple[Topic, ...]:
 
 
 def timed(take: Callable[[Any, float], None]) -> Callable[[Any], None]:
-    """Return a function that passes a message on with the time on the steady clock [s]."""
+    """Return a callback that calls ``take`` with the message and the steady time of receipt [s]."""
     return lambda message: take(message, time.monotonic())
 
 

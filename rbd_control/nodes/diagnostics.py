@@ -17,11 +17,17 @@ MOST_DURATIONS = 1000
 """Maximum number of durations for the median; sorting more would delay a torque."""
 
 LONGEST = 2000
-"""Length above which a message or value of a report is cut [characters]."""
+"""Length above which a message, key or value of a status is cut [characters]."""
 
 
 class Status:
-    """One report with the worst level raised so far, and all messages of that level."""
+    """Content of one diagnostic status: worst level so far, messages of that level, and values.
+
+    Attributes:
+        level: :data:`OK`, :data:`WARN` or :data:`ERROR`.
+        messages: the messages of this level.
+        values: key-value pairs, as text.
+    """
 
     def __init__(self) -> None:
         self.level: bytes = OK
@@ -29,7 +35,13 @@ class Status:
         self.values: list[KeyValue] = []
 
     def raise_to(self, level: bytes, message: str) -> None:
-        """Raise the level and add a message; messages of a lower level are discarded."""
+        """Raise the level and add a message; only messages of the highest level are kept.
+
+        Args:
+            level: :data:`OK`, :data:`WARN` or :data:`ERROR`; below the present level the call has
+                no effect.
+            message: the problem as text.
+        """
         message = shortened(message, LONGEST)
         if level > self.level:
             self.level, self.messages = level, [message]
@@ -37,16 +49,20 @@ class Status:
             self.messages.append(message)
 
     def add(self, key: str, value: object) -> None:
-        """Add one value."""
+        """Add one key-value pair; a float is written with six significant digits."""
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
         self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
 
 
 class Diagnostics:
-    """Publishes one status of a node each second of the steady clock.
+    """Publishes one status of a node on ``/diagnostics`` each second of the steady clock.
 
-    ``sources`` are called in turn with the :class:`Status` to fill. Each of ``others`` returns a
-    further status, which follows the status of the node in the same message, or None.
+    Args:
+        node: the node.
+        sources: functions that are called in turn with the :class:`Status` to fill in; the list may
+            change later.
+        others: functions that return a further status, which follows the status of the node in the
+            same message, or None.
     """
 
     def __init__(
@@ -64,7 +80,7 @@ class Diagnostics:
         node.create_timer(1.0, self.publish, clock=self._clock)
 
     def publish(self) -> None:
-        """Call the sources and publish the status."""
+        """Call ``sources`` and ``others``, and publish the statuses in one message."""
         status = Status()
         for source in self._sources:
             source(status)
@@ -100,7 +116,12 @@ class Durations:
         self._maximum = max(self._maximum, seconds)
 
     def report(self, status: Status, what: str) -> None:
-        """Add median and maximum [ms] to a status, and clear the durations."""
+        """Add median and maximum [ms] to a status, and clear the durations.
+
+        Args:
+            status: the status to fill in; without durations nothing is added.
+            what: text before ``median [ms]`` and ``maximum [ms]`` in the keys.
+        """
         values = sorted(self._values)
         if values:
             status.add(f"{what} median [ms]", 1e3 * values[len(values) // 2])

@@ -11,11 +11,16 @@ from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.messages import EVERY_SAMPLE
 
 ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
-"""Entries of ``~/energy``, in this order [J]."""
+"""Entries of ``~/energy``, in this order [J].
+
+``tank`` is the level of the energy tank, the others are fields of :class:`EnergyBalance`.
+"""
 
 
 class EnergyOutput:
-    """Publishes ``~/energy`` and counts the samples in which the loop was not passive.
+    """Publishes ``~/energy`` and counts the samples in which the control loop was not passive.
+
+    :attr:`EnergyBalance.passive` decides whether it was passive.
 
     Args:
         node: the node.
@@ -40,7 +45,13 @@ class EnergyOutput:
         self._is_heard = self._publisher.get_subscription_count() > 0
 
     def add(self, energy: EnergyBalance | None, tank: float) -> None:
-        """Store the balance of one sample, if available, and the level of the tank [J]."""
+        """Publish the energies of one sample if the topic has subscribers.
+
+        Args:
+            energy: balance of the period that ends with the sample; None if there is none, for
+                which nothing is published.
+            tank: level of the energy tank [J].
+        """
         self._last = energy
         if energy is None:
             return
@@ -51,7 +62,10 @@ class EnergyOutput:
             self._publisher.publish(self._message)
 
     def report(self, status: Status, controller: PassivityController) -> None:
-        """Add energies and learned parameters to the diagnostics of an active controller."""
+        """Add energies and learned masses to the diagnostics of an active controller.
+
+        Samples since the last report in which the control loop was not passive are a warning.
+        """
         law = controller.law
         if self._last is not None:
             status.add("storage [J]", self._last.storage)

@@ -19,11 +19,11 @@ MOST_UNLOGGED = 20
 """Maximum number of events that wait to be logged; older events are not logged."""
 
 MOST_REFUSED = 50
-"""Maximum number of events that the middleware has refused; older events are discarded."""
+"""Maximum number of stored events that the middleware has refused; older ones are discarded."""
 
 
 class EventOutput:
-    """Publishes events in their order, and logs them afterwards.
+    """Publishes contact events in their order on ``~/events``, and logs them afterwards.
 
     Args:
         node: the node.
@@ -37,12 +37,13 @@ class EventOutput:
         node.create_timer(LOG_PERIOD, self._log, clock=node.steady)
 
     def add(self, event: ContactEvent, stamp: Stamp, frame: str) -> None:
-        """Publish an event.
+        """Publish an event; if the middleware refuses it, :meth:`publish` tries again.
 
         Args:
             event: the onset or the release of a contact.
-            stamp: time of the sample.
-            frame: name of the root link; force, direction and point are in its axes.
+            stamp: time of the sample, for the header.
+            frame: name of the root link, for the header; force, direction and point are in its
+                axes.
         """
         name = self._node.get_fully_qualified_name().lstrip("/")
         self._waiting.append(event_message(name, event, stamp, frame))

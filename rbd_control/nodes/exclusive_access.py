@@ -16,6 +16,8 @@ POLL = 0.01
 class ExclusiveAccess:
     """Claims an arm before the activation, and finds other publishers of torque.
 
+    A claim is a publisher on ``<topic>/claim``, see :class:`Claim`. The constructor creates it.
+
     Args:
         node: the node.
         topic: name of the torque topic.
@@ -42,7 +44,7 @@ class ExclusiveAccess:
         self._claim.make()
 
     def others(self) -> int:
-        """Return the number of other publishers of torque."""
+        """Return the number of publishers on the torque topic, without the node's own."""
         return int(self._node.count_publishers(self.topic)) - self._is_sending()
 
     def conflict(self) -> str:
@@ -54,11 +56,12 @@ class ExclusiveAccess:
         return f"{others} more publishers on {self.topic}" if others > 0 else ""
 
     def missing(self, *, is_starting: bool) -> str:
-        """Return the condition of the activation that is missing, or an empty text.
+        """Return the condition that the activation waits for, as text; empty if it is met.
 
         Args:
-            is_starting: whether the node starts automatically. An activation by a service call
-                waits in :meth:`wait` instead.
+            is_starting: whether the node starts automatically, and must therefore wait until the
+                claim has been the only claim for ``discovery_time``. An activation by a service
+                call waits in :meth:`wait` instead.
         """
         others = self.others()
         if others:
@@ -67,7 +70,7 @@ class ExclusiveAccess:
         return f"{left:.1f} s without another controller of {self.topic}" if left else ""
 
     def look(self) -> None:
-        """Look for other claims. Call it periodically while the node is not active."""
+        """Look for other claims. Call it at least every 0.1 s while the node is not active."""
         self._claim.look()
 
     def wait(self) -> None:
@@ -76,7 +79,8 @@ class ExclusiveAccess:
         With ``autostart`` this holds already; an activation by a service call may have to wait.
 
         Raises:
-            NotReadyError: if there is another controller, or the wait takes too long.
+            NotReadyError: if there is another publisher of torque, if a signal ends the node, or if
+                the wait takes longer than three times ``discovery_time`` plus 1 s.
         """
         deadline = time.monotonic() + 3.0 * self._discovery_time() + 1.0
         while self._claim.time_left() > 0.0:
@@ -98,8 +102,8 @@ class ExclusiveAccess:
         Call it when the publisher of this node exists and ``is_sending`` still returns False.
 
         Raises:
-            NotReadyError: if the process was paused after :meth:`wait`, or another publisher of
-                torque exists beside the new publisher of this node.
+            NotReadyError: if the process was paused after :meth:`wait`, another claim exists, or
+                another publisher of torque exists beside the new publisher of this node.
         """
         left = self._claim.time_left()
         if left > 0.0:

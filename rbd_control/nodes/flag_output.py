@@ -17,6 +17,8 @@ def _nobody(_flag: bool) -> None:
 class FlagOutput:
     """Publishes the contact flag while there is a verdict; without a verdict the topic is silent.
 
+    A verdict is contact (true) or no contact (false). The node repeats :attr:`value`.
+
     Args:
         node: the node.
         qos: quality of service of the topic.
@@ -34,11 +36,15 @@ class FlagOutput:
         self.on_verdict: Callable[[bool], None] = _nobody
 
     def publish(self, flag: bool) -> None:
-        """Store and publish the flag of a verdict."""
+        """Store the flag of a verdict, pass it to ``on_verdict``, and publish it.
+
+        Args:
+            flag: whether there is contact.
+        """
         self.value = flag
         self.on_verdict(flag)
         self.is_published = self._publisher.try_publish(Bool(data=flag))
 
     def end(self) -> None:
-        """End the repetition, because there is no verdict."""
+        """Set :attr:`value` to None, because there is no verdict; nothing is published."""
         self.value, self.is_published = None, True

@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 ACTION = "~/follow_joint_trajectory"
 
 MOST_GOALS = 10
-"""Maximum number of goals without answer; further goals are rejected."""
+"""Maximum number of goals that have no result yet; further goals are rejected."""
 
 
 class GoalState(NamedTuple):
@@ -107,16 +107,23 @@ class FollowJointTrajectoryServer:
         self._server.refused = self._refused
 
     def tick(self) -> None:
-        """Send the feedback and results that are due; without goals there is nothing to do."""
+        """Send the feedback and results of goals that are due. Call it periodically."""
         if self._goals:
             self._goals.tick(self._controller().goal_motion, time.monotonic())
 
     def stop(self, why: str) -> None:
-        """Answer all goals as aborted, for the reason ``why``; the server goes on."""
+        """Abort all goals and send their results, with the reason ``why``.
+
+        The action server remains.
+        """
         self._goals.interrupt(why)
 
     def closed(self, handle: Any) -> None:
-        """Discard a goal that has been answered."""
+        """Discard a goal that has been answered.
+
+        Args:
+            handle: rclpy's handle of the goal.
+        """
         self._by_id.pop(bytes(handle.goal_id.uuid), None)
 
     # Callbacks of the action server ----------------------------------------------------------
@@ -184,7 +191,16 @@ class FollowJointTrajectoryServer:
     # Feedback and results for the senders of goals -------------------------------------------
 
     def send_feedback(self, handle: Any, goal: TrajectoryGoal, place: Place) -> None:
-        """Publish the measured and the desired state of the arm."""
+        """Publish feedback to the sender of a goal, unless the state of the arm is unknown.
+
+        The feedback has the desired state, the measured state, and the error, which is the desired
+        state less the measured state.
+
+        Args:
+            handle: rclpy's handle of the goal.
+            goal: the goal.
+            place: the present time on the trajectory.
+        """
         state = self._state()
         if state is None:
             return
@@ -207,6 +223,10 @@ class FollowJointTrajectoryServer:
         """Send the result of a goal to its sender, and log it; an aborted goal as an error.
 
         Failures of rclpy are counted or logged, not raised.
+
+        Args:
+            handle: rclpy's handle of the goal.
+            result: the result.
         """
         assert self._server is not None
         message = FollowJointTrajectory.Result()
@@ -222,7 +242,10 @@ class FollowJointTrajectoryServer:
             self._node.get_logger().info(text)
 
     def guarded(self, what: Callable[[], None]) -> None:
-        """Call a function of rclpy whose failure affects only the sender of a goal."""
+        """Call a function of rclpy whose failure affects only the sender of a goal.
+
+        An error of the middleware is counted, another exception is logged; none is raised.
+        """
         try:
             what()
         except RCLError as error:
@@ -284,7 +307,7 @@ def _tolerances(messages: Sequence[Any]) -> list[JointTolerance]:
 
 
 def _parts(goal: Any) -> tuple[Any, GoalPoints | Sequence[Any]]:
-    """Return the message of a goal, and its points, which may not be read yet."""
+    """Return the message of a goal, and its points, which may still be unread."""
     if isinstance(goal, BoundedGoal):
         return goal.message, goal.points
     return goal, goal.trajectory.points

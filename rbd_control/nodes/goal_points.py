@@ -1,4 +1,4 @@
-"""Points of goals, taken from the C structure of a message and read by another thread.
+"""Points of trajectory goals, taken from the C structure of a message and read by another thread.
 
 The conversion of 2,000 points to Python objects takes rclpy 17 ms, in which the control loop sends
 no torque. :class:`GoalPoints` moves the sequence out of the structure in microseconds and leaves an
@@ -25,7 +25,7 @@ from rbd_control.nodes.trajectory_wire import MOST_NAMES
 
 Array = NDArray[np.float64]
 Release = Callable[[int], object]
-"""Frees the content of a sequence of points at an address."""
+"""Function that frees the content of the C sequence of points at an address."""
 
 _LIBRARY = "libtrajectory_msgs__rosidl_generator_c.so"
 _FUNCTION = "trajectory_msgs__msg__JointTrajectoryPoint__Sequence__fini"
@@ -43,7 +43,10 @@ _POINT_TYPE = np.dtype(
 
 
 def find_release() -> Release | None:
-    """Return the function that frees a sequence of points; None if it is not found."""
+    """Return the function of ``trajectory_msgs`` that frees a C sequence of points.
+
+    The result is None if the C library, or the function in it, is not found.
+    """
     try:
         release = getattr(ctypes.CDLL(_LIBRARY), _FUNCTION)
     except (OSError, AttributeError):
@@ -57,12 +60,15 @@ def find_release() -> Release | None:
 
 
 class GoalPoints:
-    """The points of one goal.
+    """The trajectory points of one goal, in memory of a C library until :meth:`read` is called.
+
+    The length of the object is the number of points. The memory is freed by :meth:`read`, or
+    together with the object.
 
     Args:
         address: address of the sequence within the C structure of the message, where an empty
             sequence replaces it.
-        release: see :func:`find_release`.
+        release: frees the sequence, see :func:`find_release`.
     """
 
     def __init__(self, address: int, release: Release) -> None:
@@ -82,8 +88,10 @@ class GoalPoints:
     def read(self) -> Points:
         """Return the points; the first call takes milliseconds and frees the memory of C.
 
+        Another thread than the one that received the goal may call the method.
+
         Raises:
-            TrajectoryError: if a point has too many values.
+            TrajectoryError: if a field of a point has more than :data:`MOST_NAMES` values.
         """
         if self._points is None:
             self._points = self._read()

@@ -2,10 +2,10 @@
 
 rclpy receives a goal in the thread of the control loop. Its deserialization takes 0.2 µs per point,
 and its conversion to Python objects 8 µs per point. The conversion holds Python's global
-interpreter lock: 17 ms for 2,000 points and a second for 100,000 points, in which the last torque
-stays on the wire. Therefore this module replaces the conversion of rclpy. The new conversion first
-reads the lengths of the sequences, rejects goals that are too large, and leaves the points of other
-goals to the planning thread (:mod:`~rbd_control.nodes.goal_points`).
+interpreter lock: 17 ms for 2,000 points and a second for 100,000 points, in which the arm keeps the
+last torque. Therefore this module replaces the conversion of rclpy. The new conversion first reads
+the lengths of the sequences, rejects goals that are too large, and leaves the points of other goals
+to the planning thread (:mod:`~rbd_control.nodes.goal_points`).
 
 The lengths are read from the C structure of the message. :func:`with_bounded_goals` verifies their
 offsets with a message of known lengths, and changes nothing if the verification fails.
@@ -71,17 +71,17 @@ _pointer_of_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctype
 
 
 class UnreadGoal(NamedTuple):
-    """Placeholder for a rejected goal, which is not read."""
+    """Placeholder for a rejected goal, which is not read; ``reason`` says why it is rejected."""
 
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class BoundedGoal:
-    """A goal whose points have not been read."""
+    """A goal whose points are not converted to Python yet; ``points`` reads them."""
 
     message: Any
-    """The goal, its trajectory without points."""
+    """The ``FollowJointTrajectory`` goal, with an empty sequence of points in its trajectory."""
     points: GoalPoints
 
 

@@ -57,7 +57,16 @@ class CallbackGuard:
         self._reported: Counter[str] = Counter()
 
     def run(self, name: str, callback: Callable[..., Any], *arguments: Any) -> Any:
-        """Call ``callback``; return its result, or None after an exception."""
+        """Call ``callback(*arguments)``; return its result, or None after an exception.
+
+        An exception is passed to :meth:`failed`. It is critical unless ``callback`` belongs to
+        rclpy. KeyboardInterrupt and SystemExit are not caught.
+
+        Args:
+            name: name of the callback in counts and log lines.
+            callback: the function to call.
+            arguments: its arguments.
+        """
         try:
             return callback(*arguments)
         except Exception as error:
@@ -65,7 +74,13 @@ class CallbackGuard:
             return None
 
     def failed(self, name: str, error: Exception, *, is_critical: bool = True) -> None:
-        """Count and log an exception; when it is critical, call ``react``."""
+        """Count and log an exception; when it is critical, call ``react``.
+
+        Args:
+            name: name of the callback.
+            error: the exception.
+            is_critical: whether the state of the node is unknown after the exception.
+        """
         self.failures[name] += 1
         reason = f"{name} failed: {describe(error)}"
         self._log_sometimes(name, reason, self.failures[name])
@@ -76,11 +91,18 @@ class CallbackGuard:
         except Exception as second:
             self.failures["reaction"] += 1
             self._log_sometimes(
-                "reaction", f"the reaction failed as well: {describe(second)}", self.failures[name]
+                "reaction",
+                f"the reaction failed as well: {describe(second)}",
+                self.failures["reaction"],
             )
 
     def dropped(self, topic: str, error: Exception | str) -> None:
-        """Count and log a message that cannot be used."""
+        """Count and log a message that cannot be used.
+
+        Args:
+            topic: topic of the message.
+            error: the exception of its deserialization, or the reason as text.
+        """
         self.malformed[topic] += 1
         reason = error if isinstance(error, str) else describe(error)
         self._log_sometimes(
@@ -94,7 +116,14 @@ class CallbackGuard:
     ) -> Callable[[bytes], None]:
         """Return a callback for serialized messages that deserializes them and runs ``callback``.
 
-        If rclpy deserializes the messages, an exception occurs outside of any callback.
+        It is for a subscription with ``raw=True``. If rclpy deserialized the messages, an exception
+        would occur outside of any callback.
+
+        Args:
+            topic: name of the topic in counts and log lines.
+            kind: type of the messages.
+            callback: called with each deserialized message.
+            largest: size above which a message is dropped and counted [bytes].
         """
         name, is_of_rclpy = f"callback of {topic}", _is_of_rclpy(callback)
 
@@ -132,8 +161,9 @@ class CallbackGuard:
     ) -> Callable[[Any, Any], Any]:
         """Return the callback of a service with the guard around it.
 
-        After an exception the service answers with a refusal. A coroutine may take long, because
-        the executor continues meanwhile.
+        After an exception the service answers with a refusal: a new response, whose ``message``, if
+        it has this field, describes the exception. A coroutine may take long, because the executor
+        continues meanwhile.
         """
         name = f"service {service}"
         is_critical = not _is_of_rclpy(callback)
@@ -190,7 +220,7 @@ def describe(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return ``text`` on one line and cut to :data:`LONGEST_TEXT`."""
+    """Return ``text`` on one line; cut to :data:`LONGEST_TEXT` and ``...`` if it is longer."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 

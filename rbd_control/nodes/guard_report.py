@@ -16,6 +16,9 @@ from rbd_control.wording import listed
 def durations(times: StopTimes | None) -> dict[str, float]:
     """Return the known durations of a stop by name [s].
 
+    They begin with the contact flag, or with the estimated onset of the contact, and end when the
+    requests are sent, when all servers have answered, or at standstill.
+
     Args:
         times: times of the stop; None before the first stop, which has no durations.
     """
@@ -32,12 +35,12 @@ def durations(times: StopTimes | None) -> dict[str, float]:
 
 
 def summary(times: StopTimes | None) -> str:
-    """Return the known durations of a stop as text."""
+    """Return the known durations of a stop as text, see :func:`durations`."""
     return ", ".join(f"{what} {value:.3f} s" for what, value in durations(times).items())
 
 
 def is_unsent(times: StopTimes | None) -> bool:
-    """Return whether requests of a stop are still to be sent."""
+    """Return whether requests of the last stop are still to be sent; False before the first."""
     return times is not None and isnan(times.sent)
 
 
@@ -46,10 +49,13 @@ def report_motion(
 ) -> None:
     """Warn of the fastest joint while a stop is in progress, and of joints without recent states.
 
+    A joint state is recent for 0.5 s
+    (:data:`~rbd_control.contact_stop.arm_motion.JOINT_STATE_TIMEOUT`).
+
     Args:
         motion: the monitored joints.
         parameters: the parameters of the guard.
-        state: state of the guard.
+        state: state of the guard; ``stopping`` while a stop is in progress.
         now: time on the steady clock [s].
         status: the status to fill in.
     """
@@ -72,13 +78,15 @@ def report_motion(
 
 
 def report_detector(node: Node, topic: str, qos: QoSProfile, missing: str, status: Status) -> None:
-    """Report a missing detector and its possible causes.
+    """Report the number of detectors, a missing detector and its possible causes.
+
+    More than one publisher, and publishers of an incompatible quality of service, are warnings.
 
     Args:
         node: the node.
-        topic: topic of the verdict.
+        topic: topic of the contact flag.
         qos: quality of service of the subscription.
-        missing: the reason why there is no verdict; an empty text if there is a verdict.
+        missing: the reason why there is no recent flag; an empty text if there is one.
         status: the status to fill in.
     """
     publishers = node.get_publishers_info_by_topic(topic)

@@ -25,6 +25,7 @@ class GuardedNode(PublishingNode, LifecycleNode):
 
     Attributes:
         guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
+        refusals: counts the messages that the middleware refuses to publish.
         steady: the steady clock, for watchdogs.
     """
 
@@ -42,7 +43,8 @@ class GuardedNode(PublishingNode, LifecycleNode):
     def on_failure(self, name: str, reason: str) -> None:
         """React to an exception in the callback ``name``, which is a software defect.
 
-        The exception is already counted and logged. ``reason`` is its description.
+        Subclasses override this method, which does nothing. The exception is already counted and
+        logged. ``reason`` is its description.
         """
 
     def create_subscription(
@@ -62,7 +64,7 @@ class GuardedNode(PublishingNode, LifecycleNode):
             msg_type, topic, callback, qos_profile, options: as in rclpy; the callback receives
                 only the message.
             raw: pass the serialized message to the callback.
-            largest: size above which a message is dropped [bytes].
+            largest: size above which a message is dropped [bytes]; ignored with ``raw``.
         """
         name = self.resolve_topic_name(topic)
         guarded = (

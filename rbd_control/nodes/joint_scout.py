@@ -16,7 +16,7 @@ from rbd_control.robot.joint_choice import ReportedJoints, is_one_arm
 from rbd_control.robot.robot_parameters import RobotParameters
 
 PATIENCE = 2.0
-"""Longest wait, from the first joint state, for the positions of fixed joints [s]."""
+"""Longest wait for positions of the joints that are held fixed, from the first joint state [s]."""
 
 SETTLING = 0.5
 """Time from the first joint state with effort to the choice of the joints [s].
@@ -26,7 +26,9 @@ In this time joint states of all publishers arrive.
 
 
 class JointScout:
-    """Collects the joints in joint states until the node is configured.
+    """Collects names, positions and efforts of joints until the node is configured.
+
+    The constructor subscribes to ``joint_states``.
 
     Args:
         node: the node to configure.
@@ -58,13 +60,16 @@ class JointScout:
         self._first = 0.0
 
     def waiting_for(self, arm: RobotParameters, text: str) -> str:
-        """Return the messages that are needed to determine the joints.
+        """Return which joint states the configuration waits for, as text; empty if it can begin.
 
-        The text is empty once the joints are determined.
+        If the parameter ``joints`` is empty and the description is no single chain of joints, the
+        node waits for joint states with effort, and :data:`SETTLING` longer. If ``joints`` names
+        some joints of the description, the node waits for the positions at which it holds the other
+        joints; after the first joint state it waits for at most :data:`PATIENCE`.
 
         Args:
             arm: the parameters of the arm.
-            text: its description, as text or path.
+            text: its description, as URDF text or path.
 
         Raises:
             RbdControlError: if the description cannot be converted to a model.
@@ -91,7 +96,14 @@ class JointScout:
         return what if now - self._first < PATIENCE else ""
 
     def measured(self, arm: RobotParameters, text: str) -> tuple[str, ...]:
-        """Return the joints whose effort joint states report.
+        """Return the joints whose effort joint states report, in the order of the description.
+
+        The result is empty before the first joint state with effort, see
+        :meth:`ReportedJoints.chosen`.
+
+        Args:
+            arm: the parameters of the arm.
+            text: its description, as URDF text or path.
 
         Raises:
             RbdControlError: if the description cannot be converted to a model.

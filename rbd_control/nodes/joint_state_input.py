@@ -28,22 +28,22 @@ from rbd_control.startup.rehearsal import rehearse_intake
 from rbd_control.wording import listed
 
 SILENT = 3.0
-"""Time without a usable joint state after which the reason is logged [s]."""
+"""Time without a usable joint state after which the log says why there is none [s]."""
 
 SAID_EVERY = 10.0
-"""Period at which the reason is logged again [s]."""
+"""Period at which this log line is repeated while no joint state is usable [s]."""
 
 WATCH_PERIOD = 0.02
-"""Period of the watchdog for missing joint states [s]."""
+"""Period of the watchdog for missing joint states, and of ``on_silence`` [s]."""
 
 LARGEST_JOINT_STATE = 65_536
 """Size above which a joint state is dropped before decoding [bytes]; 100 joints take 5,000."""
 
 MOST_READ = 16
-"""Maximum number of waiting joint states that are read if only the newest is processed."""
+"""Maximum number of waiting joint states, the newest, that are read with ``newest_only``."""
 
 MOST_IN_TURN = 32
-"""Maximum number of waiting joint states that are processed before timers run."""
+"""Maximum number of waiting joint states that one callback processes, so that timers can run."""
 
 
 Tap = Callable[[JointSample, Stamp], None]
@@ -67,13 +67,17 @@ class JointStateInput:
     Samples that waited in the queue while the node was paused or busy are marked ``is_late``.
 
     Args:
-        node: the node; its parameters give the quality of service.
+        node: the node; its parameters ``best_effort`` and ``queue_depth`` give the quality of
+            service.
         joint_names: the joints in the order of the samples.
         timeout: returns the time without a sample after which joint states are silent [s]. It is
             measured by the steady clock, which continues when simulated time stops.
         on_sample: called with the sample and its stamp.
-        on_silence: called periodically while the node is active and joint states are silent.
-        on_jump: called before the first sample after the clock has gone back.
+        on_silence: called every :data:`WATCH_PERIOD` while the node is active and joint states are
+            silent.
+        on_jump: called before the first sample after the clock has gone back, and when
+            ``match_prefix`` changes the accepted joints; only while the node is active. With None,
+            joint states that are older than the last sample are dropped.
         newest_only: process only the newest usable joint state in the queue and skip the others,
             because torque for them would be too late. Otherwise all are processed in order.
         match_prefix: accept joints whose names differ from ``joint_names`` by one prefix, as
@@ -81,14 +85,19 @@ class JointStateInput:
             the joints may belong to another arm.
 
     Attributes:
-        tap: with ``newest_only``, called with every usable sample before it is processed,
-            including skipped samples and samples that arrive while the node is not active. With
-            None nothing is called. It must not raise an exception.
+        tap: with ``newest_only``, called with each usable sample among the newest
+            :data:`MOST_READ` in the queue before the newest of them is processed, also while the
+            node is not active. With None nothing is called. It must not raise an exception.
         afterwards: with ``newest_only``, functions that are called after the newest sample was
             processed, also after an exception: work that must not delay the sample. They must not
             raise an exception.
-        latest: the last sample, whether the node was active or not; None before the first sample.
-        is_silent: whether no sample has come in time for ``timeout``; true before the first one.
+        latest: the last processed sample, whether the node was active or not; None before the first
+            sample.
+        is_silent: whether more than ``timeout`` has passed since the last sample that was not late;
+            true before the first sample.
+
+    Raises:
+        InputError: if ``joint_names`` is empty or names a joint twice.
     """
 
     def __init__(
@@ -149,7 +158,7 @@ class JointStateInput:
         node.diagnostics.append(self._report)
 
     def destroy(self) -> None:
-        """Destroy subscription and timers of the node."""
+        """Destroy the subscription and the watchdog, and end the report in the diagnostics."""
         self._is_destroyed = True
         self._node.diagnostics.remove(self._report)
         self._node.destroy_timer(self._watchdog)
@@ -157,15 +166,19 @@ class JointStateInput:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no sample has come in time for the timeout; true before the first one."""
+        """Whether more than ``timeout`` has passed since the last sample that was not late.
+
+        A late sample has waited while the process was paused or busy. The value is true before the
+        first sample.
+        """
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:
-        """Process the messages in the queue, for example after a callback that took long."""
+        """Process the messages in the queue now, for example after a callback that took long."""
         self._receive(None)
 
     def _receive(self, first: bytes | None) -> None:
-        if self._is_destroyed:  # the executor had announced this message before
+        if self._is_destroyed:  # the executor had scheduled this callback before
             return
         begin = time.monotonic()
         if not self._newest_only:
@@ -228,7 +241,7 @@ class JointStateInput:
                 self._match(self._prefix, message.name)
             return None
         if self._prefix is not None and self._prefix.found is None:
-            self._prefix = None  # the model's own names; others belong to another arm
+            self._prefix = None  # names with another prefix belong to another arm
         # Exact to the nanosecond, unlike a float of seconds since 1970.
         replaced = message.stamp != sample.stamp
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))

@@ -58,7 +58,11 @@ class PlayerParameters(NodeParameters):
 
 
 class JointStatePlayer(ManagedNode[PlayerParameters]):
-    """Publishes a recording with its original intervals; ends with it unless ``loop`` is set."""
+    """Publishes the joint states of a recording with the recorded intervals divided by ``rate``.
+
+    Without ``loop`` the process ends with the recording. The exit code is 0, or 1 if the recording
+    cannot be read to its end.
+    """
 
     parameters_type = PlayerParameters
     needs_model = False
@@ -72,20 +76,33 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
-        """Open the recording."""
+        """Open the recording.
+
+        Raises:
+            ParameterError: if the parameter ``recording`` is empty.
+            RecordingError: if the recording cannot be read, or has no joint states on ``topic``.
+        """
         if not self.parameters.recording:
             raise ParameterError("recording is empty; give the path of the recording to play")
         self._recording = read_recording(self.parameters.recording, self.parameters.topic)
 
     def waiting_for(self) -> str:
-        """Return the subscribers that are still missing."""
+        """Return the condition that the activation waits for, as text; empty if it is met.
+
+        The condition is that ``joint_states`` has as many subscribers as the parameter
+        ``listeners``.
+        """
         wanted = self.parameters.listeners
         if self._publisher.get_subscription_count() >= wanted:
             return ""
         return f"{wanted} to subscribe to {self.resolve_topic_name('joint_states')}"
 
     def activate(self) -> None:
-        """Play from the beginning."""
+        """Start to play from the beginning.
+
+        Raises:
+            RecordingError: if the recording contains no joint states.
+        """
         self._timeline = timeline(self._recording.messages, self.parameters.loop)
         following = next(self._timeline, None)
         if following is None:
@@ -100,7 +117,7 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         )
 
     def deactivate(self) -> None:
-        """Stop playing."""
+        """Stop playing; wait up to 1 s until the subscribers have acknowledged the messages."""
         self.destroy_timer(self._timer)
         # The process may end next, which would discard messages still in transit.
         self._publisher.wait_for_all_acked(Duration(seconds=1.0))
@@ -161,7 +178,11 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; return its exit code."""
+    """Run the node until a signal or the node itself ends it; return its exit code.
+
+    Args:
+        args: arguments of ROS; by default the arguments of the process.
+    """
     return run(JointStatePlayer, args)
 
 

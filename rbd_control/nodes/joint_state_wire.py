@@ -1,7 +1,8 @@
 """Reading and writing of serialized messages, in a third of the time of message objects.
 
-A layout is used only after its result was compared with the result of rclpy for the same message,
-to the last bit. All other messages are converted by rclpy.
+The bytes of messages with the same names and lengths differ only in stamp and numbers, which always
+have the same offsets, the *layout*. A layout is used only after its result was compared with the
+result of rclpy for the same message, to the last bit. All other messages are converted by rclpy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ Array = NDArray[np.float64]
 
 
 def joint_state_reader() -> JointStateReader:
-    """Return a reader of serialized joint states that falls back to rclpy."""
+    """Return a reader of serialized joint states.
+
+    It reads messages of a known layout itself. For all other messages it calls rclpy, whose
+    exceptions it passes on.
+    """
     return JointStateReader(_decode)
 
 
@@ -35,10 +40,11 @@ def _decode(receipt: float, raw: bytes) -> JointMessage:
 
 
 class JointStateTemplate:
-    """Serializes joint states with the same joints and fields.
+    """Serializes joint states that differ only in their stamp and their numbers.
 
     Args:
-        message: such a joint state with any stamp and numbers.
+        message: a joint state with the same joints and lengths of the fields, any stamp and any
+            numbers.
 
     Attributes:
         is_exact: whether the bytes are those that rclpy makes of the same message; otherwise the
@@ -59,12 +65,12 @@ class JointStateTemplate:
             self.is_exact = raw[:size] == self.filled(stamp.sec, stamp.nanosec, fields)
 
     def filled(self, sec: int, nanosec: int, fields: Sequence[Array | None]) -> bytes:
-        """Return the message with this stamp and these numbers.
+        """Return the serialized message with this stamp and these numbers.
 
         Args:
             sec, nanosec: the stamp.
-            fields: position, velocity and effort, each with its original length; None leaves a
-                field unchanged.
+            fields: position, velocity and effort, each with the length that it has in the template;
+                None leaves a field unchanged.
 
         Raises:
             ValueError: for a field of another length.
@@ -80,8 +86,8 @@ class TailTemplate:
     """Serializes messages that differ only in their stamp and in one sequence of numbers.
 
     Args:
-        make: returns such a message with the given numbers.
-        count: number of numbers.
+        make: returns such a message with the given numbers, (count,).
+        count: length of the sequence.
         has_header: whether the message begins with a header, whose stamp is set.
 
     Attributes:
@@ -105,10 +111,14 @@ class TailTemplate:
         )
 
     def filled(self, numbers: Array, sec: int = 0, nanosec: int = 0) -> bytes:
-        """Return the message with these numbers and this stamp.
+        """Return the serialized message with these numbers and this stamp.
+
+        Args:
+            numbers: the numbers of the sequence, (count,).
+            sec, nanosec: the stamp; ignored for messages without a header.
 
         Raises:
-            ValueError: unless there are as many numbers as the template was made for.
+            ValueError: unless there are ``count`` numbers.
         """
         if self._has_header:
             STAMP.pack_into(self._bytes, HEAD, sec, nanosec)

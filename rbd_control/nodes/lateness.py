@@ -11,10 +11,10 @@ A joint state is late if it has waited for more than this time.
 """
 
 RECOVERY = 0.5
-"""Time after a pause in which the middleware may hold joint states of the pause [s].
+"""Time after a pause in which the middleware may still deliver joint states of the pause [s].
 
-It paused as well, and takes messages from the sockets only afterwards, so that an empty queue does
-not prove that the next message is new.
+The middleware paused as well, and takes messages from the sockets only afterwards, so that an empty
+queue does not prove that the next message is new.
 """
 
 
@@ -25,13 +25,14 @@ class Lateness:
     joint states of that time in its queue, which do not show the present state. A node that needs
     more time for a joint state than passes between two of them falls behind, and its queue fills.
 
-    The node takes joint states from its queue in *turns*. No joint state has waited in the queue
-    for longer than the time since the queue was last empty. If that is more than :data:`PAUSE`, and
-    for :data:`RECOVERY` after a pause, the time that a joint state has waited is its age less the
-    normal age. The age is the time since its stamp. The normal age is the age at which the newest
-    joint state was taken in the last turn that emptied the queue, turns after a pause excepted. The
-    clock of the sender may therefore differ from the clock of the node, and may run slower, as for
-    a recording that is played slowly. A delay on the way does not count.
+    The node takes joint states from its queue in *turns*, one or several in each turn. No joint
+    state has waited in the queue for longer than the time since the queue was last empty. If that
+    time is more than :data:`PAUSE`, and for :data:`RECOVERY` after a pause, the time that a joint
+    state has waited is its age less the normal age. The age is the time since its stamp. The normal
+    age is the age at which the newest joint state was taken in the last turn that emptied the
+    queue, turns after a pause excepted. The clock of the sender may therefore differ from the clock
+    of the node, and may run slower, as for a recording that is played slowly. A delay on the way
+    does not count.
 
     Without a usable stamp, all joint states count as late for :data:`RECOVERY` after a pause, and
     none because the node is busy.
@@ -43,7 +44,9 @@ class Lateness:
         self._normal = nan
 
     def beat(self, now: float) -> None:
-        """Note that the node runs; call it in every callback, and at least every 0.05 s.
+        """Record that the node runs; call it in every callback, and at least every 0.05 s.
+
+        More than :data:`PAUSE` since the last call counts as a pause of the node.
 
         Args:
             now: time on the steady clock [s].
@@ -53,31 +56,35 @@ class Lateness:
         self._ran = now
 
     def begin_turn(self, now: float, *, is_full: bool) -> None:
-        """Note that the node has taken joint states from its queue.
+        """Record the beginning of a turn: the node has just taken joint states from its queue.
 
         Args:
             now: time on the steady clock [s].
-            is_full: whether the queue may hold more of them.
+            is_full: whether the queue may hold further joint states. If it may, and the time
+                :data:`RECOVERY` after a pause is not over, this time begins again.
         """
         self.beat(now)
         if is_full and now < self._paused_until:
             self._paused_until = now + RECOVERY
 
     def end_turn(self, begin: float, newest: float | None) -> None:
-        """Note that a turn has emptied the queue.
+        """Record that a turn has emptied the queue; do not call it after any other turn.
 
         Args:
             begin: time at which the turn began, on the steady clock [s].
-            newest: age of its newest joint state at that time [s]; None if it is unknown.
+            newest: age of the newest joint state of this turn at ``begin`` [s]; None if it is
+                unknown, or the turn had no usable joint state. It becomes the normal age, except
+                after a pause.
         """
         self._emptied = begin
         if newest is not None and begin >= self._paused_until:
             self._normal = newest
 
     def is_late(self, age: float | None, now: float) -> bool:
-        """Return whether a joint state has waited for more than :data:`PAUSE`.
+        """Return whether a joint state has waited in the queue for more than :data:`PAUSE`.
 
-        After a pause it is also late if its age or the normal age is unknown.
+        If its age or the normal age is unknown, it is late for :data:`RECOVERY` after a pause, and
+        never otherwise. The call also counts as :meth:`beat`.
 
         Args:
             age: time since its stamp, by the clock of the node [s]; None if it has no usable stamp.

@@ -1,4 +1,4 @@
-"""One live arm for the view: its topics as a source of the page."""
+"""State of one live arm for ``rbd-control view``, from the topics of its nodes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from rbd_control.nodes.detector_listener import (
 )
 from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.newest import PolledTopic
+from rbd_control.nodes.touched_link import link_of_frame
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.live_view import SILENCE, LiveState
 from rbd_control.robot.mesh_files import MeshFiles
@@ -38,7 +39,7 @@ from rbd_control.wording import listed, shortened
 Array = NDArray[np.float64]
 
 STILL = 1.0
-"""Age of the last joint state above which the page reports missing joint states [s]."""
+"""Age of the last joint state above which the page reports that no joint states arrive [s]."""
 
 MOST_EVENTS = 1000
 """Maximum number of stored events; the oldest are discarded."""
@@ -47,16 +48,20 @@ _MOST_LAYOUTS = 64
 
 
 class LiveArm:
-    """Reads the topics of one arm, detector and controller; it only subscribes.
+    """Reads the topics of one arm, its detector and its controller; it never publishes.
+
+    It implements :class:`~rbd_control.view.sources.Source`, so that the page can show it.
 
     Args:
-        node: node to subscribe with; no executor may spin it.
+        node: node to subscribe with; no executor may spin it, because :meth:`state` takes the
+            messages from the queues.
         namespace: namespace of the arm's nodes; an empty text if they have no namespace.
         scene: geometry of the arm; with None it comes from the topic ``robot_description``.
 
     Attributes:
         name: name of the arm on the page.
         scene: geometry of the arm; None while the description is unknown.
+        topics: full names of the topics that are subscribed to.
     """
 
     def __init__(self, node: Node, namespace: str, scene: Scene | None = None) -> None:
@@ -95,12 +100,23 @@ class LiveArm:
 
     @property
     def has_heard(self) -> bool:
-        """Whether a message of the arm, its detector or its controller was received."""
+        """Whether joint states, or a message of the detector or of the controller were received."""
         live = self._live
-        return bool(self._heard > -math.inf or live.joints or live.condition or self._events)
+        times = (self._heard, self._pushed, live.judged)
+        return bool(
+            any(map(math.isfinite, times))
+            or live.joints
+            or live.condition
+            or self._events
+            or self._controller.has_heard
+        )
 
     def state(self) -> ArmState:
-        """Read the waiting messages and return the present state of the arm."""
+        """Process the waiting messages and return the present state of the arm.
+
+        Times in it count from the construction of this object. It raises nothing because of a
+        message, whatever the message contains.
+        """
         for polled in self._polled:
             polled.poll()
         now, live = time.monotonic(), self._live
@@ -127,7 +143,11 @@ class LiveArm:
         )
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
-        """Return joints, times (k,) [s] and residual ratios (k, n) of the last seconds."""
+        """Return joints, times (k,) [s] and residual ratios (k, n) of the last 10 s.
+
+        A ratio is the residual of a joint divided by its threshold, signed. Times count from the
+        construction of this object.
+        """
         return (self._history.joints, *self._history.series())
 
     def _verdict(self, now: float) -> Verdict:
@@ -138,7 +158,7 @@ class LiveArm:
         return "free" if verdict == "free" else "no verdict"
 
     def _ratios(self) -> Array | None:
-        """Return the residuals in units of their thresholds; None before both are known."""
+        """Return residual / threshold of each joint, signed, (n,); None before both are known."""
         live = self._live
         if not live.joints or not live.thresholds:
             return None
@@ -173,8 +193,7 @@ class LiveArm:
         """Return the link of a frame, whose name may have a prefix."""
         if self.scene is None or not frame:
             return frame
-        links = self.scene.model.link_names
-        return max((link for link in links if frame.endswith(link)), key=len, default=frame)
+        return link_of_frame(frame, self.scene.model.link_names, "") or frame
 
     def _open_event(self) -> ContactEvent | None:
         last = self._events[-1] if self._events else None
@@ -275,9 +294,17 @@ def _both(first: Callable[[Any], None], second: Callable[[Any], None]) -> Callab
 
 
 def places(model: Model, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return pairs of the row in q and the index in ``names`` for each joint found there.
+    """Return where the positions of the model's joints are in a joint state.
 
-    Names that differ from the model's by one prefix match, as in recordings.
+    If ``names`` contains no name of the model, names that differ from those of all joints of the
+    model by one prefix match as well (``panda_joint1``, ``fer_joint1``), as in recordings.
+
+    Args:
+        model: the arm.
+        names: joint names of a joint state.
+
+    Returns:
+        Pairs (row in q, index in ``names``); joints that ``names`` lacks are left out.
     """
     try:
         matched, _ = match_joints(model.joint_names, names)

@@ -1,4 +1,4 @@
-"""``rbd-control view`` without a recording: live arms in the browser."""
+"""``rbd-control view`` without a recording: shows live arms in the browser."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ from rbd_control.view.scene import Scene
 from rbd_control.wording import listed
 
 PATIENCE = 5.0
-"""Time without a message after which the console lists the missing topics [s]."""
+"""Time after the start at which each arm without a message is reported, with its topics [s]."""
 
 
 def view_node(context: Context | None = None) -> Node:
-    """Return the node of a view, which only subscribes and has no parameters to change."""
+    """Return a node for subscriptions of the view: without ``/rosout`` and parameter services.
+
+    Its name is ``view_`` and the process number.
+
+    Args:
+        context: context of the node; None means the default context.
+    """
     return Node(
         f"view_{os.getpid()}",
         context=context,
@@ -44,16 +50,19 @@ def run_live_view(
 
     Args:
         namespaces: the namespace of each arm; an empty list means one arm without a namespace.
-        scene: geometry of each arm; with None the view waits for their descriptions.
+        scene: geometry of all arms; with None each arm has the geometry of the description on its
+            topic ``robot_description``.
         place: address and port of the page.
         duration: length of the view [s]; with None only a signal ends it.
-        console: prints the address and the missing topics.
+        console: prints the address, and a line for each arm without a message.
 
     Returns:
-        0, or 1 if no message of any arm was received.
+        The exit code: 0, or 1 if no message of any arm was received (:attr:`LiveArm.has_heard`).
 
     Raises:
-        InputError: if the port is in use.
+        InputError: if the port is in use, or the host is not an address of this machine.
+        RbdControlError: if the middleware cannot be started without shared memory, see
+            :func:`~rbd_control.nodes.transports.without_shared_memory`.
     """
     with stop_requests() as stopped:
         with without_shared_memory():
@@ -78,7 +87,7 @@ def run_live_view(
 
 
 def nothing_heard(arm: LiveArm) -> str:
-    """Return the message that no topic of an arm was received."""
+    """Return the error text for an arm without a message: ROS domain, topics and what to check."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f"no message received from {arm.name} in ROS domain {domain}; waiting for "

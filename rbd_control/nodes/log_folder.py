@@ -1,4 +1,4 @@
-"""The folder that rclpy writes log files to."""
+"""Check of the folder that rclpy writes log files to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 
 def log_folder_trouble() -> str:
-    """Return why rclpy cannot write log files, or an empty text if it can.
+    """Return the reason why rclpy cannot write log files, or an empty text if it can.
 
-    ``rclpy.init`` fails in that case, and cannot be called again with other arguments.
+    The folder is ``ROS_LOG_DIR``, else ``log`` in ``ROS_HOME``, else ``~/.ros/log``; it is created
+    if necessary. If it cannot be written, ``rclpy.init`` fails and cannot be called again with
+    other arguments, so check before.
     """
     folder = os.environ.get("ROS_LOG_DIR") or f"{os.environ.get('ROS_HOME') or '~/.ros'}/log"
     if folder.startswith("~"):

@@ -1,4 +1,4 @@
-"""The base of all nodes with a lifecycle: parameters, robot description, transitions."""
+"""The base class of the lifecycle nodes: parameters, robot description, transitions."""
 
 from __future__ import annotations
 
@@ -32,23 +32,27 @@ class ManagedNode(GuardedNode, Generic[P_co]):
     """A lifecycle node with typed parameters, a robot model and an automatic start.
 
     A derived class sets ``parameters_type`` and overrides the hooks :meth:`configure`,
-    :meth:`activate`, :meth:`deactivate` and :meth:`cleanup`. The first two may raise any error of
-    the package; the transition then fails with one line in the log. With ``autostart`` such a
-    failure ends the node with :attr:`exit_code` 1.
+    :meth:`activate`, :meth:`deactivate` and :meth:`cleanup`. The first two may raise any
+    :class:`~rbd_control.errors.RbdControlError`; the transition then fails with one line in the
+    log. With the parameter ``autostart`` such a failure ends the node with :attr:`exit_code` 1,
+    except that the activation is tried again after a
+    :class:`~rbd_control.nodes.autostart.NotReadyError`.
 
     Attributes:
         parameters: the current parameter object.
-        robot: the arm of the configured node.
-        exit_code: set when the node requests the end of the process.
-        is_configuring: whether a signal may interrupt the node, because it compiles and publishes
-            nothing.
+        robot: the arm of the configured node; not set before the first configuration, nor without
+            ``needs_model``.
+        exit_code: exit code with which the node requests the end of the process; None as long as
+            the node continues.
+        is_configuring: whether the node is being configured. It may compile for minutes and sends
+            no commands, so that a signal may end the process at once.
         stopping: set by the first signal; afterwards the node is not active and starts no
             transition except its shutdown.
-        before_activation: called before the node is activated for the first time.
-        check_robot: called with a known arm before the node is configured with it; may raise
-            an error of the package.
+        before_activation: called without arguments at the beginning of each activation.
+        check_robot: called without arguments when ``robot`` is known, before :meth:`configure`. An
+            error of the package that it raises refuses the configuration.
         diagnostics: functions that fill in the status of the node for ``/diagnostics``.
-        more_diagnostics: functions that return a status of their own, or None.
+        more_diagnostics: functions that return a further status for ``/diagnostics``, or None.
 
     Raises:
         ParameterError: by the constructor, for an unusable parameter.
@@ -58,7 +62,11 @@ class ManagedNode(GuardedNode, Generic[P_co]):
     needs_model: ClassVar[bool] = True
     """Whether the node needs a robot description before it can be configured."""
     reads_joint_states: ClassVar[bool] = False
-    """Whether the node uses joint states, which then determine joints without a parameter."""
+    """Whether joint states are read before the configuration.
+
+    They determine the joints of the arm if the parameter ``joints`` is empty, and the positions of
+    fixed joints.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -112,7 +120,11 @@ class ManagedNode(GuardedNode, Generic[P_co]):
 
     @property
     def is_starting(self) -> bool:
-        """Whether the automatic configuration and activation is still to come."""
+        """Whether the node is going to be configured and activated by ``autostart``.
+
+        It is False without ``autostart``, after the first activation or a failure, and once
+        another node or a user has requested a transition.
+        """
         return self._autostart is not None and self._autostart.is_pending
 
     @property
@@ -123,16 +135,24 @@ class ManagedNode(GuardedNode, Generic[P_co]):
     # Hooks -----------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Create the objects that depend on parameters and ``robot``."""
+        """Create the objects that depend on ``parameters`` and ``robot``; the default does nothing.
+
+        Raises:
+            RbdControlError: to refuse the configuration.
+        """
 
     def activate(self) -> None:
-        """Start publishing."""
+        """Start publishing; the default does nothing.
+
+        Raises:
+            RbdControlError: to refuse the activation.
+        """
 
     def deactivate(self) -> None:
-        """Stop publishing; also called before the process ends."""
+        """Stop publishing; called only while the node is active, also before the process ends."""
 
     def cleanup(self) -> None:
-        """Destroy the objects that :meth:`configure` created."""
+        """Destroy the objects that :meth:`configure` created; the default does nothing."""
 
     def waiting_for(self) -> str:
         """Return the missing condition for the activation.
@@ -144,13 +164,26 @@ class ManagedNode(GuardedNode, Generic[P_co]):
     # The node calls this method only with objects of its own ``parameters_type``, so a covariant
     # type parameter is safe.
     def check_parameters(self, new: P_co) -> None:  # type: ignore[misc]
-        """Raise a ``ValueError`` for parameters that the configured node cannot accept."""
+        """Refuse parameters that do not fit the configured node; the default accepts all.
+
+        Args:
+            new: the complete parameter object after the requested change.
+
+        Raises:
+            ValueError: to refuse the change, with the reason for the sender.
+        """
 
     def parameters_changed(self) -> None:
-        """Apply the current parameter object to the configured node."""
+        """Apply the new :attr:`parameters` to the configured node; the default does nothing."""
 
     def on_compiling(self, kernel: str) -> None:
-        """Log that compilation delays the start; ``rbd-control warmup`` compiles ahead of time."""
+        """Log once that compilation delays the start.
+
+        ``rbd-control warmup`` compiles ahead of time.
+
+        Args:
+            kernel: name of the function that numba begins to compile.
+        """
         self.get_logger().info(
             f"compiling {kernel} and other functions not stored yet, which takes a minute or two",
             once=True,
@@ -188,7 +221,11 @@ class ManagedNode(GuardedNode, Generic[P_co]):
                 service.callback = answer
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Find the model and call :meth:`configure`."""
+        """Build ``robot`` from its description and call :meth:`configure`.
+
+        After an error the transition returns FAILURE and logs the error, and the node stays
+        unconfigured.
+        """
         return self._transition("configure", self._configure)
 
     def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
@@ -199,7 +236,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         return self._transition("activate", self._activate)
 
     def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Call :meth:`deactivate`."""
+        """Call :meth:`deactivate`, if the node is active."""
         return self._transition("deactivate", self._deactivate)
 
     def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
@@ -207,13 +244,13 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         return self._transition("clean up", self._cleanup)
 
     def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Deactivate the node, so that it leaves no motion running."""
+        """Call :meth:`deactivate`, if the node is active, so that it leaves no motion running."""
         return self._transition("shut down", self._deactivate)
 
     def end(self) -> None:
-        """Deactivate the node permanently; it sends nothing afterwards.
+        """Deactivate and shut down the node permanently; it sends nothing afterwards.
 
-        Call it before the process ends, in any state of the node. It never raises an exception.
+        Call it before the process ends, in any state of the node. Errors are logged, not raised.
         """
         self.stopping = True
         self.guard.run("deactivate", self._deactivate)
@@ -239,7 +276,10 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         return _FAILURE if self._failure else _SUCCESS
 
     def missing_to_configure(self) -> str:
-        """Return the missing condition for the configuration, or an empty text."""
+        """Return the missing condition for the configuration, such as a robot description.
+
+        An empty text means that the node can be configured.
+        """
         return "" if self._source is None else self._source.missing()
 
     def _configure(self) -> None:
@@ -305,5 +345,5 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         state = self._state()
         status.add("state", state)
         if not self.is_active:
-            waiting = "" if self._autostart is None else self._autostart.waiting
-            status.raise_to(WARN, f"{state}, waiting for {waiting}" if waiting else state)
+            obstacle = "" if self._autostart is None else self._autostart.obstacle
+            status.raise_to(WARN, f"{state}, {obstacle}" if obstacle else state)

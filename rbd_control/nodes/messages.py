@@ -18,7 +18,7 @@ from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
 from rbd_control.nodes.publications import GuardedPublisher
 
 EVERY_SAMPLE = QoSProfile(depth=1000)
-"""Quality of service of topics with a message per joint state; depth of 1 s at 1 kHz."""
+"""Quality of service of topics with a message per joint state: reliable, depth of 1 s at 1 kHz."""
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
@@ -26,7 +26,7 @@ LATCHED = QoSProfile(
 """Quality of service of a topic whose last message is stored for late subscribers."""
 
 READERS_PERIOD = 0.1
-"""Period of the check for subscribers [s]."""
+"""Period at which nodes check whether their topics have subscribers [s]."""
 
 _NONE = array("d")
 
@@ -34,7 +34,10 @@ Message = TypeVar("Message")
 
 
 class Stamp(NamedTuple):
-    """The values of a ``builtin_interfaces/Time``, whose construction takes long."""
+    """A time as in ``builtin_interfaces/Time``: ``sec`` [s] and ``nanosec`` [ns].
+
+    It replaces the message in the control loop, because the message takes long to construct.
+    """
 
     sec: int
     nanosec: int
@@ -45,12 +48,12 @@ class Stamp(NamedTuple):
 
 
 def to_seconds(stamp: Time | Stamp) -> float:
-    """Return the time of a stamp [s]."""
+    """Return the time of a stamp, on the clock of the stamp [s]."""
     return float(stamp.sec + 1e-9 * stamp.nanosec)
 
 
 def to_stamp(seconds: float) -> Time:
-    """Return the stamp of a time [s]."""
+    """Return the time ``seconds`` [s], rounded to nanoseconds, as a message."""
     nanoseconds = round(seconds * 1e9)
     return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
 
@@ -61,14 +64,23 @@ def to_array(values: NDArray[np.float64]) -> array[float]:
 
 
 class TorqueWriter:
-    """Publishes arrays of ``count`` numbers, reusing one message."""
+    """Publishes commands as ``Float64MultiArray``, and reuses the bytes of one message.
+
+    Args:
+        publisher: of the topic.
+        count: number of values in each message, one for each joint.
+    """
 
     def __init__(self, publisher: GuardedPublisher[Float64MultiArray], count: int) -> None:
         self._publisher = publisher
         self._template = TailTemplate(_multi_array, count)
 
     def publish(self, values: NDArray[np.float64]) -> bool:
-        """Publish the values, and return whether the middleware accepted them."""
+        """Publish the torques ``values``, (count,) [N·m or N].
+
+        Returns:
+            Whether the middleware accepted the message.
+        """
         exact = self._template.is_exact
         return self._publisher.try_publish(
             self._template.filled(values) if exact else _multi_array(values)
@@ -80,10 +92,11 @@ def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:
 
 
 class Writer(Generic[Message]):
-    """Publishes messages of one type while the topic has subscribers.
+    """Base class of objects that publish on one topic only while the topic has subscribers.
 
     Attributes:
-        is_heard: whether the topic has subscribers; see :meth:`look_for_readers`.
+        is_heard: whether the topic had subscribers at the last call of :meth:`look_for_readers`;
+            True before the first call.
     """
 
     def __init__(self, publisher: Publisher[Message]) -> None:
@@ -96,7 +109,7 @@ class Writer(Generic[Message]):
 
 
 class JointStateWriter(Writer[JointState]):
-    """Publishes joint states of the same joints over and over.
+    """Publishes joint states with the same joint names in every message.
 
     Args:
         publisher: of the topic.
@@ -120,7 +133,13 @@ class JointStateWriter(Writer[JointState]):
         velocity: NDArray[np.float64] | None = None,
         effort: NDArray[np.float64] | None = None,
     ) -> None:
-        """Publish a joint state; fields that are None stay empty."""
+        """Publish a joint state, if the topic has subscribers; fields that are None stay empty.
+
+        Args:
+            stamp: time of the joint state.
+            position, velocity, effort: one value for each of ``names``, in their order, (n,) each
+                [rad or m, rad/s or m/s, N·m or N].
+        """
         if not self.is_heard:
             return
         fields = (position, velocity, effort)

@@ -1,4 +1,4 @@
-"""Checks that model, settings and efforts of a running detector fit the robot."""
+"""Checks whether model, settings and efforts of a running detector fit the robot."""
 
 from __future__ import annotations
 
@@ -20,19 +20,28 @@ from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.start_check import StartCheckStatus
 
 FIRST_SECONDS = 10.0
-"""Length of the motion after a start or new parameters on which the model is checked [s]."""
+"""Length of the motion that is compared with the model [s].
+
+It begins with the activation, and again after new parameters, a tare or a reset.
+"""
 
 
 class ModelChecks:
-    """Checks a detector's settings, the model, ``effort_kind`` and the first seconds of motion.
+    """Runs the checks of a detector node, and reports their findings in log and diagnostics.
+
+    It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), whether the efforts
+    fit the parameter ``effort_kind`` (:mod:`~rbd_control.estimation.effort_kind`), whether model
+    and robot agree (:class:`~rbd_control.estimation.FitWatch`), and the first seconds of motion
+    (:class:`StartCheckStatus`).
 
     Args:
         node: the node.
-        checks_kind: returns the parameter ``check_effort_kind``.
+        checks_kind: returns the parameter ``check_effort_kind``: whether ``effort_kind`` is
+            checked.
         on_refuted: called when the efforts refute ``effort_kind``; no verdict is reliable then.
 
     Attributes:
-        effort_kind: decides whether ``effort_kind`` fits the efforts.
+        effort_kind: decides whether the parameter ``effort_kind`` fits the efforts.
     """
 
     effort_kind: EffortKindJudge
@@ -46,16 +55,20 @@ class ModelChecks:
         self._mismatches: tuple[Mismatch, ...] = ()
 
     def configure(self, detector: ContactDetector) -> None:
-        """Check the settings of a detector, and log warnings about them."""
+        """Use this detector; log warnings about settings that disable or nearly disable detection.
+
+        Call it before all other methods.
+        """
         self._detector = detector
         self.effort_kind = EffortKindJudge(detector.model, detector.parameters)
         self._check_settings()
 
     def activate(self, seconds: float) -> None:
-        """Start all checks of the arm's motion.
+        """Start all checks that need motion of the arm.
 
         Args:
-            seconds: length of the motion for the status ``check`` [s]; 0 disables it.
+            seconds: length of the motion that is checked for the status ``check`` of
+                ``/diagnostics`` [s]; 0 disables this check.
         """
         self.restart_fit()
         model, parameters = self._detector.model, self._detector.parameters
@@ -69,13 +82,16 @@ class ModelChecks:
             self._start_check.end()
 
     def parameters_changed(self) -> None:
-        """Check the new parameters of the detector, and compare model and robot again."""
+        """Check the detector's new parameters, and compare model and robot again."""
         self.effort_kind.set_parameters(self._detector.model, self._detector.parameters)
         self._check_settings()
         self.restart_fit()
 
     def restart_fit(self) -> None:
-        """Discard the mismatches, and compare model and robot again from the next sample on."""
+        """Discard the differences found between model and robot, and compare them again.
+
+        The comparison uses the next :data:`FIRST_SECONDS`.
+        """
         self._fit, self._mismatches = FitWatch(FIRST_SECONDS), ()
 
     def add(self, sample: JointSample, verdict: Verdict | None) -> None:
@@ -83,7 +99,8 @@ class ModelChecks:
 
         Args:
             sample: the sample.
-            verdict: its verdict; None if it was not judged.
+            verdict: its verdict; None if the detector did not judge it, because ``effort_kind`` is
+                refuted. The comparison of model and robot then leaves the sample out.
         """
         if self._start_check is not None:
             self._start_check.add(sample, verdict is not None and verdict.contact)
@@ -92,7 +109,11 @@ class ModelChecks:
         self._check_effort_kind(sample)
 
     def report(self, status: Status) -> None:
-        """Add the findings to the diagnostics."""
+        """Add the findings to the diagnostics of the node.
+
+        A refuted ``effort_kind`` is an error; doubtful settings and differences between model and
+        robot are warnings.
+        """
         if self._checks_kind():
             decision = self.effort_kind.decision
             if self.effort_kind.is_refuted:
@@ -104,7 +125,10 @@ class ModelChecks:
             status.raise_to(WARN, mismatch.text)
 
     def start_check_status(self) -> DiagnosticStatus | None:
-        """Return the status ``check`` of the diagnostics; None before the first activation."""
+        """Return the status ``check`` of the diagnostics.
+
+        It is None before the first activation, and if the check is disabled.
+        """
         return None if self._start_check is None else self._start_check.status()
 
     def _check_settings(self) -> None:
@@ -124,7 +148,7 @@ class ModelChecks:
                 self._node.get_logger().warning(f"if nothing touches the arm: {mismatch.text}")
 
     def _check_effort_kind(self, sample: JointSample) -> None:
-        """Judge ``effort_kind``; if it is refuted, no verdict follows from the next sample on."""
+        """Check ``effort_kind``; if it is refuted, there is no verdict from the next sample on."""
         if sample.v is None or sample.tau is None or not self._checks_kind():
             return
         judge = self.effort_kind

@@ -43,9 +43,14 @@ _QOS = {Bool: LATCHED, JointState: _WEAK, WrenchStamped: _WEAK}
 class Monitor:
     """Keeps a :class:`LiveState` up to date from the topics of one detector.
 
+    ROS must run before the construction (``rclpy.init``).
+
     Args:
         detector: full name of the detector's node, which begins with its namespace.
-        on_event: called with the description of each event.
+        on_event: called with one line of text about each event: onset or release of a contact.
+
+    Attributes:
+        state: what the detector has published last.
     """
 
     def __init__(self, detector: str, on_event: Callable[[str], None]) -> None:
@@ -63,15 +68,28 @@ class Monitor:
     @property
     def has_heard(self) -> bool:
         """Whether a message of the detector was received."""
-        return bool(self.state.condition or self.state.joints)
+        state = self.state
+        return bool(
+            state.condition
+            or state.joints
+            or state.events
+            or state.force is not None
+            or self._has_verdict
+        )
 
     @property
     def knows_all(self) -> bool:
-        """Whether verdict, residuals and thresholds are known."""
-        return bool(self.state.joints and self.state.thresholds)
+        """Whether residuals, their thresholds, and a verdict or why there is none are known."""
+        state = self.state
+        is_explained = self._has_verdict or state.condition not in ("", "ok")
+        return bool(state.joints and state.thresholds and is_explained)
+
+    @property
+    def _has_verdict(self) -> bool:
+        return math.isfinite(self.state.judged)
 
     def spin(self, seconds: float) -> None:
-        """Process messages for ``seconds`` [s]."""
+        """Process messages for ``seconds`` [s], and update ``state.rate`` once a second."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         now, samples = time.monotonic(), self._listener.samples
         if now - self._since >= 1.0:
@@ -79,17 +97,27 @@ class Monitor:
             self._since, self._samples = now, samples
 
     def destroy(self) -> None:
-        """Destroy the node."""
+        """Destroy the node of the monitor."""
         self._node.destroy_node()
 
 
 def run_monitor(detector: str, duration: float | None, once: bool) -> int:
     """Show a detector until ``duration`` [s] is over or SIGINT or SIGTERM arrives.
 
-    With ``once`` the display is printed once, as soon as it is complete.
+    The last display stays on the terminal. If the output is not a terminal, events are printed as
+    lines when they are received, and one display at the end.
+
+    Args:
+        detector: name of the detector's node, with its namespace.
+        duration: length of the display [s]; None means until a signal. With ``once`` it is the
+            longest wait; None then means :data:`PATIENCE`.
+        once: print one display, as soon as residuals, thresholds and verdict are known, and end.
 
     Returns:
-        0, or 1 if no message of the detector was received.
+        The exit code: 0, or 1 if no message of the detector was received.
+
+    Raises:
+        RbdControlError: if the middleware cannot be started without shared memory.
     """
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -1,4 +1,4 @@
-"""Polled subscriptions, so that no Python code runs for each message."""
+"""Polled subscriptions: no Python code runs while messages arrive, only when they are polled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY = QoSProfile(depth=50)
 class PolledTopic:
     """Subscribes to a topic and processes waiting messages when :meth:`poll` is called.
 
-    No executor may spin the node.
+    No executor may spin the node, because it would take the messages and discard them.
 
     Args:
         node: node to subscribe with.
@@ -36,7 +36,10 @@ class PolledTopic:
         )
 
     def poll(self) -> int:
-        """Pass the waiting messages to the callback, and return their number."""
+        """Pass the waiting messages to the callback, the oldest first, and return their number.
+
+        At most as many messages wait as the depth of the quality of service.
+        """
         handle, kind = self._subscription.handle, self._subscription.msg_type
         found: list[Any] = []
         with handle:

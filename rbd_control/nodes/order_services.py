@@ -1,4 +1,4 @@
-"""The services for orders to the controller."""
+"""Services of the controller node, by which an operator orders a hold, a retreat and so on."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ class OrderServices:
     """Offers the services by which an operator gives orders to the controller.
 
     They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
-    ``~/save_estimates``; all are refused while the node is not active.
+    ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md describes them. All are
+    refused while the node is not active. The answer contains the new mode, or the reason of the
+    refusal.
 
     Args:
         node: the node.
         controller: returns the controller of the configured node.
         before_stop: called with the name of an order that stops the arm, before it is executed;
             returns whether it has discarded a trajectory that was being planned.
-        obstacle: returns the reason why resuming is forbidden; an empty text if it is allowed.
+        obstacle: returns the reason why ``~/resume`` is forbidden, such as another publisher of
+            torque; an empty text if it is allowed.
         estimates: path of the file for ``~/save_estimates``; with an empty text the service is
             refused.
     """
@@ -95,7 +98,7 @@ class OrderServices:
     async def _save_estimates(
         self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
-        """Answer after the file is written; the node processes joint states meanwhile."""
+        """Write the file and then answer; the node processes joint states meanwhile."""
         try:
             self._require_active()
             adaptive = self._controller().law.adaptive

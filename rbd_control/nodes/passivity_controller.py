@@ -44,15 +44,19 @@ WATCH_PERIOD = 0.01
 """Period of the watchdog and of repeated safe-torque commands [s]."""
 
 RIVALS_PERIOD = 0.1
-"""Period of the check for other publishers of torque [s]."""
+"""Period of the check for other publishers on the torque topic [s]."""
 
 REPORT = "report of a sample"
-"""Name under which the guard counts failures after the torque was published."""
+"""Name of the work after the torque was published, in the counts of exceptions by callback.
+
+This work is the publication of tracking error and energies. An exception in it is counted by
+:class:`~rbd_control.nodes.guard.CallbackGuard`.
+"""
 
 
 @dataclass(frozen=True)
 class PassivityControllerParameters(FrameParameters, CommandingParameters, ControllerParameters):
-    """Parameters of the node: its model, its input, and the controller's."""
+    """Parameters of the node: the arm, the joint-state input, and those of the controller."""
 
     estimates: str = parameter(
         "",
@@ -64,13 +68,17 @@ class PassivityControllerParameters(FrameParameters, CommandingParameters, Contr
 
 
 class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
-    """Runs a :class:`PassivityController` on each sample and sends the resulting torque.
+    """Runs a :class:`PassivityController` on the newest joint state and sends the resulting torque.
+
+    Joint states that have waited behind a newer one are skipped.
 
     Attributes:
-        tap: callback for every usable joint state, before the controller processes the newest. It
-            must not raise an exception. Set it before the configuration; None disables it.
-        after_torque: callback after the torque of each sample was published. It must not raise an
-            exception. Set it before the configuration; None disables it.
+        tap: called with sample and stamp of every usable joint state, including skipped ones,
+            before the controller processes the newest. It must not raise an exception. Set it
+            before the configuration; None disables it.
+        after_torque: called without arguments after the torque of the newest joint state was
+            published, also if the computation failed. It must not raise an exception. Set it before
+            the configuration; None disables it.
     """
 
     parameters_type = PassivityControllerParameters
@@ -124,7 +132,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     @property
     def controller(self) -> PassivityController:
-        """The controller of the configured node."""
+        """The controller of the configured node; it does not exist before the configuration."""
         assert self._controller is not None
         return self._controller
 
@@ -218,7 +226,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Contact -----------------------------------------------------------------------------------
 
     def on_contact(self, flag: bool) -> None:
-        """Process a verdict of the contact detector."""
+        """Process a verdict of the contact detector; ignore it before the first configuration.
+
+        A contact starts the reaction of the parameter ``contact_reaction``. If this reaction stops
+        the arm, a trajectory that is being planned is discarded.
+
+        Args:
+            flag: whether there is contact.
+        """
         if self._controller is None:
             return
         # Verdicts count before the activation as well, because require_detector needs one.
@@ -260,8 +275,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Raise an error if a payload makes the arm too heavy for its torque limits.
 
         Args:
-            robot: the arm with the payload.
-            former: the arm with the payload before.
+            robot: the arm with the new payload.
+            former: the arm with the previous payload.
             q: joint positions, (nq,) [rad or m].
 
         Raises:
@@ -288,7 +303,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Lifecycle ---------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Create the controller and compile its kernels."""
+        """Create the controller and the joint-state subscription, and compile all kernels.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+            InputError: if the file of the parameter ``estimates`` exists and cannot be used.
+        """
         model = self.robot.model
         self._controller = PassivityController(model, self.robot.in_model_order(self.parameters))
         self._load_estimates()
@@ -309,11 +329,15 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._input.afterwards = (*others, self._report_sample)
 
     def cleanup(self) -> None:
-        """Destroy the subscription."""
+        """Destroy the joint-state subscription."""
         self._input.destroy()
 
     def waiting_for(self) -> str:
-        """Return the missing condition: a sample with velocity, a detector, or a free arm."""
+        """Return the missing condition for the activation, or an empty text.
+
+        The conditions are joint states with velocity, a verdict of the detector if the parameter
+        ``require_detector`` is set, and no other publisher on the torque topic.
+        """
         sample = self._input.latest
         if sample is None or self._input.is_silent:
             return f"joint states on {self.resolve_topic_name('joint_states')}"
@@ -325,7 +349,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         return self._access.missing(is_starting=self.is_starting)
 
     def activate(self) -> None:
-        """Hold the arm at its present position."""
+        """Begin to publish torque, and hold the arm at its present position.
+
+        Raises:
+            NotReadyError: if another node may send torque, or a signal has asked the node to end.
+            InputError: if the controller refuses to start, see :meth:`PassivityController.start`.
+        """
         self._access.wait()
         output = TorqueOutput(self, COMMANDS, self.robot.order)
         output.open(self._access.look)
@@ -349,7 +378,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._detector.watch()
 
     def deactivate(self) -> None:
-        """Send zero torque, wait for its acknowledgement, and end the threads."""
+        """Send zero torque, wait for its acknowledgement, and end the threads.
+
+        These are the threads of the watchdog and of the planning. Planned trajectories are
+        discarded, and goals are aborted.
+        """
         output, self._output = self._output, None
         try:
             if output is not None:
@@ -360,14 +393,25 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._goals.stop("the controller was deactivated")
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
-        """Switch to the safe torque, because the state is unknown after a software defect."""
+        """Switch an active controller to the safe torque, because its state is unknown.
+
+        Args:
+            name: name of the callback that raised an exception.
+            reason: the callback and the exception as text.
+        """
         if self.is_active:
             self.controller.fault(reason)
 
     # Parameters --------------------------------------------------------------------------------
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
-        """Raise an error for values that do not fit the arm, or make it too heavy."""
+        """Raise an error for values that do not fit the arm.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+            InputError: for an impossible payload, and, while the node is active, for a payload or
+                torque limits with which the motors could not hold the weight of the arm.
+        """
         robot = self.robot.with_parameters(new)
         parameters = robot.in_model_order(new)
         self.controller.check_parameters(parameters, robot.model)

@@ -21,7 +21,7 @@ from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.robot.payload import PayloadParameters
 
 PATIENCE = 10.0
-"""Time within which a node must be found [s]."""
+"""Time within which discovery must find a node that subscribes to the payload [s]."""
 
 TAKING = 3.0
 """Time after which a node that has not accepted the payload has refused it, or cannot check it [s].
@@ -39,14 +39,18 @@ _POLL = 0.02
 
 
 def run_payload(payload: PayloadParameters, namespace: str) -> int:
-    """Publish the payload and report which nodes have accepted it.
+    """Publish the payload and print for each subscribing node whether it has accepted the payload.
 
     Args:
         payload: the present payload; a mass of zero means that the arm carries nothing.
         namespace: namespace of the nodes; an empty text for nodes without a namespace.
 
     Returns:
-        0 if all subscribing nodes have accepted the payload; 1 otherwise.
+        The exit code: 0 if all subscribing nodes have accepted the payload; 1 otherwise, also if
+        there is no such node.
+
+    Raises:
+        RbdControlError: if the middleware cannot be started without shared memory.
     """
     with _node(namespace) as node:
         publisher = node.create_publisher(InertiaStamped, PAYLOAD, LATCHED)

@@ -22,10 +22,13 @@ from rbd_control.wording import shortened
 Array = NDArray[np.float64]
 
 PAYLOAD = "payload"
-"""Name of the topic."""
+"""Topic of the payload, relative to the namespace of the node."""
 
 LONGEST_LINK = 80
-"""Longest name of a link in the log; without a mass, any name is accepted."""
+"""Length above which the name of the payload's link is cut in the log [characters].
+
+A name is logged before it is checked.
+"""
 
 SETTLE_PERIOD = 0.1
 """Period at which a pending payload is checked [s]."""
@@ -36,8 +39,8 @@ class PayloadInput:
 
     The topic keeps the last message, so that one message also reaches nodes that start later.
     ``header.frame_id`` is the link that carries the payload (empty: the link of the last joint),
-    ``inertia`` its mass, centre of mass and rotational inertia about that centre, in the frame of
-    that link. A mass of zero means no payload.
+    ``inertia`` its mass [kg], centre of mass [m] and rotational inertia about that centre [kg·m²],
+    in the frame of that link. A mass of zero means no payload.
 
     A payload is pending until the node is configured and the posture of the arm is known. Only
     then can link, inertia and weight be checked. The input refuses values that the node refuses as
@@ -49,8 +52,9 @@ class PayloadInput:
         node: the node.
         posture: returns the present joint positions of the configured node, (nq,) [rad or m]; None
             while they are unknown.
-        refuse_heavier: raises an error of the package if the motors cannot hold the weight of an
-            arm at joint positions (nq,) [rad or m], and it is heavier than the former one.
+        refuse_heavier: called with the arm with the new payload, the present arm, and joint
+            positions (nq,) [rad or m]. Raises an error of the package if the motors cannot hold the
+            weight there with the new payload, and the weight is larger than at present.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class PayloadInput:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a payload has neither been accepted nor refused yet."""
+        """Whether a received payload has neither been accepted nor refused yet."""
         return self._pending is not None
 
     def settle(self) -> None:

@@ -25,11 +25,14 @@ class PlanningThread(Generic[Order, Plan]):
     same as planning in order. :meth:`discard` drops the waiting trajectories and the trajectory
     being planned, because they were sent before the stop.
 
+    ``Order`` is the type of a trajectory to plan, and ``Plan`` the type of the result.
+
     Args:
-        plan: plans a trajectory; raises a :class:`TrajectoryError`. Called by the thread.
+        plan: plans a trajectory, or refuses it with a :class:`TrajectoryError`. Called by the
+            thread; any other exception also counts as a refusal.
         refuse: called by the thread with a trajectory that is refused, and the reason.
         supersede: called, by any thread, with a trajectory that is never followed because a newer
-            one is.
+            trajectory replaces it.
     """
 
     def __init__(
@@ -51,7 +54,10 @@ class PlanningThread(Generic[Order, Plan]):
         self._thread.start()
 
     def submit(self, order: Order) -> None:
-        """Plan this trajectory next."""
+        """Plan this trajectory next, before those that wait already; return at once.
+
+        If more than :data:`MOST_WAITING` trajectories wait, the oldest is superseded.
+        """
         with self._changed:
             self._submitted += 1
             self._waiting.append((self._submitted, order))
@@ -60,7 +66,10 @@ class PlanningThread(Generic[Order, Plan]):
             self._changed.notify()
 
     def submit_again(self, order: Order) -> None:
-        """Plan the trajectory of the last :meth:`take` again, unless a newer one supersedes it."""
+        """Plan the trajectory of the last :meth:`take` again, for example because it was too late.
+
+        If a newer trajectory was planned meanwhile, this trajectory is superseded instead.
+        """
         with self._changed:
             if self._newest > self._taken:
                 self._supersede(order)
@@ -79,7 +88,7 @@ class PlanningThread(Generic[Order, Plan]):
             return None if planned is None else planned[2]
 
     def discard(self) -> list[Order]:
-        """Discard the trajectories that are waiting, being planned or planned; return them."""
+        """Discard and return the trajectories that wait, are being planned or are not taken yet."""
         with self._changed:
             found = [order for _, order in self._waiting]
             if self._planned is not None:
@@ -92,7 +101,7 @@ class PlanningThread(Generic[Order, Plan]):
             return found
 
     def end(self) -> None:
-        """Discard everything and end the thread."""
+        """Discard all trajectories and end the thread; wait for it for at most 1 s."""
         self.discard()
         with self._changed:
             self._is_ending = True
@@ -108,24 +117,30 @@ class PlanningThread(Generic[Order, Plan]):
                     return
                 (number, order), era = self._waiting.pop(), self._era
                 self._current = order
+            planned: Plan | TrajectoryError
             try:
                 planned = self._plan(order)
             except TrajectoryError as error:
-                self._refuse(order, error)
-                continue
+                planned = error
             except Exception as error:  # from numbers that passed all checks of the input
-                self._refuse(order, TrajectoryError(f"planning failed: {describe(error)}"))
-                continue
+                planned = TrajectoryError(f"planning failed: {describe(error)}")
             with self._changed:
                 self._current = None
-                if era != self._era:
+                if era != self._era:  # discard() has returned this trajectory
                     continue
-                if number < self._newest:
-                    self._supersede(order)
+                if not isinstance(planned, TrajectoryError):
+                    self._keep(number, order, planned)
                     continue
-                self._newest = number
-                if self._planned is not None:
-                    self._supersede(self._planned[1])
-                self._planned = (number, order, planned)
-                while self._waiting and self._waiting[0][0] < number:
-                    self._supersede(self._waiting.popleft()[1])
+            self._refuse(order, planned)
+
+    def _keep(self, number: int, order: Order, planned: Plan) -> None:
+        """Store a finished plan unless a newer plan exists; what it replaces is superseded."""
+        if number < self._newest:
+            self._supersede(order)
+            return
+        self._newest = number
+        if self._planned is not None:
+            self._supersede(self._planned[1])
+        self._planned = (number, order, planned)
+        while self._waiting and self._waiting[0][0] < number:
+            self._supersede(self._waiting.popleft()[1])

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ORDINARY = "dds.asyn"
-"""Prefixes of the names of Fast DDS threads that keep normal priority.
+"""Prefix of the names of the Fast DDS threads that keep normal priority.
 
 These threads resend messages that a receiver could not accept, without a pause. With real-time
 priority on all processors they would prevent that receiver from running: a live-lock of the whole
@@ -28,10 +28,12 @@ _taken = 0
 def take_priority(priority: int) -> str:
     """Schedule the present threads of this process under SCHED_RR, except :data:`ORDINARY` ones.
 
-    Such threads preempt all normal threads, so finish long work such as compilation first. Unlike
-    under SCHED_FIFO, threads of equal priority share the processor. Threads that start later have
-    normal priority, because they may have long work to do; a thread that must not wait calls
-    :func:`join_priority`.
+    The :data:`ORDINARY` threads get the niceness :data:`NICENESS`, if that is permitted.
+
+    Threads under SCHED_RR preempt all normal threads, so finish long work such as compilation
+    first. Unlike under SCHED_FIFO, threads of equal priority share the processor. Threads that
+    start later have normal priority, because they may have long work to do; a thread that must not
+    wait calls :func:`join_priority`.
 
     Args:
         priority: 1 to 99; a higher number is a higher priority.
@@ -55,7 +57,7 @@ def take_priority(priority: int) -> str:
 
 
 def join_priority() -> None:
-    """Give the calling thread the real-time priority that the process was given, if any."""
+    """Give the calling thread the priority of the last :func:`take_priority`, if that succeeded."""
     if _taken:
         _set(_taken, [threading.get_native_id()])
 

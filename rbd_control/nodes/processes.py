@@ -1,4 +1,4 @@
-"""Nodes as processes of their own: started together, watched, and ended together."""
+"""Nodes that run as separate processes: started together, monitored, and ended together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from random import sample
 from rbd_control.errors import RbdControlError
 
 PATIENCE = 5.0
-"""Time from the request to end to the kill of a node [s]."""
+"""Time from SIGTERM to SIGKILL when the processes are ended [s]."""
 
 # Domains whose ports lie outside the ephemeral ports of Linux (32768 to 60999).
 _DOMAINS = range(215, 232)
@@ -48,7 +48,7 @@ def reserved_domain() -> Iterator[int]:
     """Yield a ROS domain that is unused on this machine, reserved until the context is left.
 
     Raises:
-        RbdControlError: if all tested domains are in use.
+        RbdControlError: if the domains 215 to 231, from which it is chosen, are all in use.
     """
     for domain in sample(_DOMAINS, len(_DOMAINS)):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reservation:
@@ -62,7 +62,11 @@ def reserved_domain() -> Iterator[int]:
 
 
 def free_domain() -> int:
-    """Return an unused ROS domain, reserved until the process ends; see :func:`reserved_domain`."""
+    """Return an unused ROS domain, reserved until the process ends; see :func:`reserved_domain`.
+
+    Raises:
+        RbdControlError: if the domains 215 to 231 are all in use.
+    """
     return _until_exit.enter_context(reserved_domain())
 
 
@@ -84,10 +88,10 @@ def _binds(probe: socket.socket, port: int) -> bool:
 
 
 def ending_with_parent() -> Callable[[], None] | None:
-    """Return a ``preexec_fn`` for ``Popen`` that makes the child end with its parent by SIGTERM.
+    """Return a ``preexec_fn`` for ``Popen``: Linux sends the child SIGTERM when its parent ends.
 
     The signal is also sent if the parent is killed. It is sent when the *thread* that started the
-    child ends. The function exists on Linux only; on other systems the result is None.
+    child ends. On other systems than Linux the result is None.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -96,14 +100,14 @@ def ending_with_parent() -> Callable[[], None] | None:
 
     def arrange() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # gone already
+        if os.getppid() != parent:  # the parent has ended already
             os._exit(1)
 
     return arrange
 
 
 def _apart_from_the_terminal() -> Callable[[], None]:
-    """Return a ``preexec_fn`` for ``Popen``: a process group of its own, ended with the parent.
+    """Return a ``preexec_fn`` for ``Popen``: a separate process group that ends with the parent.
 
     Ctrl-C then reaches the starting process only, which ends the nodes in order. In a session of
     their own the nodes would lose a niceness of the parent: Linux divides the processor among
@@ -123,8 +127,8 @@ class NodeProcesses:
     """Runs nodes of this package; they end when the context is left, and with this process.
 
     Args:
-        environment: environment variables of the nodes.
-        folder: folder for the output of each node, ``<node>.log``.
+        environment: all environment variables of the nodes; no others are inherited.
+        folder: existing folder for the output of each node, ``<name>.log``.
     """
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
@@ -138,10 +142,10 @@ class NodeProcesses:
         self.stop()
 
     def start(self, node: str, arguments: Sequence[str], name: str = "") -> None:
-        """Start a node of the package, or another module by its dotted name.
+        """Start a node of the package, or another module by its dotted name, as a process.
 
         Args:
-            node: node or module to start.
+            node: a module of ``rbd_control.nodes``, or the full name of another module.
             arguments: command-line arguments of the process.
             name: name of this process for the other methods; an empty text means ``node``.
         """
@@ -157,14 +161,18 @@ class NodeProcesses:
             )
 
     def check(self) -> None:
-        """Raise an :class:`RbdControlError` with the last output of a node that has ended."""
+        """Raise an error if a process that was started has ended.
+
+        Raises:
+            RbdControlError: naming the process, its exit code and its last lines of output.
+        """
         for node, process in self._running.items():
             code = process.poll()
             if code is not None:
                 raise RbdControlError(f"{node} ended with code {code}:\n{self.tail(node)}")
 
     def pid(self, node: str) -> int:
-        """Return the process number of a node that was started."""
+        """Return the process id of a node that was started."""
         return self._running[node].pid
 
     def exit_code(self, node: str) -> int | None:
@@ -172,12 +180,15 @@ class NodeProcesses:
         return self._running[node].poll()
 
     def tail(self, node: str) -> str:
-        """Return the last lines of a node's output."""
+        """Return the last 15 lines of a node's output."""
         text = self._log(node).read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-_TAIL:])
 
     def stop(self) -> None:
-        """End all processes in reverse order of their start, and wait until all have ended."""
+        """End all processes by SIGTERM in reverse order of their start, and wait for their end.
+
+        Processes that have not ended after :data:`PATIENCE` are killed.
+        """
         running, self._running = list(self._running.values()), {}
         for process in reversed(running):
             if process.poll() is None:

@@ -1,4 +1,4 @@
-"""Messages that the middleware refuses to send: they are counted, and raise no exception.
+"""Publishers that count the messages that the middleware refuses, and raise no exception.
 
 On a machine at its limit the middleware may refuse a message (``RCLError: Failed to publish``).
 Most topics only inform: their publishers lose the message, and nothing else happens. The publishers
@@ -48,7 +48,7 @@ class Refusals:
 
     Args:
         warn: writes one warning to the log.
-        clock: steady clock [s].
+        clock: returns the time of a steady clock [s].
 
     Attributes:
         counts: number of refused messages by topic or service.
@@ -69,6 +69,10 @@ class Refusals:
 
         Writing a log line takes as long as several samples, and this method may run between two
         torques.
+
+        Args:
+            topic: name of the topic or service.
+            error: the error of the middleware, which the log line quotes.
         """
         self.counts[topic] += 1
         self._reason = str(error)
@@ -105,7 +109,7 @@ class Refusals:
 
 
 class GuardedPublisher(_Publisher[Message]):
-    """A publisher that does not raise when the middleware refuses a message.
+    """A publisher that raises no exception when the middleware refuses a message.
 
     A :class:`PublishingNode` makes all its publishers of this class, also those that rclpy creates
     for the node.
@@ -117,11 +121,15 @@ class GuardedPublisher(_Publisher[Message]):
     refusals: Refusals
 
     def publish(self, msg: Message | bytes) -> None:
-        """Publish a message; a refused message is lost and counted."""
+        """Publish a message; a message that the middleware refuses is lost and counted.
+
+        Raises:
+            TypeError: for a message of another type.
+        """
         self.try_publish(msg)
 
     def try_publish(self, msg: Message | bytes) -> bool:
-        """Publish a message, and return whether the middleware accepted it.
+        """Publish a message, and return whether the middleware accepted it; count it if not.
 
         Raises:
             TypeError: for a message of another type.
@@ -174,9 +182,14 @@ def try_request(client: Client, request: Any, refusals: Refusals) -> Future | No
 
 
 def guard_response(service: Service, refusals: Refusals) -> None:
-    """Let a service count a response that the middleware refuses, instead of raising.
+    """Change a service so that a response that the middleware refuses is counted.
 
-    An exception in the executor would count as a defect of the node.
+    Without this change rclpy raises an exception in the executor, which would count as a defect of
+    the node. A second call for the same service does nothing.
+
+    Args:
+        service: the service to change.
+        refusals: counts the refused responses.
     """
     if "send_response" in vars(service):
         return

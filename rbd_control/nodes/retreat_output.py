@@ -16,7 +16,10 @@ from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.publications import GuardedPublisher
 
 ACKNOWLEDGE_TIME = 1.0
-"""Longest time to publish the hold at a deactivation, and longest wait for its receipt [s]."""
+"""Longest time to publish the hold at a deactivation, and again to wait for its receipt [s].
+
+The hold is the trajectory that stops a running retreat.
+"""
 
 RETRY_PERIOD = 0.01
 """Period at which a refused hold is published again during a deactivation [s]."""
@@ -25,9 +28,12 @@ RETRY_PERIOD = 0.01
 class RetreatOutput:
     """Records the travelled path, publishes the retreat of a stopped arm, and supervises it.
 
+    The *retreat* is a trajectory back along the last part of the travelled path. The *hold* is a
+    trajectory that stops the retreat at the present position of the arm.
+
     Args:
         node: the node.
-        parameters: length and speed of the retreat.
+        parameters: joints, length and speed of the retreat, and conditions of standstill.
     """
 
     def __init__(self, node: GuardedNode, parameters: StopParameters) -> None:
@@ -41,16 +47,19 @@ class RetreatOutput:
 
     @property
     def phase(self) -> Phase:
-        """The phase of the retreat, for the diagnostics."""
+        """The phase of the retreat: ``none``, ``waiting``, ``retreating`` or ``holding``.
+
+        :class:`~rbd_control.contact_stop.retreat_along_path.RetreatSupervision` defines them.
+        """
         return self._supervision.phase
 
     # Lifecycle -------------------------------------------------------------------------------
 
     def configure(self, topic: str) -> None:
-        """Create the publisher, unless the parameters disable the retreat.
+        """Create the publisher of the retreat, unless ``retreat_distance`` is 0.
 
         Args:
-            topic: topic of the arm's trajectories.
+            topic: topic on which the controller of the arm receives trajectories.
         """
         if self._retreat.parameters.retreat_distance:
             self._publisher = self._node.create_publisher(
@@ -68,7 +77,7 @@ class RetreatOutput:
         self._retreat.parameters = self._supervision.parameters = parameters
 
     def reset(self) -> None:
-        """Forget the travelled path, and drop a retreat that is not published yet."""
+        """Discard the travelled path and a retreat not published yet; allow another retreat."""
         if self._supervision.phase == "waiting":
             self._node.get_logger().info("the retreat was not published and is dropped")
         self._waiting, self._is_hold_due = None, False
@@ -76,7 +85,10 @@ class RetreatOutput:
         self._retreat.reset()
 
     def end(self, motion: ArmMotion) -> None:
-        """Hold the arm if it retreats, and wait until the hold is received.
+        """Stop a running retreat by a hold, and discard the travelled path.
+
+        It waits until the hold is published, and then until it is received, for at most
+        :data:`ACKNOWLEDGE_TIME` each. A hold that could not be published is an error in the log.
 
         Args:
             motion: the monitored joints.
@@ -103,18 +115,22 @@ class RetreatOutput:
     # Retreat ---------------------------------------------------------------------------------
 
     def add(self, now: float, motion: ArmMotion, is_latched: bool) -> None:
-        """Record the present position.
+        """Add the present position to the travelled path.
 
         Args:
             now: time on the steady clock [s].
             motion: the monitored joints, which all have a position.
-            is_latched: whether a stop is latched.
+            is_latched: whether a stop is latched, so that the path before it is kept.
         """
         if self._publisher is not None:
             self._retreat.take(now, motion.positions(), is_latched)
 
     def begin(self, now: float, motion: ArmMotion, silence: str) -> None:
-        """Publish the retreat of an arm that has stopped, unless it cannot be supervised.
+        """Publish the retreat of an arm that has stopped, once for each stop.
+
+        There is no retreat, and the log says why, without a verdict about contact, while it is
+        unknown whether the arm is at rest, and without a travelled path. A retreat that the
+        middleware refuses waits for :meth:`supervise`.
 
         Args:
             now: time on the steady clock [s].
@@ -135,7 +151,7 @@ class RetreatOutput:
         self._publish_waiting(now)
 
     def refuse_resume(self) -> None:
-        """Refuse to resume while the arm retreats.
+        """Raise an error while the retreat moves or stops the arm, so that the stop stays latched.
 
         Raises:
             InputError: until the retreat has ended.
@@ -145,10 +161,12 @@ class RetreatOutput:
             raise InputError(f"cannot resume: {obstacle}")
 
     def supervise(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> None:
-        """Hold the arm if the retreat must not go on, and publish what the middleware refused.
+        """Stop the retreat by a hold if it must not go on; publish again what was refused.
 
-        Call it every few milliseconds while a stop is latched. It checks before it publishes,
-        because the process may have been paused.
+        :meth:`RetreatSupervision.check` decides whether the retreat may go on. A retreat or hold
+        that the middleware has refused is published again. Call this method every few milliseconds
+        while a stop is latched. It checks before it publishes, because the process may have been
+        paused.
 
         Args:
             now: time on the steady clock [s].
@@ -168,7 +186,7 @@ class RetreatOutput:
             self._node.get_logger().info("the retreat has ended")
 
     def hold(self, reason: str, now: float, motion: ArmMotion) -> None:
-        """Stop a running retreat, or drop a retreat that is not published yet.
+        """Stop a running retreat by a hold, or drop a retreat that is not published yet.
 
         Args:
             reason: the reason as text, for the log.

@@ -26,8 +26,10 @@ class RobotSource:
 
     Args:
         node: the node.
-        parameters: returns the parameters of the arm.
-        reads_joint_states: whether joint states determine the joints that no parameter names.
+        parameters: returns the present parameters of the arm.
+        reads_joint_states: whether joint states are read before the configuration. They determine
+            the joints of the arm if the parameter ``joints`` is empty, and the positions of fixed
+            joints.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class RobotSource:
         return ""
 
     def make(self) -> Robot:
-        """Build the arm; log warnings about its description, and the fixed joints.
+        """Build and return the arm; log warnings about its description, and the fixed joints.
 
         Raises:
             RbdControlError: if there is no description, or no arm can be built from it.
@@ -82,7 +84,9 @@ class RobotSource:
         return robot
 
     def use(self, robot: Robot) -> None:
-        """Stop the search for joints, and warn from now on if another description arrives.
+        """Stop reading joint states, and warn from now on if another description arrives.
+
+        Call it when the node is configured.
 
         Args:
             robot: the arm with which the node is configured.
@@ -92,7 +96,7 @@ class RobotSource:
             self._scout.stop()
 
     def release(self) -> None:
-        """Search for joints again after the node was cleaned up."""
+        """Read joint states again, to determine the joints of the next configuration."""
         self._in_use = None
         if self._scout is not None:
             self._scout.start()
@@ -116,7 +120,7 @@ class RobotSource:
 
 
 def joints_and_payload(robot: Robot) -> str:
-    """Return the joints and the payload of an arm as text for the log."""
+    """Return the joints of an arm and its payload (mass and link), if any, as text for the log."""
     arm = robot.parameters
     joints = ", ".join(robot.joints)
     if not arm.payload_mass:

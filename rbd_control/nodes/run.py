@@ -1,4 +1,4 @@
-"""Execution of nodes as a process: start of ROS, executor, signals, and shutdown."""
+"""Execution of nodes in one process: start of ROS, executor, signals, and shutdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STOP_PERIOD = 0.01
 """Longest time from a signal to the end of spinning, and therefore to zero torque [s]."""
 
 SPIN_TIME = 60.0
-"""Time after which the executor is restarted [s]; each start leaks 32 bytes in rclpy 9.1."""
+"""Time after which spinning is restarted [s]; each start leaks 32 bytes in rclpy 9.1."""
 
 SWITCH_INTERVAL = 0.0005
 """Thread switch interval: longest wait of the callback thread for another Python thread [s]."""
@@ -44,25 +44,30 @@ Managed = ManagedNode[NodeParameters]
 
 
 def run(make_node: Callable[[], Managed], args: Sequence[str] | None = None) -> int:
-    """Run a node until a signal or the node itself ends it; see :func:`run_together`."""
+    """Run a node until a signal or the node itself ends it; return the exit code of the process.
+
+    See :func:`run_together` for the arguments and the signals.
+    """
     return run_together(lambda: [make_node()], args)
 
 
 def run_together(
     make_nodes: Callable[[], Sequence[Managed]], args: Sequence[str] | None = None
 ) -> int:
-    """Run nodes in one process and one thread until a signal or one of them ends it.
+    """Run nodes in one process and one thread until a signal or one of the nodes ends them all.
 
-    SIGINT, SIGTERM and SIGHUP (a closed terminal) shut the node down while it can still publish;
-    rclpy's own handlers would end the context first. Before the first activation no arm depends on
-    the node: a signal then ends the process at once, also during imports and compilation.
+    A node ends them by setting its ``exit_code``. SIGINT, SIGTERM and SIGHUP (a closed terminal)
+    shut the nodes down while they can still publish; rclpy's own handlers would end the context
+    first. Before the first activation no arm depends on the nodes: a signal then ends the process
+    at once, also during imports and compilation.
 
     Args:
         make_nodes: creates the nodes in the order of processing; they end in reverse order.
         args: arguments of ROS; by default the arguments of the process.
 
     Returns:
-        The exit code of the process.
+        The exit code of the process: the largest ``exit_code`` of the nodes, 0 after a signal, 1 if
+        ROS or a node cannot be started. That error is printed on standard error, not raised.
     """
     ensure_standard_streams()
     nodes: Sequence[Managed] = ()
@@ -100,25 +105,27 @@ def run_together(
 
 
 class Signals:
-    """Signal handling in each state of the process.
+    """Handles SIGINT, SIGTERM and SIGHUP while it is open as a context, by state of the process.
 
-    - *Starting*, before the first activation: nothing was published. While no node exists, or the
+    - *Starting*, before the first activation: no command was sent. While no node exists, or the
       node is being configured, a signal ends the process at once. :class:`PromptEnd` ends it if
       the main thread does not reach the handler, for example inside the compiler.
-    - *Configuring* again: a signal ends the process at once, because zero torque was sent before.
-    - *Running*: a signal stops the node: it is no longer active, the executor returns within
+    - *Configuring* again, while no node is active: a signal ends the process at once, because zero
+      torque was sent before.
+    - *Running*: a signal stops the nodes: they are no longer active, the executor returns within
       :data:`STOP_PERIOD`, and :meth:`ManagedNode.end` follows.
     - *Ending*: the signal is counted and has no effect. No signal can interrupt between the end of
       the active state and the zero torque.
-    - *Ended*: signals are ignored until the process has exited.
+    - *Ended*: after a signal, further signals are ignored until the process has exited. If there
+      was none, the previous handlers are restored.
 
     Args:
         watch: reports whether a kernel is being compiled.
 
     Attributes:
         nodes: the nodes; an empty sequence before their creation.
-        received: number of signals so far.
-        has_started: whether the activation of a node was started at least once.
+        received: number of signals received so far.
+        has_started: whether the activation of a node has begun at least once.
     """
 
     def __init__(self, watch: CompilationWatch) -> None:
@@ -147,12 +154,12 @@ class Signals:
             signal.signal(signal.SIGHUP, signal.SIG_IGN if self.received else self._hangup)
 
     def started(self) -> None:
-        """Leave the state *starting*; from now on the node needs an orderly shutdown."""
+        """Leave the state *starting*; from now on the nodes need an orderly shutdown."""
         self._prompt_end.call_off()
         self.has_started = True
 
     def ending(self) -> None:
-        """Enter the state *ending*, in which signals interrupt nothing."""
+        """Enter the state *ending*, in which signals are counted and have no other effect."""
         self._is_ending = True
         self._prompt_end.call_off()
 
@@ -170,11 +177,12 @@ class Signals:
 
 
 def print_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Print an error that Python cannot raise, in place of ``sys.unraisablehook``.
+    """Print an error that Python cannot raise, except for a signal during the shutdown.
 
-    One error is not printed. A node that is ending ignores signals. If a signal arrives just before
-    that, Python reports later that it was "ignored due to race condition", with a traceback. The
-    signal was indeed to be ignored, and the traceback would alarm the user for nothing.
+    It replaces ``sys.unraisablehook``. A process that is ending sets its signals to be ignored. If
+    a signal arrives just before, Python reports an :class:`OSError` with a traceback later: the
+    signal was "ignored due to race condition". This error is not printed, because the signal
+    should be ignored, and the traceback would alarm the user for nothing.
 
     Args:
         unraisable: the error and its origin.
@@ -189,8 +197,8 @@ def _made(make_nodes: Callable[[], Sequence[Managed]]) -> tuple[Managed, ...]:
     """Make the nodes.
 
     Raises:
-        RbdControlError: ROS refuses a topic, service or timer of a node, as with SROS2 enforced and
-            permissions that lack one.
+        RbdControlError: if ROS refuses a topic, service or timer of a node, for example because
+            SROS2 is enforced and the permissions lack it.
     """
     try:
         return tuple(make_nodes())
@@ -246,7 +254,8 @@ def _spin(nodes: Sequence[Managed]) -> None:
 def make_executor(context: Context | None = None) -> Executor:
     """Return the events executor if rclpy has it, else the single-threaded executor.
 
-    Spin it only by ``spin_until_future_complete`` with a timeout.
+    Spin it only by ``spin_until_future_complete`` with a timeout: ``spin`` and ``spin_once`` of the
+    events executor hang at full load in rclpy 9.1.
 
     Args:
         context: the context of the nodes; None means the default context.

@@ -29,15 +29,19 @@ from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters
 from rbd_control.startup.rehearsal import rehearse_arm
 
 DESCRIBE_PERIOD = 0.1
-"""Period at which a description that could not be published is published again [s]."""
+"""Period at which a robot description that the middleware refused is published again [s]."""
 
 SIMULATED_FRICTION = frozenset(
     ("friction_model", "friction_coulomb", "friction_viscous", "friction_velocity_scale")
 )
-"""Parameters of the robot's friction that the simulation has; other friction is not simulated."""
+"""Friction parameters that are simulated; others must not change while the node is configured."""
 
 SIMULATED_MODELS = frozenset(("none", "coulomb_viscous", "stribeck"))
-"""Friction models that the simulation has; ``stribeck`` only without an excess at standstill."""
+"""Values of ``friction_model`` that may be set while the node is configured.
+
+``stribeck`` is simulated only if all ``friction_stribeck`` are zero, as Coulomb and viscous
+friction.
+"""
 
 _ONLY = "only Coulomb and viscous friction are"
 """End of the error about friction that is not simulated."""
@@ -48,7 +52,7 @@ HALF_SPACE_NUMBERS = 8
 
 @dataclass(frozen=True)
 class SimulatedArmParameters(ModelParameters, SimulationParameters):
-    """Parameters of the node: model, simulation, obstacles and timing."""
+    """Parameters of the node: the arm, the simulation, obstacles, pushes and lockstep."""
 
     spheres: tuple[float, ...] = parameter(
         (),
@@ -88,7 +92,7 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
     )
 
     def obstacles(self) -> list[Sphere | HalfSpace]:
-        """Return the obstacles that the flat lists describe.
+        """Return the obstacles that ``spheres`` and ``half_spaces`` describe, in world axes.
 
         Raises:
             ParameterError: if the length of a list is wrong, or an obstacle is impossible.
@@ -111,8 +115,11 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
 class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     """Steps a :class:`SimulatedArm` in real time or slower, and publishes its sensor readings.
 
-    The stamp of a joint state is the time of activation plus simulated time. If the machine is too
-    slow, simulated time falls behind the clock; skipped periods are not simulated later.
+    It receives torques on ``effort_controller/commands`` and pushes on ``~/external_wrench``. It
+    publishes joint states, the robot description, and the true contact, external joint torques and
+    contact forces. The stamp of a joint state is the time of the activation plus the time simulated
+    since then. If the machine is too slow, simulated time falls behind the clock; skipped periods
+    are not simulated later.
     """
 
     parameters_type = SimulatedArmParameters
@@ -139,7 +146,14 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
-        """Create the arm and compile its kernels."""
+        """Create the arm at ``initial_position``, publish its description, and compile its kernels.
+
+        The description is published only if it comes from a parameter.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length, an initial position
+                outside of the limits, or an impossible obstacle.
+        """
         model = self.robot.model
         # First, so that other nodes can prepare at the same time.
         if self.parameters.robot_description or self.parameters.urdf:
@@ -163,23 +177,29 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self._timer = self.create_timer(period, self._tick, clock=self.steady)
 
     def deactivate(self) -> None:
-        """Pause the simulation."""
+        """Pause the simulation; the arm keeps its position and velocity."""
         self.destroy_timer(self._timer)
 
     def _describe(self) -> None:
-        """Publish the description once; again if the middleware has refused it."""
+        """Publish the description if it is not published yet, or was refused by the middleware."""
         text = self._undescribed
         if text and self._description.try_publish(String(data=text)):
             self._undescribed = ""
 
     def check_parameters(self, new: SimulatedArmParameters) -> None:
-        """Raise an error for a change that the arm cannot have, or that is not simulated."""
+        """Raise an error for a change that does not fit the arm, or is not simulated.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length, and for friction other
+                than Coulomb and viscous friction.
+            InputError: for an impossible payload.
+        """
         self.robot.with_parameters(new)
         _refuse_other_friction(new, self.parameters)
         self._make_arm(new)
 
     def parameters_changed(self) -> None:
-        """Apply payload, friction and effort from the next step on."""
+        """Apply new parameters of payload, friction and effort from the next step on."""
         self.robot = self.robot.with_parameters(self.parameters)
         self._arm.set_model(self.robot.model)
         self._arm.set_friction(self._with_friction(self.parameters))

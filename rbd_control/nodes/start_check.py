@@ -1,4 +1,7 @@
-"""The check of a detector's first seconds, in slices between samples, and its diagnostics."""
+"""Check of the first seconds of motion of a detector node, and its status in ``/diagnostics``.
+
+The check is computed in slices between samples, so that it does not delay verdicts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from rbd_control.nodes.diagnostics import ERROR, OK, WARN, Durations, Status
 from rbd_control.nodes.guarded_node import GuardedNode
 
 PERIOD = 0.02
-"""Period of the slices [s]."""
+"""Period of the slices of the computation [s]."""
 SLICE = 0.001
 """Time after which a slice ends at the next opportunity [s]."""
 
@@ -27,11 +30,13 @@ _LEVELS: dict[Level, bytes] = {"good": OK, "doubtful": WARN, "bad": ERROR}
 class StartCheckStatus:
     """Checks the first seconds of an active detector and reports the findings.
 
+    :class:`~rbd_control.check.live.StartCheck` has the checks.
+
     Args:
         node: the detector node.
         model: the model that the detector uses.
         parameters: of the detector, per-joint values in the order of the model.
-        seconds: length of the checked motion [s]; 0: no check.
+        seconds: length of the checked motion [s]; with 0 there is no check.
     """
 
     def __init__(
@@ -47,11 +52,11 @@ class StartCheckStatus:
             self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
 
     def add(self, sample: JointSample, is_touched: bool = False) -> None:
-        """Process one sample.
+        """Store one sample for the check; ignore a sample without velocity or effort.
 
         Args:
             sample: the sample.
-            is_touched: whether the detector reports a contact.
+            is_touched: whether the detector reports a contact with this sample.
         """
         if self._timer is None or self._check.is_full:
             return
@@ -65,7 +70,10 @@ class StartCheckStatus:
             self._timer = None
 
     def status(self) -> DiagnosticStatus | None:
-        """Return the status for diagnostics, or None if the check is disabled."""
+        """Return the status ``<node>: check`` of the diagnostics; None if the check is disabled.
+
+        Each finding is one value. Doubtful findings are warnings, bad findings are errors.
+        """
         if self._seconds <= 0.0:
             return None
         status = Status()

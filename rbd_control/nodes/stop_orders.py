@@ -1,4 +1,4 @@
-"""The requests that stop an arm: cancelled goals, Trigger services and MoveIt's stop event."""
+"""Requests that stop an arm: cancellation of goals, Trigger services and MoveIt's stop event."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rbd_control.nodes.publications import try_request
 from rbd_control.wording import shortened
 
 LARGEST_STATUS = 1_000_000
-"""Size above which the status of an action is dropped before deserialization [bytes]."""
+"""Size above which a status message of an action is dropped before deserialization [bytes]."""
 
 RUNNING = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING)
-"""States of a goal without a cancel request."""
+"""Status codes of a goal that has not ended and is not being cancelled."""
 
 STATUS_QOS = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
@@ -32,26 +32,34 @@ STATUS_QOS = QoSProfile(
 """Quality of service of the status topic of actions."""
 
 LONGEST_ANSWER = 200
-"""Length above which the text of an answer is cut [characters]."""
+"""Length above which the reason of a refusal is cut [characters]."""
 
 
 class StopRequest:
-    """A request to one service that is repeated until the server agrees.
+    """A request without arguments to one service, which the caller repeats until the server agrees.
+
+    At each stop of the arm call :meth:`begin`, then :meth:`send` until :attr:`is_settled`.
 
     Args:
         node: the node.
         kind: type of the service.
         name: name of the service.
-        refusal: returns the reason of a refusal from an answer, and an empty text for an agreement.
+        refusal: returns the reason if an answer is a refusal, and an empty text if the server
+            agrees.
 
     Attributes:
         name: resolved name of the service.
-        is_there: whether the last call of :meth:`look` found a server.
-        is_settled: whether the server agreed to the last request of this stop.
+        is_there: whether the last call of :meth:`look` found a server, or an answer has arrived
+            since.
+        is_settled: whether the server agreed to the last answered request of this stop, and no
+            later request was given up or not sent.
         is_unsent: whether the middleware refused to send the last request of this stop.
-        refused: reason why the server refused the last request; an empty text if it did not.
-        unanswered: number of requests that were given up unanswered.
+        refused: reason of the refusal in the last answer of this stop; empty if there is none.
+        unanswered: number of requests that were given up unanswered although a server existed.
         unsent: number of requests that the middleware refused to send.
+
+    Raises:
+        ParameterError: if no service can have this name.
     """
 
     def __init__(
@@ -74,7 +82,7 @@ class StopRequest:
         self._node.destroy_client(self._client)
 
     def begin(self) -> None:
-        """Discard the answers of an earlier stop."""
+        """Begin a new stop: give up an unanswered request, and forget earlier answers."""
         self._give_up()
         self.is_settled = self.is_unsent = False
         self.refused = ""
@@ -82,7 +90,8 @@ class StopRequest:
     def send(self) -> None:
         """Send the request; give up a previous unanswered request.
 
-        A request that the middleware refuses is counted and stays due, see :attr:`is_unsent`.
+        A request that the middleware refuses is counted; call this method again while
+        :attr:`is_unsent`.
         """
         if self._pending is not None:
             self.is_settled = False
@@ -101,12 +110,12 @@ class StopRequest:
         )
 
     def look(self) -> None:
-        """Check whether the server exists."""
+        """Check whether a server of the service exists, for :attr:`is_there`."""
         self.is_there = bool(self._client.service_is_ready())
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is unanswered."""
+        """Whether a request was sent, and neither answered nor given up yet."""
         return self._pending is not None
 
     def _receive(self, done: Future) -> None:
@@ -145,10 +154,14 @@ class GoalCanceller:
         action: name of the action.
 
     Attributes:
+        name: resolved name of the action.
         request: the cancel request.
-        cancelled: number of goals that the server has agreed to cancel.
-        running: number of running goals without a cancel request in the last status, zero once the
-            server that published it has ended.
+        cancelled: number of goals that the server has agreed to cancel since the construction.
+        running: number of goals that have not ended and are not being cancelled, by the last status
+            of the action; zero once the server that published this status has ended.
+
+    Raises:
+        ParameterError: if no action can have this name.
     """
 
     def __init__(self, node: GuardedNode, action: str) -> None:
@@ -171,27 +184,27 @@ class GoalCanceller:
         self._forbids = self._again = False
 
     def destroy(self) -> None:
-        """Destroy client and subscription."""
+        """Destroy the client of the cancel service and the subscription to the status."""
         self.request.destroy()
         self._node.destroy_subscription(self._status)
 
     def begin(self) -> None:
-        """Request the cancellation of all running goals, and of new ones until :meth:`end`.
+        """Request the cancellation of all running goals, and of new goals until :meth:`end`.
 
-        Answers to earlier requests no longer count. The middleware may refuse the request
-        (``request.is_unsent``); :meth:`send` repeats it.
+        Answers to earlier requests no longer count. If the middleware refuses the request
+        (``request.is_unsent``), call :meth:`send` again.
         """
         self.request.begin()
         self._forbids = True
         self.send()
 
     def send(self) -> None:
-        """Request the cancellation of all running goals."""
+        """Request the cancellation of all running goals; give up an unanswered request."""
         self._again = False
         self.request.send()
 
     def end(self) -> None:
-        """Allow goals again."""
+        """Stop cancelling new goals."""
         self._forbids = self._again = False
 
     def look(self) -> None:
@@ -199,7 +212,8 @@ class GoalCanceller:
 
         Goals end with their server. A new server of the same action publishes no status before its
         first goal, so that the last status of the old server would be kept. An answer without
-        cancelled goals is no evidence: rclpy gives it also if the server refuses to cancel.
+        cancelled goals does not show that no goal runs: a server in rclpy also answers so if it
+        refuses to cancel.
         """
         self.request.look()
         if not self.running:
@@ -229,7 +243,7 @@ class GoalCanceller:
                 self._again = True
             else:
                 self.send()
-        # After the request, which must not wait for it.
+        # Query the publishers after the request, which must not wait for this query.
         self._publishers = self._present_publishers() if self.running else frozenset()
 
     def _present_publishers(self) -> frozenset[bytes]:
@@ -239,13 +253,16 @@ class GoalCanceller:
 
 
 class StopOrders:
-    """Sends all requests of a stop and reports which servers do not answer.
+    """Sends all requests of a stop of the arm, and reports which servers do not answer.
 
     Args:
         node: the node.
         actions: names of the actions whose goals are cancelled.
-        services: names of the Trigger services that are called.
+        services: names of the services of type ``std_srvs/srv/Trigger`` that are called.
         moveit_topic: topic of MoveIt's execution events; an empty text if MoveIt is not stopped.
+
+    Raises:
+        ParameterError: for an impossible name of an action, service or topic.
     """
 
     def __init__(
@@ -284,7 +301,10 @@ class StopOrders:
         self._cancellers, self._triggers, self._event = [], [], None
 
     def begin(self) -> None:
-        """Send all requests; requests that stop the arm fastest come first."""
+        """Send all requests of a new stop; those that stop the arm fastest come first.
+
+        The order is: cancellation of goals, Trigger services, event of MoveIt.
+        """
         for canceller in self._cancellers:
             self._run(canceller.begin)
         for trigger in self._triggers:
@@ -293,7 +313,12 @@ class StopOrders:
         self._run(self._stop_moveit)
 
     def repeat(self) -> None:
-        """Repeat requests that may have been lost, and cancel new goals."""
+        """Repeat the requests of the present stop that may have been lost, and cancel new goals.
+
+        Goals are always cancelled again. A Trigger service is called again until it has agreed. The
+        event of MoveIt is published again while requests are not settled, after goals were
+        cancelled since the last event, and always if no actions are named.
+        """
         for canceller in self._cancellers:
             self._run(canceller.send)
         for trigger in self._triggers:
@@ -319,7 +344,7 @@ class StopOrders:
             self._run(self._stop_moveit)
 
     def end(self) -> None:
-        """Allow goals again; give up unanswered requests."""
+        """End the stop: cancel no further goals, and give up unanswered requests."""
         self._told = 0
         for canceller in self._cancellers:
             canceller.end()
@@ -338,7 +363,7 @@ class StopOrders:
     def are_settled(self) -> bool:
         """Whether all requests are sent, and all existing servers have agreed and run no goal.
 
-        While a repeated request is not overdue, the previous answer counts.
+        After a repeated request, the previous answer counts until the request is repeated again.
         """
         if self.unsent:
             return False
@@ -347,14 +372,14 @@ class StopOrders:
 
     @property
     def cancelled(self) -> int:
-        """Number of goals that servers have agreed to cancel so far."""
+        """Number of goals that servers have agreed to cancel since the construction."""
         return sum(canceller.cancelled for canceller in self._cancellers)
 
     def look(self, patience: float) -> None:
         """Check which servers exist; log missing servers, and servers that have returned.
 
         Args:
-            patience: time after the start in which a missing server is not logged, because
+            patience: time after the construction in which a missing server is not logged, because
                 discovery takes that long [s].
         """
         waits = time.monotonic() - self._begun < patience
@@ -371,7 +396,15 @@ class StopOrders:
                 self._node.get_logger().warning(self._absence(request))
 
     def report(self, status: Status, is_latched: bool) -> None:
-        """Add servers, counts and missing servers to the diagnostics."""
+        """Add servers, counts and problems to the diagnostics.
+
+        A missing server is a warning; while a stop is latched, a request that is not sent, not
+        answered or refused, and a goal that continues, are errors.
+
+        Args:
+            status: the status to fill in.
+            is_latched: whether a stop is latched.
+        """
         for request in self._requests:
             status.add(request.name, "there" if request.is_there else "not there")
             status.add(f"unanswered requests to {request.name}", request.unanswered)

@@ -1,4 +1,4 @@
-"""Publishes the wrench at the tool and its covariance with each sample that has a verdict."""
+"""Output of the external wrench at the tool frame, with its covariance, for each valid sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rbd_control.nodes.messages import EVERY_SAMPLE, Stamp, Writer, to_array
 TOPIC = "~/tool_wrench"
 
 COMPONENTS = "force x y z, torque x y z"
-"""Label of rows and columns of the covariance."""
+"""Label of rows and columns of the published covariance: the order of the components."""
 
 _FORCE_FIRST = np.array([3, 4, 5, 0, 1, 2])
 """Order of the components in messages, as indices into ``[moment; force]``."""
@@ -29,11 +29,14 @@ _COVARIANCE = np.ix_(_FORCE_FIRST, _FORCE_FIRST)
 
 
 class ToolWrenchOutput:
-    """Publishes the wrench at ``tool_frame``; without a ``tool_frame`` it publishes nothing.
+    """Publishes the external wrench at the frame of the parameter ``tool_frame``.
+
+    The topics are ``~/tool_wrench`` and ``~/tool_wrench_covariance``. If the parameter is empty,
+    nothing is published.
 
     Args:
         node: the node.
-        detector: estimates the wrench.
+        detector: estimates the wrench; its parameters contain ``tool_frame``.
         frame_prefix: text before the name of the frame in ``header.frame_id``.
     """
 
@@ -70,7 +73,7 @@ class ToolWrenchOutput:
         """Publish the wrench of a sample.
 
         Args:
-            found: the wrench; None if the sample has no wrench, and nothing is published.
+            found: the wrench of the environment on the robot; None publishes nothing.
             stamp: time of the sample.
         """
         if found is not None:
@@ -78,7 +81,7 @@ class ToolWrenchOutput:
             self._covariance.publish(found.covariance[_COVARIANCE])
 
     def report(self, status: Status) -> None:
-        """Add the present observability and uncertainty of the wrench to the diagnostics."""
+        """Add frame, observable directions and standard deviations of the wrench to a status."""
         found = self._detector.tool_wrench() if self._publishers else None
         if found is None:
             return
@@ -91,17 +94,22 @@ class ToolWrenchOutput:
 
 
 class CovarianceWriter(Writer[Float64MultiArray]):
-    """Publishes covariances of wrenches, row by row, with the order of the components as label."""
+    """Publishes covariances of wrenches, row by row, with the order of the components as label.
+
+    Args:
+        publisher: of the topic.
+    """
 
     def __init__(self, publisher: Publisher[Float64MultiArray]) -> None:
         super().__init__(publisher)
         self._template = TailTemplate(_matrix, 36)
 
     def publish(self, covariance: NDArray[np.float64]) -> None:
-        """Publish a covariance.
+        """Publish a covariance, if the topic has subscribers.
 
         Args:
-            covariance: of force and torque, (6, 6) [N², N²·m, (N·m)²].
+            covariance: of force and torque, in the order of :data:`COMPONENTS`, (6, 6) [N², N²·m,
+                (N·m)²].
         """
         if self.is_heard:
             numbers = covariance.ravel()

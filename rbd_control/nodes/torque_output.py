@@ -20,7 +20,7 @@ ACKNOWLEDGE_TIME = 1.0
 """Longest time to publish the last zero torque, and again to wait for its acknowledgement [s]."""
 
 READER_TIME = 0.5
-"""Longest wait for the arm to discover the new publisher [s]."""
+"""Longest wait until the arm, which subscribes to the torque, discovers the new publisher [s]."""
 
 _POLL = 0.005
 
@@ -38,7 +38,7 @@ class TorqueOutput:
         topic: name of the topic.
         order: (n,) indices of the published joints in the model: the order of the parameter
             ``joints``.
-        clock: steady clock [s].
+        clock: returns the time of a steady clock [s].
     """
 
     def __init__(
@@ -60,14 +60,15 @@ class TorqueOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether the publisher exists, which other controllers count."""
+        """Whether the publisher exists; other controllers count it as a source of torque."""
         return self._publisher is not None
 
     def open(self, meanwhile: Callable[[], object]) -> None:
         """Create the publisher and wait until a subscribing arm has discovered it.
 
-        Call it at activation, not earlier: a publisher of a waiting node would count as a second
-        source of torque.
+        The wait lasts at most :data:`READER_TIME`; without a subscriber there is no wait. Call it
+        at activation, not earlier: a publisher of a waiting node would count as a second source of
+        torque.
 
         Args:
             meanwhile: called repeatedly during the wait.
@@ -93,7 +94,7 @@ class TorqueOutput:
         """Publish a torque if the output is open.
 
         Args:
-            torque: (n,) in the order of the model [N·m or N].
+            torque: (n,) in the order of the model [N·m or N]; it is published in ``order``.
 
         Returns:
             Whether the torque was published; False if the middleware refused it, or if the output
@@ -107,11 +108,11 @@ class TorqueOutput:
             return True
 
     def send_zero(self) -> bool:
-        """Publish zero torque, see :meth:`send`."""
+        """Publish zero torque; return whether it was published, see :meth:`send`."""
         return self.send(self._zero)
 
     def abandon(self) -> None:
-        """Destroy the publisher without a last message, because no torque was sent."""
+        """Destroy the publisher without a last zero torque; call it only if no torque was sent."""
         with self._lock:
             publisher, self._publisher, self._writer = self._publisher, None, None
             if publisher is not None:

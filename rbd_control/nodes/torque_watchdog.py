@@ -26,7 +26,7 @@ class TorqueWatchdog:
     Args:
         timeout: returns the longest time between two calls of :meth:`beat` [s].
         act: sends zero torque; called by the watchdog thread.
-        clock: steady clock [s].
+        clock: returns the time of a steady clock [s].
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class TorqueWatchdog:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the watchdog thread; the time until the first :meth:`beat` counts from now."""
         self._stop.clear()
         self.beat()
         self._late = 0.0
@@ -50,7 +50,7 @@ class TorqueWatchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the watchdog thread; wait for its end for at most 1 s."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(1.0)
@@ -61,9 +61,9 @@ class TorqueWatchdog:
         self._beaten = self._clock()
 
     def take_late(self) -> float:
-        """Return the delay of the callbacks when zero torque was sent [s], and clear it.
+        """Return the time without a :meth:`beat` when ``act`` was last called [s], and clear it.
 
-        The result is zero if the watchdog has not acted since the last call.
+        The result is zero if the watchdog has not acted since the last call of this method.
         """
         late, self._late = self._late, 0.0
         return late

@@ -26,7 +26,7 @@ def link_of_frame(frame: str, links: Collection[str], prefix: str) -> str:
     Args:
         frame: ``header.frame_id`` of the force estimate.
         links: the links of the arm.
-        prefix: the parameter ``frame_prefix``.
+        prefix: the parameter ``frame_prefix`` of the controller.
     """
     own = frame.removeprefix(prefix)
     if own in links:
@@ -49,7 +49,7 @@ class TouchedLink:
         self._told: set[bool] = set()
 
     def forget(self) -> None:
-        """Restart with other links or another prefix."""
+        """Forget the last frame and the logged problems, because links or prefix may change."""
         self._frame, self._link, self._trouble = None, "", ""
         self._told.clear()
 
@@ -67,7 +67,7 @@ class TouchedLink:
         return self._link
 
     def report(self, status: Status) -> None:
-        """Add a ``frame_prefix`` that does not fit to the diagnostics."""
+        """Add a warning to the diagnostics if the last frame does not fit ``frame_prefix``."""
         if self._trouble:
             status.raise_to(WARN, self._trouble)
 

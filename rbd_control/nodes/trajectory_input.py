@@ -22,7 +22,7 @@ MOST_ATTEMPTS = 4
 """Maximum number of planning attempts before a trajectory is refused as too late."""
 
 LEAD_FACTOR = 3.0
-"""Factor on the time for planning from one attempt to the next."""
+"""Factor by which the time for planning grows from one attempt to the next."""
 
 
 class _Order(NamedTuple):
@@ -46,11 +46,12 @@ class _Plan(NamedTuple):
 class TrajectoryInput:
     """Plans the trajectories of ``~/joint_trajectory`` and of the action during the present motion.
 
-    The callback checks the size of the message and passes it to a thread, which reads and plans
-    it; :meth:`submit` does so for a goal of the action. :meth:`accept`, called with each joint
-    state, follows a plan that is ready, in some microseconds. If a plan is too late for the motion
-    on which it is based, the trajectory is planned again: a small one at once (below 1 ms), a large
-    one by the thread with more time.
+    The action is ``~/follow_joint_trajectory``. The callback of the topic checks the size of the
+    message and passes it to a thread, which reads and plans it; :meth:`submit` does so for a goal
+    of the action. :meth:`accept`, called with each joint state, follows a plan that is ready, in
+    some microseconds. If a plan is too late for the motion on which it is based, the trajectory is
+    planned again: a small trajectory at once (below 1 ms), a large one by the thread with more
+    time.
 
     Args:
         node: the node.
@@ -66,7 +67,7 @@ class TrajectoryInput:
         )
 
     def start(self, controller: PassivityController) -> None:
-        """Start to plan trajectories for this controller."""
+        """Start the planning thread, and accept trajectories for this controller."""
         self._controller = controller
         self._thread = PlanningThread(self._plan, self._refuse, _supersede)
 
@@ -94,8 +95,11 @@ class TrajectoryInput:
     def discard(self, why: str) -> bool:
         """Discard trajectories that were sent before a stop and would start after it.
 
+        Args:
+            why: the reason as text, for the log and for the senders of goals.
+
         Returns:
-            Whether there was one.
+            Whether a trajectory was discarded.
         """
         discarded = [] if self._thread is None else self._thread.discard()
         for order in discarded:
@@ -106,12 +110,14 @@ class TrajectoryInput:
         return bool(discarded)
 
     def submit(self, read: Callable[[], TrajectoryMessage], goal: TrajectoryGoal) -> None:
-        """Plan a trajectory of another origin than the topic, and follow it.
+        """Plan a trajectory of a goal of the action; it is followed when :meth:`accept` is called.
+
+        While the controller is not active, the goal is interrupted at once.
 
         Args:
             read: returns the trajectory; called by the planning thread, and may raise a
                 :class:`TrajectoryError`.
-            goal: receives the outcome.
+            goal: receives the outcome of planning and motion.
         """
         if self._thread is None:
             goal.interrupt("the controller is not active")

@@ -19,7 +19,7 @@ from rbd_control.control.waypoints import MOST_POINTS, Points
 from rbd_control.errors import TrajectoryError
 
 MOST_NAMES = 256
-"""Maximum number of joints that a trajectory may name."""
+"""Maximum number of joint names in a trajectory, and of values in one field of a point."""
 
 LONGEST_NAME = 256
 """Maximum length of a joint name or frame [bytes]."""
@@ -34,29 +34,39 @@ _STAMP = Struct("<iI")
 
 
 class TrajectoryMessage(NamedTuple):
-    """A ``trajectory_msgs/JointTrajectory`` as plain values."""
+    """A ``trajectory_msgs/JointTrajectory`` as plain values.
+
+    ``names`` are the joints, in the order of the values in each of the ``points``.
+    """
 
     stamp: float
-    """Time at which it starts [s]; 0: now."""
+    """Time at which the trajectory starts, on the clock of the sender's stamps [s]; 0: now."""
     names: tuple[str, ...]
     points: Points
 
 
 def largest_trajectory(joints: int) -> int:
-    """Return the size of the largest trajectory for this number of joints [bytes]."""
+    """Return the size of the largest message that is accepted for this number of joints [bytes].
+
+    It has ``MOST_POINTS`` points with all fields, and names of :data:`LONGEST_NAME` bytes.
+    """
     point = _FIELDS * (8 + 8 * joints) + 8
     return MOST_POINTS * point + (joints + 2) * (LONGEST_NAME + 8)
 
 
 def check_size(raw: bytes, joints: int) -> None:
-    """Check the size of a serialized trajectory and the counts in its head.
+    """Check the size of a serialized trajectory, and the counts and names before its points.
+
+    Only the size is checked if the message is not little-endian.
 
     Args:
         raw: serialized message.
         joints: number of joints of the arm.
 
     Raises:
-        TrajectoryError: if the message is larger than any trajectory of such an arm, or truncated.
+        TrajectoryError: if the message is larger than any trajectory of such an arm
+            (:func:`largest_trajectory`), has too many points or names or too long a name, or ends
+            before its points.
     """
     limit = largest_trajectory(joints)
     if len(raw) > limit:
@@ -66,7 +76,10 @@ def check_size(raw: bytes, joints: int) -> None:
 
 
 def read_trajectory(raw: bytes) -> TrajectoryMessage:
-    """Read a serialized trajectory of checked size.
+    """Read a serialized trajectory whose size :func:`check_size` has accepted.
+
+    Args:
+        raw: serialized message.
 
     Raises:
         TrajectoryError: if the bytes do not form a trajectory.

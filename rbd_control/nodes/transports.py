@@ -25,7 +25,10 @@ from rbd_control.errors import RbdControlError
 from rbd_control.nodes.processes import environment
 
 TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
-"""Environment variable of Fast DDS with the transports; without effect in range ``LOCALHOST``."""
+"""Environment variable with the transports of Fast DDS.
+
+It has no effect with the discovery range ``LOCALHOST``.
+"""
 
 UDP = "UDPv4"
 """Transport without shared memory, as a value of :data:`TRANSPORTS` and in profiles."""
@@ -67,11 +70,12 @@ _REMEDY = f"{TRANSPORTS}=DEFAULT starts it with shared memory"
 
 @contextmanager
 def without_shared_memory() -> Iterator[None]:
-    """Make the ROS context that is started in here, with its first node, use no shared memory.
+    """Let ROS start without shared memory within this context.
 
-    Fast DDS gets a file of profiles with one transport, UDP. Only rmw_fastrtps is affected, and
-    only if the user has selected neither transports (:data:`TRANSPORTS`), nor a file of profiles,
-    nor the easy mode.
+    Within the ``with`` block call ``rclpy.init`` and create the first node; the transports are then
+    fixed. Fast DDS gets a file of profiles with one transport, UDP. Only rmw_fastrtps is affected,
+    and only if the user has selected neither transports (:data:`TRANSPORTS`), nor a file of
+    profiles, nor the easy mode.
 
     With the discovery range ``LOCALHOST`` rmw_fastrtps adds shared memory to every profile; the
     profile then contains the discovery of that range, and the range is ``SYSTEM_DEFAULT``. The
@@ -108,7 +112,10 @@ def without_shared_memory() -> Iterator[None]:
 
 
 def uses_shared_memory() -> bool:
-    """Return whether Fast DDS has a thread for shared memory in this process (only on Linux)."""
+    """Return whether Fast DDS has a thread for shared memory in this process.
+
+    On other systems than Linux the result is False.
+    """
     return any(name.startswith("dds.shm") for name in thread_names(os.getpid()))
 
 
@@ -140,14 +147,14 @@ def _store_in(folder: str, content: bytes, stack: ExitStack) -> str:
 
 
 def udp_profile(searched: Sequence[str] = ()) -> bytes:
-    """Return a file of profiles for Fast DDS with UDP as its only transport.
+    """Return the content of a file of profiles (XML) for Fast DDS with UDP as its only transport.
 
     Args:
         searched: names or IPv4 addresses of the machines that discovery searches by unicast; empty
             texts are left out. With an empty sequence, discovery uses multicast.
 
     Raises:
-        RbdControlError: if a name is unknown.
+        RbdControlError: if the name of a machine cannot be resolved.
     """
     root = Element("dds", xmlns="http://www.eprosima.com")
     profiles = SubElement(root, "profiles")

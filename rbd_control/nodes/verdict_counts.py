@@ -7,7 +7,11 @@ from rbd_control.nodes.diagnostics import WARN, Status
 
 
 class VerdictCounts:
-    """Counts samples by the reason for which they had no verdict or were dropped."""
+    """Counts samples without a verdict and dropped samples, each by its reason.
+
+    A sample is dropped if it is implausible; the previous verdict then stays, until three samples
+    in a row are dropped. :data:`~rbd_control.estimation.REASONS` lists the reasons.
+    """
 
     def __init__(self) -> None:
         self._samples = 0
@@ -18,8 +22,9 @@ class VerdictCounts:
         """Count one sample.
 
         Args:
-            verdict: the verdict.
-            detection: the detection; None if it was not computed, because nothing was dropped.
+            verdict: the verdict of the detector on the sample.
+            detection: the verdict with link, force and the text of the reasons; None if it was not
+                computed, which is the case only for samples that were not dropped.
         """
         self._samples += 1
         self._reasons[verdict.reason_code] += 1

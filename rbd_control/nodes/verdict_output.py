@@ -1,4 +1,4 @@
-"""Publishes the verdict with the stamp of its sample, as numbers that tools can plot."""
+"""Output of the verdict about contact with the stamp of its sample, as numbers for plots."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _LEVELS = {
 class StampedVerdict(Writer[DiagnosticArray]):
     """Publishes each change of the verdict, and repeats the verdict while it is valid.
 
+    The level of the verdict is ``none``, ``contact`` or ``collision``.
+
     Args:
-        publisher: of the topic.
+        publisher: of the topic ``~/contact_stamped``.
         node: name of the node with its namespace, without a leading slash.
         joints: names of the joints in the order of the model, (nv,).
         frame: the root link, as ``header.frame_id``.
@@ -42,11 +44,12 @@ class StampedVerdict(Writer[DiagnosticArray]):
         self._last: tuple[Detection, NDArray[np.float64], Stamp] | None = None
 
     def take(self, detection: Detection, thresholds: NDArray[np.float64], stamp: Stamp) -> None:
-        """Store the verdict on a sample, and publish it if it differs from the previous verdict.
+        """Store the verdict on a sample, and publish it if its level differs from the previous one.
 
         Args:
-            detection: the detection; without a valid verdict the repetition ends.
-            thresholds: contact thresholds, (nv,) [N·m or N].
+            detection: the verdict with level, residual and link; if it is not valid, the repetition
+                ends.
+            thresholds: contact thresholds at rest, (nv,) [N·m or N].
             stamp: time of the sample.
         """
         before, self._last = self._last, (detection, thresholds, stamp) if detection.valid else None
@@ -58,7 +61,7 @@ class StampedVerdict(Writer[DiagnosticArray]):
         self._last = None
 
     def repeat(self) -> None:
-        """Publish the last verdict again, if there are a verdict and a subscriber."""
+        """Publish the last verdict again, if there are a valid verdict and a subscriber."""
         if self._last is not None and self.is_heard:
             self._publisher.publish(self._message(*self._last))
 

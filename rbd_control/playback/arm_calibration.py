@@ -1,4 +1,4 @@
-"""Preparation of a calibration from recordings: arm without identified parameters, and errors."""
+"""Preparation of a calibration from recordings: the arm, its effort, the initial parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,16 @@ from rbd_control.wording import shortened
 
 @contextmanager
 def physical(model: Model) -> Iterator[None]:
-    """Convert a result outside the bounds of its parameter to an error about the efforts."""
+    """Convert a ``ParameterError`` raised inside the ``with`` block to an error about the efforts.
+
+    In a calibration it means that an identified value lies outside the bounds of its parameter.
+
+    Args:
+        model: the robot, whose joint the message names.
+
+    Raises:
+        RecordingError: advising to check sign and unit of the recorded efforts.
+    """
     try:
         yield
     except ParameterError as error:
@@ -46,10 +55,11 @@ class EffortOptions:
         kind: kind of the recorded effort, see ``effort_kind``; None for the kind in the file.
         gain: torque per unit of effort, one number, or one per joint in the order of ``joints``;
             None for the gain in the file. For currents, 1 means that the gain is identified.
-        has_evidence: whether there is evidence for gains that are to be identified.
+        has_evidence: whether the command has data from which gains are identified: known payloads
+            (``--payload-recording``) or known gains (``--drive-gain``).
 
     Raises:
-        InputError: for evidence if no gain is to be identified.
+        InputError: for such data if a gain is given or the kind is not ``current``.
     """
 
     kind: str | None = None
@@ -60,16 +70,17 @@ class EffortOptions:
         self._refuse_unused_evidence(self.kind or "current")
 
     def applied(self, robot: Robot, file: str) -> Robot:
-        """Return the arm with these options, and warn where they contradict the arm file.
+        """Return the arm with these options; warn if they contradict the arm file.
 
-        The gain in the file does not apply to an effort of another unit.
+        The gain in the file is replaced by 1 if the effort has another unit than in the file
+        (current instead of torque, or the reverse), or if the gain is to be identified.
 
         Args:
             robot: the arm with the effort of the file.
-            file: name of the arm file for the warning; empty if there is none.
+            file: name of the arm file for the warning, a ``ModelWarning``; empty if there is none.
 
         Raises:
-            InputError: for evidence if no gain is to be identified.
+            InputError: if ``has_evidence``, but no gain is to be identified.
             ParameterError: for another number of gains than one or the number of joints.
         """
         known = robot.in_joint_order(robot.parameters)
@@ -111,11 +122,11 @@ def arm_to_calibrate(
 ) -> Robot:
     """Return the arm of recordings without the parameters that the calibration identifies.
 
-    The effort of the arm file counts as in the detector, also in its section ``contact_detector``.
+    Parameters are read as by the detector: from the sections ``/**`` and ``contact_detector``.
 
     Args:
-        urdf: path of the description, or of a parameter file that names it.
-        locked: positions of joints that do not move [rad or m].
+        urdf: path of the description, or of a parameter file that names it (the arm file).
+        locked: positions of joints that do not move, by name [rad or m].
         recordings: the recordings, which determine the joints of the arm and the positions of the
             joints that do not move.
         effort: options that override the effort of the arm file.
@@ -136,7 +147,10 @@ def arm_to_calibrate(
 
 
 def uncorrected(robot: Robot) -> Robot:
-    """Return the arm without the corrections and the friction that the calibration identifies."""
+    """Return the arm without inertial corrections, rotor inertia and friction.
+
+    The calibration identifies these. Description, payload and effort are kept.
+    """
     known = robot.in_joint_order(robot.parameters)
     kept = (
         *DescriptionParameters.names(),
@@ -153,8 +167,8 @@ def starting_parameters(
 
     Args:
         robot: the arm, with kind and gain of the recorded effort.
-        observer: kind of observer.
-        gain: observer gain [1/s]; None if the calibration chooses it.
+        observer: value of the parameter ``observer``.
+        gain: observer gain [1/s]; None (50 at first) if the calibration chooses it.
         trusted: whether to use the declared effort kind even if the efforts refute it.
     """
     return replace(

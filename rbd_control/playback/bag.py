@@ -43,6 +43,9 @@ _REPAIR = {
 class Bag:
     """The topics of a rosbag2 recording. Every iteration opens the files anew and streams them.
 
+    Args:
+        path: a rosbag2 folder, or one of its storage files.
+
     Attributes:
         path: the folder or file of the recording.
         topics: its topics by name, from all its storage files.
@@ -67,11 +70,11 @@ class Bag:
                 )
 
     def require(self, topic: str, msgtype: str) -> int:
-        """Return the number of messages on ``topic``.
+        """Return the number of messages on ``topic``; raise an error if it cannot be read.
 
         Raises:
             RecordingError: if there is no such topic (the message lists the topics), if it is not
-                of type ``msgtype``, or if it has no readable message.
+                of type ``msgtype``, if it is not serialised as CDR, or if it has no message.
         """
         with about(self.path):
             if topic not in self.topics:
@@ -95,7 +98,12 @@ class Bag:
             return found.messages
 
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
-        """Yield the joint states of ``topic`` in order of receipt, about ``size`` at a time."""
+        """Yield the joint states of ``topic`` in blocks, each divided into parts of one layout.
+
+        A block has at least ``size`` messages; the last block, and a block of 4 MiB or more, may
+        have fewer. The blocks are in order of receipt;
+        :func:`~rbd_control.playback.parts.in_order` restores the order within a block.
+        """
         decode = joint_state_decoder()
         with self._reading(self.path):
             for packed in blocks(size, self._packed(topic, size)):

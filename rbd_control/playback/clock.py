@@ -14,12 +14,12 @@ Array = NDArray[np.float64]
 
 
 class ClockJump(NamedTuple):
-    """A backward jump of the recorded clock.
+    """A backward jump of the clock that stamped the joint states.
 
     Attributes:
-        time: time of the first sample after it on the time line of the replay [s].
-        back: its size: the time from the stamp of this sample to the stamp that it would have
-            without the jump [s].
+        time: time of the first sample after the jump, on the time line of the replay [s].
+        back: size of the jump: stamp that this sample would have without the jump, minus its stamp
+            [s].
     """
 
     time: float
@@ -31,16 +31,17 @@ class ClockJump(NamedTuple):
 
 
 class ReplayClock:
-    """Maps stamps of samples to the time since the first sample.
+    """Maps stamps of samples to the time line of a replay: the time since the first sample.
 
     After a jump of the clock the time line continues with the time that passed on the clock of the
     recorder, or with one period if that clock jumped as well.
 
     Attributes:
-        offset: offset that is subtracted from the stamps [s]; NaN before the first sample.
-        start: offset of the first stamps [s].
-        time: time of the last sample [s].
-        jumps: jumps of the clock.
+        offset: offset that is subtracted from the stamps since the last jump [s]; NaN before the
+            first sample.
+        start: stamp of the first sample [s]; NaN before it.
+        time: time of the last sample on the time line [s].
+        jumps: jumps of the clock so far.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ _RATIO = 200
 
 
 def expand(data: bytes | memoryview, compression: str, limit: int) -> bytes | memoryview:
-    """Return ``data`` decompressed; data that is not compressed is returned without a copy.
+    """Return ``data`` decompressed; return it without a copy if it is not compressed.
 
     Args:
         data: the compressed data.
@@ -31,6 +31,7 @@ def expand(data: bytes | memoryview, compression: str, limit: int) -> bytes | me
 
     Raises:
         ValueError: if the result is larger or incomplete, or for another ``compression``.
+        RecordingError: if the library for the compression is not installed.
         Exception: of the library, if the data is damaged.
     """
     if not compression:
@@ -47,10 +48,12 @@ def expand(data: bytes | memoryview, compression: str, limit: int) -> bytes | me
 
 
 def expand_file(source: Path, target: Path) -> None:
-    """Decompress a zstd file ``source`` to ``target``.
+    """Decompress a zstd file ``source`` to ``target``, which is replaced.
 
     Raises:
-        ValueError: if the file exceeds the limits of its expansion or is cut short.
+        ValueError: if the result exceeds 2^30 bytes plus 200 times the size of ``source``.
+        EOFError: if ``source`` is cut short.
+        RecordingError: if the library for zstd is not installed.
         OSError: if a file cannot be read or written.
         Exception: of the library, if the data is damaged.
     """

@@ -22,16 +22,17 @@ from rbd_control.robot.robot_parameters import RobotParameters
 NODE = "contact_detector"
 """Node whose section of a parameter file the commands read."""
 YAML = (".yaml", ".yml")
-"""Endings of parameter files."""
+"""Suffixes of parameter files."""
 
 
 class DescribedArm(NamedTuple):
-    """An arm as described by files.
+    """An arm as described by the files that a command receives.
 
     Attributes:
-        arm: its parameters, which name or contain its URDF.
+        arm: parameters of the arm, which name or contain its URDF.
         config: the parameter file; None if none was given.
-        values: the parameters of the detector in that file; empty without a file.
+        values: all values by name that the parameter file has for the node ``contact_detector``,
+            those of the arm included; empty without a file.
     """
 
     arm: RobotParameters
@@ -77,6 +78,9 @@ def configured(
         recordings: the recordings that determine the joints of the arm and the positions of the
             joints that do not move; without any, as for a node without joint states.
 
+    Returns:
+        The identified model, and the parameters with per-joint values in the order of the model.
+
     Raises:
         RbdControlError: for an invalid file; the message names it.
     """
@@ -90,7 +94,7 @@ def configured_robot(
     locked: Mapping[str, float],
     recordings: Sequence[Recording] = (),
 ) -> tuple[Robot, DetectorParameters]:
-    """Return the arm and the detector's parameters; arguments as :func:`configured`.
+    """Return the same as :func:`configured`, with the arm in place of its model.
 
     Raises:
         RbdControlError: for an invalid file; the message names it.
@@ -110,7 +114,10 @@ def configured_robot(
 
 
 def say_held(robot: Robot, recorded: RecordedJoints) -> None:
-    """Warn about joints that the model holds at a position, and about those of them that move."""
+    """Warn about joints that the model holds at a fixed position, by a ``ModelWarning``.
+
+    A second ``ModelWarning`` names those of these joints that move in the recordings.
+    """
     if not robot.held:
         return
     warnings.warn(f"held joints: {robot.held_in_words}", ModelWarning, stacklevel=2)
@@ -128,10 +135,10 @@ def say_held(robot: Robot, recorded: RecordedJoints) -> None:
 
 
 def named(urdf: str) -> str:
-    """Return the name of the robot description.
+    """Return ``urdf`` unchanged; raise an error if the user has named no robot description.
 
     Raises:
-        ParameterError: if it is empty.
+        ParameterError: if ``urdf`` is empty.
     """
     if not urdf:
         raise ParameterError(

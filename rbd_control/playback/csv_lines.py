@@ -26,10 +26,11 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 @contextmanager
 def open_csv(path: Path) -> Iterator[TextIO]:
-    """Open a CSV file in UTF-8; every error raised inside names the file.
+    """Open a CSV file in UTF-8 for a ``with`` block; every error raised inside names the file.
 
     Raises:
-        RecordingError: if the file cannot be read or is not UTF-8 text.
+        RecordingError: if the file cannot be read or is not UTF-8 text; any other exception raised
+            inside is converted to it.
     """
     with reading(path, RecordingError, "is not a CSV file", "save it as comma-separated UTF-8"):
         with path.open("rb") as file:
@@ -50,12 +51,14 @@ def bounded_lines(file: TextIO) -> Iterator[str]:
 
 
 def line_blocks(file: TextIO, size: int, before: int) -> Iterator[list[str]]:
-    """Yield the lines of a file, at least ``size`` at a time unless they are very long.
+    """Yield the lines of a file in lists of at least ``size`` lines.
+
+    The last list, and lists of more than 8 million characters, may have fewer.
 
     Args:
         file: the open file.
-        size: number of lines.
-        before: number of lines that were read already.
+        size: desired number of lines in a list.
+        before: number of lines that were read from the file already, for the line in an error.
 
     Raises:
         RecordingError: when a line is longer than :data:`MAX_LINE`.

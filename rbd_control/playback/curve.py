@@ -1,4 +1,4 @@
-"""Delay against false alarms, from scores with scaled thresholds."""
+"""Thresholds multiplied by factors, for the curve of delay against false alarms."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _THRESHOLDS = (
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Scores with all thresholds multiplied by ``factor``.
+    """Score of a replay whose thresholds were all multiplied by a factor.
 
     Attributes:
         factor: the factor.
-        score: the events against the truth.
+        score: match of the events with the true contacts.
         free_time: time with a verdict and without true contact [s].
     """
 
@@ -39,7 +39,11 @@ class CurvePoint:
 
 
 def scaled(parameters: DetectorParameters, factor: float) -> DetectorParameters:
-    """Return ``parameters`` with all thresholds multiplied by ``factor``."""
+    """Return ``parameters`` with all thresholds multiplied by ``factor``.
+
+    This includes their increase with speed and acceleration. A threshold of zero, which selects a
+    default, remains zero; fill in the defaults first.
+    """
     values: dict[str, Any] = {name: getattr(parameters, name) for name in _THRESHOLDS}
     for name, value in values.items():
         several = isinstance(value, tuple)

@@ -25,6 +25,10 @@ _MESSAGES = (
 class Db3Storage:
     """The topics and messages of a ``.db3`` file.
 
+    Attributes:
+        path: the file.
+        topics: topics of the file by name.
+
     Raises:
         sqlite3.Error: from the constructor and from every iteration, if the file is damaged.
         ValueError: from the constructor and from every iteration, if the tables have other contents
@@ -46,7 +50,7 @@ class Db3Storage:
             self._add(number, texts, counts.get(number, 0))
 
     def packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic`` in order of receipt, ``size`` at a time."""
+        """Yield the messages on ``topic`` in order of receipt, ``size`` messages at a time."""
         ids = self._ids[topic]
         with closing(self._connect()) as database:
             cursor = database.execute(_MESSAGES.format(", ".join("?" * len(ids))), ids)

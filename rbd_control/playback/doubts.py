@@ -13,7 +13,7 @@ from rbd_control.playback.effort_check import EffortFit
 from rbd_control.playback.result import JointResidual
 
 OFTEN = 0.2
-"""Share of time above the threshold from which a residual is unlikely to be contact."""
+"""Share of the samples above the threshold beyond which a residual is unlikely to be contact."""
 
 SLOW_RATE = 5.0
 """Rate below which the times of a CSV recording may be in milliseconds [1/s]."""
@@ -36,10 +36,10 @@ _REMARKS = dict(
 
 @dataclass(frozen=True)
 class Findings:
-    """Input of the warnings.
+    """Results of a replay from which :func:`warnings` are derived.
 
     Attributes:
-        counts: samples and drops, as in :class:`~rbd_control.joint_states.JointStateIntake`.
+        counts: ``counts`` of the :class:`~rbd_control.joint_states.JointStateIntake`.
         valid: number of samples with a verdict.
         rate: samples per second; NaN with a single sample.
         residuals: the residual of each joint.
@@ -58,7 +58,13 @@ class Findings:
 
 
 def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> list[str]:
-    """Return warnings about the result, the most serious first."""
+    """Return the problems of a replay as texts for the user, the most serious first.
+
+    Args:
+        found: results of the replay.
+        model: the robot.
+        parameters: the parameters with which the detector ran.
+    """
     said = _misfits(found, parameters)
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")

@@ -17,16 +17,19 @@ LEAST_GRAVITY = 1.0
 """RMS gravity torque below which the effort of a joint is not checked [N·m or N]."""
 
 FITTING = (0.6, 1.6)
-"""Ratios of effort to gravity torque that friction, motion or a small payload explain."""
+"""Lowest and highest ratio of effort to gravity torque that is no problem.
+
+Friction, motion or a small payload explain it.
+"""
 
 REVERSED = -0.5
-"""Ratio and correlation below which the sign of the effort looks reversed."""
+"""Ratio and correlation of effort and gravity torque below which the sign looks reversed."""
 
 UNRELATED = 0.5
-"""Size of the correlation below which the effort does not follow gravity."""
+"""Magnitude of the correlation below which the effort does not follow gravity."""
 
 SCALED = (0.3, 3.0)
-"""Ratios that wrong masses, a payload or another unit of torque explain."""
+"""Lowest and highest ratio that wrong masses, a payload or another unit of torque explain."""
 
 _PERIOD = 0.02
 """Time between the samples that are checked [s]."""
@@ -36,12 +39,14 @@ _PERIOD = 0.02
 class EffortFit:
     """The least-squares fit ``effort = ratio * gravity torque + remainder`` of one joint.
 
+    The effort is the joint torque to which the recorded effort has been converted.
+
     Attributes:
         joint: the joint.
-        ratio: effort divided by gravity torque; NaN if ``gravity`` is below :data:`LEAST_GRAVITY`
-            or small compared with the remainder.
+        ratio: effort divided by gravity torque; NaN if ``gravity`` is below :data:`LEAST_GRAVITY`,
+            or if ``remainder`` exceeds both ``gravity`` and ``|ratio| gravity``.
         correlation: correlation of effort and gravity torque through the origin; NaN where
-            ``ratio`` is NaN.
+            ``ratio`` is NaN, but 0 for an effort that is zero throughout.
         gravity: RMS gravity torque [N·m or N].
         remainder: RMS remainder [N·m or N].
         is_zero: whether the published effort is exactly zero throughout although the model needs a
@@ -57,10 +62,11 @@ class EffortFit:
 
     @property
     def complaint(self) -> str:
-        """Problem of the effort of this joint; empty if the effort fits or the fit is uncertain.
+        """Text with the problem of this joint's effort and a remedy; empty without a problem.
 
-        The deviation ``(ratio - 1) * gravity`` must be more than twice the remainder, which
-        contains friction, inertia and contact.
+        There is a problem if ``is_zero``, or if ``ratio`` is outside of :data:`FITTING` and the
+        deviation ``|ratio - 1| * gravity`` is more than twice the remainder, which contains
+        friction, inertia and contact.
         """
         if self.is_zero:
             return (
@@ -87,16 +93,20 @@ class EffortFit:
 
 
 class EffortCheck:
-    """Collects positions and efforts, at most fifty per second, and fits each joint.
+    """Compares recorded efforts with the model's gravity torque, by a fit for each joint.
 
-    Efforts are first converted to torques as ``parameters`` declare.
+    It uses at most fifty samples per second and adds them up, so memory does not grow.
+
+    Args:
+        model: the robot.
+        parameters: ``effort_kind`` and ``effort_gain``, by which efforts are converted to torques.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
         self._model = model
         self._gain = parameters.for_joints("effort_gain", model.nv)
         self._without_gravity = parameters.effort_kind == "torque_without_gravity"
-        self._last = 0.0
+        self._last = -np.inf
         self._n = 0
         self._gg = np.zeros(model.nv)
         self._gt = np.zeros(model.nv)
@@ -107,9 +117,10 @@ class EffortCheck:
         """Process samples.
 
         Args:
-            times: times of the samples (m,) [s], increasing.
-            q: positions (m, n) [rad or m].
-            tau: efforts (m, n), as recorded.
+            times: times of the samples since the first sample of the recording, (m,) [s],
+                increasing, also over all calls.
+            q: positions, (m, n) [rad or m].
+            tau: efforts, (m, n), as recorded.
         """
         slot = np.floor(times / _PERIOD)
         rows = np.flatnonzero(np.diff(slot, prepend=self._last) > 0)
@@ -125,7 +136,7 @@ class EffortCheck:
         self._tt += (torque * torque).sum(0)
 
     def fits(self) -> tuple[EffortFit, ...]:
-        """Return one fit for each joint; empty if no effort was recorded."""
+        """Return one fit for each joint, in the order of the model; empty without a sample."""
         if not self._n:
             return ()
         return tuple(

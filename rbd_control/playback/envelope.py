@@ -11,13 +11,16 @@ Array = NDArray[np.float64]
 class Envelope:
     """Minimum and maximum per time bin of several series that share their times.
 
-    The bins are narrow at first. When the series is longer than all bins, neighbours are merged and
-    the width doubles. NaN is ignored; a bin with only NaN is NaN.
+    The bins are narrow at first. When the series is longer than all bins together, neighbouring
+    bins are merged and the width doubles. NaN is ignored; a bin with only NaN is NaN.
 
     Args:
         channels: number of series.
         bins: number of bins, even.
         width: initial width of a bin [s].
+
+    Raises:
+        ValueError: for an odd number of bins.
     """
 
     def __init__(self, channels: int, bins: int = 2000, width: float = 1e-3) -> None:
@@ -29,10 +32,12 @@ class Envelope:
         self._seen = np.zeros(bins, dtype=bool)
 
     def add(self, times: Array, values: Array) -> None:
-        """Add ``values`` (m, channels) at ``times`` (m,) [s].
+        """Add ``values``, (m, channels), at ``times``, (m,) [s].
+
+        The first bin begins at time zero.
 
         Raises:
-            ValueError: if times are out of order or negative.
+            ValueError: if times are negative, or not in order within this call.
         """
         if not times.size:
             return
@@ -48,7 +53,7 @@ class Envelope:
         self._seen[bins] = True
 
     def series(self) -> tuple[Array, Array, Array]:
-        """Return times (k,) [s], minima and maxima (k, channels) of the bins with samples."""
+        """Return centre (k,) [s], minimum and maximum (k, channels) of each bin with samples."""
         filled = np.flatnonzero(self._seen)
         times = np.asarray((filled + 0.5) * self._width, dtype=np.float64)
         return times, self._lower[filled], self._upper[filled]

@@ -12,17 +12,22 @@ from rbd_control.wording import listed, shortened
 def match_joints(
     model: Sequence[str], recorded: Sequence[str], joints: Sequence[str] | None = None
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Return the recorded names of the model's joints, in the model's order, and notes on them.
+    """Return the recorded names of the model's joints, in the model's order, and notes.
 
     Args:
-        model: the model's joints.
-        recorded: the joints of the recording.
-        joints: the recorded names of the model's joints. If None, the names of the model are used;
-            if the recording contains none of these names, the set of names that differ from them
-            by one prefix (``panda_joint1``, ``fer_joint1``) is used, if there is exactly one.
+        model: names of the model's joints.
+        recorded: names of the joints in the recording.
+        joints: the recorded names of the model's joints, in the model's order. If None, the names
+            of the model are used; if the recording contains none of these names, the set of names
+            that differ from them by one prefix (``panda_joint1``, ``fer_joint1``) is used, if there
+            is exactly one.
+
+    Returns:
+        The names, and a list with a note for the user if another prefix was used; else empty.
 
     Raises:
-        RecordingError: naming the joints that the recording lacks.
+        RecordingError: naming the joints that the recording lacks, or if ``joints`` has another
+            number of names than ``model``.
     """
     if joints is not None:
         if len(joints) != len(model):

@@ -25,10 +25,11 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
     """Return the labelled contacts of each recording, in order of time.
 
     Args:
-        path: a CSV file of :data:`COLUMNS`; docs/replay.md describes it. Times [s] count from the
-            first sample of the recording.
-        recordings: the recordings that are replayed. A recording that the file does not mention
-            has no contact.
+        path: a CSV file of :data:`COLUMNS`; docs/replay.md describes it. Times [s], in the file and
+            in the result, count from the first sample of the recording.
+        recordings: the recordings that are replayed; a label names a recording by its path, by
+            the name of its file, or by this name without suffix. A recording that the file does not
+            mention has no contact.
 
     Raises:
         RecordingError: naming the file and the line, if the file cannot be read, has other columns,

@@ -26,7 +26,7 @@ SILENCE = 0.2
 """Age at which a verdict expires [s]; a detector repeats a valid verdict at 50 Hz."""
 
 KEPT = 6
-"""Number of displayed events."""
+"""Number of displayed events, the newest."""
 
 
 @dataclass
@@ -39,13 +39,15 @@ class LiveState:
         residual: last residual, in the order of ``joints`` [N·m or N].
         thresholds: thresholds in the order of ``joints`` [N·m or N]; empty until received.
         rate: rate of the samples [1/s]; NaN before it is known.
-        told: time of receipt of the last residual.
-        contact: last verdict.
-        judged: time of receipt of the last verdict.
-        link: link of the last contact force; empty without contact.
-        force: last contact force [N]; None if it is unknown.
-        condition: message of the detector's diagnostics; empty before the first.
-        ignored: number of messages that cannot come from a detector.
+        told: time of receipt of the last residual; -inf before the first.
+        contact: last verdict, true for contact.
+        judged: time of receipt of the last verdict; -inf before the first.
+        link: link of the last contact event or contact force; empty before the first.
+        force: last contact force, x y z in the axes of ``link`` [N]; None if it is unknown.
+        condition: message of the detector's status in ``/diagnostics``, such as ``ok``; empty
+            before the first.
+        ignored: number of received messages that cannot come from a detector, such as residuals
+            that are not finite.
         events: last events, the oldest first.
     """
 
@@ -64,7 +66,7 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """Return ``contact``, ``free``, or ``no verdict`` if the last verdict has expired.
+        """Return ``contact``, ``free``, or ``no verdict`` if the last is older than ``SILENCE``.
 
         Args:
             now: time on the steady clock [s].
@@ -75,7 +77,12 @@ class LiveState:
 
 
 def render(state: LiveState, now: float) -> RenderableType:
-    """Return the display of the state at the time ``now`` on the steady clock [s]."""
+    """Return the display of a detector for a rich console.
+
+    Args:
+        state: the received state.
+        now: present time on the steady clock [s].
+    """
     parts: list[RenderableType] = [_headline(state, now)]
     if state.joints:
         parts.append(_residuals(state))
@@ -84,7 +91,7 @@ def render(state: LiveState, now: float) -> RenderableType:
 
 
 def event_line(event: ContactEvent) -> str:
-    """Return an event in one line."""
+    """Return an onset or a release of a contact as one line of text."""
     where = _where(event)
     force = "" if event.force is None else f", {math.hypot(*event.force):.1f} N"
     if event.phase == "release":

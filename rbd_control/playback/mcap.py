@@ -33,11 +33,16 @@ class McapStorage:
     """The topics and messages of an ``.mcap`` file.
 
     Attributes:
-        is_indexed: whether the file has an index of its chunks; otherwise the file is scanned.
+        path: the file.
+        topics: topics of the file by name.
+        is_indexed: whether the file has an index of its chunks; otherwise the constructor reads the
+            whole file to find them.
 
     Raises:
-        Exception: of any kind, from the constructor and from every iteration, if the file is
+        Exception: of any class, from the constructor and from every iteration, if the file is
             damaged.
+        ModuleNotFoundError: from the constructor, for a file without chunks if rosbags is not
+            installed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,14 +55,17 @@ class McapStorage:
         self.topics = self._summary.topics() if self._summary else _topics_without_chunks(path)
 
     def packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic`` in order of receipt, a chunk at a time."""
+        """Yield the messages on ``topic`` in order of receipt, about one chunk at a time.
+
+        For a file without chunks, ``size`` messages are yielded at a time.
+        """
         if self._summary is None:
             return _messages_without_chunks(self.path, topic, size)
         return _messages_in_chunks(self.path, self._summary, topic)
 
 
 def rehearse_chunks() -> None:
-    """Process a chunk with one empty message, so that the kernels are compiled."""
+    """Process a chunk with one empty message, so that the compiled code is ready before use."""
     record = RECORD.pack(_IS_MESSAGE, _MESSAGE_HEAD) + bytes(_MESSAGE_HEAD)
     _wanted(np.frombuffer(record, dtype=np.uint8), np.ones(1, dtype=np.bool_), 0)
 

@@ -39,7 +39,11 @@ _IS_FOOTER, _IS_SCHEMA, _IS_CHANNEL, _IS_MESSAGE, _IS_CHUNK = 0x02, 0x03, 0x04, 
 
 
 def chunk_records(file: BinaryIO, offset: int) -> NDArray[np.uint8]:
-    """Return the records in the chunk at an offset of a file, expanded and checked.
+    """Return the records in a chunk, expanded and checked, as bytes (n,).
+
+    Args:
+        file: the open MCAP file.
+        offset: offset of the record of the chunk [bytes].
 
     Raises:
         ValueError: if there is no whole chunk, it is larger than :data:`MAX_CHUNK`, or its size or
@@ -70,9 +74,13 @@ def scan(file: BinaryIO) -> Summary | None:
 
     The scan reads the file once, one chunk at a time.
 
+    Args:
+        file: the open MCAP file.
+
     Raises:
         ValueError: if a record is cut short, a chunk is too large or its checksum is wrong, or some
             messages are in chunks and others are not.
+        struct.error: if a record is damaged.
         Exception: of the decompression, for damaged data.
     """
     found = _Found()

@@ -34,7 +34,7 @@ _IS_SCHEMA, _IS_CHANNEL, _IS_CHUNK_INDEX, _IS_STATISTICS = 0x03, 0x04, 0x08, 0x0
 
 
 class Channel(NamedTuple):
-    """A channel: its topic, and the encoding and the type of its messages."""
+    """A channel of an MCAP file: its topic, and the encoding and the type of its messages."""
 
     topic: str
     encoding: str
@@ -42,7 +42,14 @@ class Channel(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A chunk: time of its first message [ns], place in the file, channels and compression."""
+    """A chunk of an MCAP file.
+
+    Attributes:
+        begin: time of its first message [ns].
+        offset: offset of its record in the file [bytes].
+        channels: numbers of the channels that have messages in it.
+        compression: name of the compression, such as ``zstd``; empty without compression.
+    """
 
     begin: int
     offset: int
@@ -52,7 +59,13 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Summary:
-    """The content of a summary; ``channels`` and ``counts`` of messages are by channel number."""
+    """The content of the summary of an MCAP file.
+
+    Attributes:
+        channels: channels by number.
+        counts: number of messages by channel number.
+        chunks: all chunks of the file.
+    """
 
     channels: dict[int, Channel] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
@@ -74,6 +87,11 @@ class Summary:
 
 def read_summary(file: BinaryIO) -> Summary | None:
     """Return the summary of an MCAP file; None if there is no complete summary.
+
+    A summary is incomplete if it lacks the statistics, a schema, or the index of the chunks.
+
+    Args:
+        file: the open file, at its beginning.
 
     Raises:
         ValueError: if this is not an MCAP file, its end is missing or the summary is damaged.
@@ -131,7 +149,8 @@ def records_in(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the kind and the content of each record of a summary or a chunk.
 
     Raises:
-        ValueError: if a record is cut short.
+        ValueError: if the content of a record is cut short.
+        struct.error: if the header of a record is cut short.
     """
     at = 0
     while at < len(content):
@@ -144,13 +163,26 @@ def records_in(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def parse_schema(record: bytes) -> tuple[int, str]:
-    """Return the number and the name of a schema."""
+    """Return the number and the name of a schema, from the content of its record.
+
+    Raises:
+        ValueError, struct.error: if the record is damaged.
+    """
     (number,) = _UINT16.unpack_from(record)
     return number, text_at(record, _UINT16.size)[0]
 
 
 def parse_channel(record: bytes) -> tuple[int, int, Channel]:
-    """Return the number of a channel, the number of its schema, and the channel without type."""
+    """Return the number of a channel, the number of its schema, and the channel.
+
+    The schema has the type of the messages; ``msgtype`` of the returned channel is empty.
+
+    Args:
+        record: content of the record of the channel.
+
+    Raises:
+        ValueError, struct.error: if the record is damaged.
+    """
     number, schema = _CHANNEL.unpack_from(record)
     topic, at = text_at(record, _CHANNEL.size)
     return number, schema, Channel(topic, text_at(record, at)[0], "")
@@ -166,7 +198,11 @@ def _chunk(record: bytes) -> Chunk:
 
 
 def text_at(content: bytes, at: int) -> tuple[str, int]:
-    """Return the text at the offset ``at``, and the offset of its end."""
+    """Return the UTF-8 text with a length prefix at the offset ``at``, and the offset of its end.
+
+    Raises:
+        ValueError, struct.error: if the content ends before, or is not UTF-8.
+    """
     raw, end = _bytes(content, at)
     return raw.decode(), end
 

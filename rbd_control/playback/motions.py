@@ -21,38 +21,43 @@ from rbd_control.playback.recording import Recording
 Array = NDArray[np.float64]
 
 FEWEST = 3
-"""Minimum number of samples of a usable motion."""
+"""Minimum number of samples of a motion; shorter motions are left out."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedMotions:
-    """The motions of a recording, and the counts of its messages."""
+    """The motions of a recording, and the counts of its messages.
+
+    A motion consists of the samples with velocity and effort between two jumps of the clock, at
+    least :data:`FEWEST`. The time line of the recording counts from its first sample and continues
+    across the jumps.
+    """
 
     motions: tuple[Motion, ...]
-    """Motions with velocity and effort; several where the clock went back. Times [s] count from
-    the first sample of each."""
+    """The motions; more than one only if the clock went back. Times [s] count from the first sample
+    of each."""
     starts: tuple[float, ...]
     """Time of the first sample of each motion on the time line of the recording [s]."""
     joint_names: tuple[str, ...]
     """Recorded names of the model's joints, in the order of the model."""
     times: Array
-    """(k,) times of all samples [s], also of those without velocity or effort."""
+    """(k,) times of all samples on the time line [s], also of those without velocity or effort."""
     start: float
-    """Stamp of the first sample [s]; NaN without a sample."""
+    """Stamp of the first sample, where the time line begins [s]; NaN without a sample."""
     jumps: tuple[ClockJump, ...]
-    """Jumps back of the clock."""
+    """Backward jumps of the clock of the joint states."""
     messages: int
     """Number of messages in the recording."""
     missing: dict[str, int]
-    """Number of samples without ``velocity`` or ``effort``, by this name; counts of 0 left out."""
+    """Number of samples without velocity, key ``velocity``, or effort, key ``effort``; no zeros."""
     dropped: dict[str, int]
-    """Number of dropped messages by reason, without messages of other joints."""
+    """Number of dropped messages by reason, without those that lack joints of the model."""
     notes: tuple[str, ...]
     """Notes on the matching of joint names."""
 
     @property
     def unused(self) -> str:
-        """Numbers of unusable messages with the reasons, as text; empty if all are usable."""
+        """Text with the numbers of unusable messages by reason; empty if all are usable."""
         lacking = [f"{count} lack {what}" for what, count in self.missing.items()]
         return ", ".join(
             [*lacking, *([f"dropped: {counted(self.dropped)}"] if self.dropped else [])]
@@ -62,13 +67,13 @@ class RecordedMotions:
 def read_motions(
     recording: Recording, model: Model, joints: Sequence[str] | None = None
 ) -> RecordedMotions:
-    """Return the motions in a recording, which may be none.
+    """Return the motions in a recording for calibration and check; there may be none.
 
     Args:
         recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
         model: the robot.
-        joints: recorded names of the model's joints, in the order of the model; by default they
-            are matched by name.
+        joints: recorded names of the model's joints, in the order of the model; by default the
+            names of the model, or names that differ from them by one prefix.
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model or is damaged.
@@ -109,7 +114,11 @@ def read_motions(
 
 
 def with_effort(recording: Recording, found: RecordedMotions) -> tuple[Motion, ...]:
-    """Return the motions of a recording, at least one.
+    """Return ``found.motions`` if there is at least one motion; raise an error otherwise.
+
+    Args:
+        recording: the recording, for the name of the file in the error.
+        found: the result of :func:`read_motions` for it.
 
     Raises:
         RecordingError: naming the file and the deficiencies of its messages, if it has no motion.

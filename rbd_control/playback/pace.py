@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from rbd_control.joint_states import JointMessage
 
 STILL = 1.0
-"""Duration of a pass through a recording whose messages all have the same time [s]."""
+"""Duration of one pass of a loop if all messages have the same time of receipt [s]."""
 
 LEAST_SPACING = 1e-4
-"""Minimum mean spacing of messages in a pass [s], which bounds the rate of very short loops."""
+"""Minimum mean time between messages in a pass [s], which bounds the rate of very short loops."""
 
 BURST = 64
-"""Maximum number of messages published at a time, so that other callbacks can run."""
+"""Maximum number of messages published in one callback, so that other callbacks can run."""
 
 SLACK = 0.1
-"""Delay above which a playback continues late instead of catching up [s]."""
+"""Delay above which a playback does not catch up but plays the rest later [s]."""
 
 
 def timeline(
@@ -25,13 +25,14 @@ def timeline(
 ) -> Iterator[tuple[float, float, JointMessage]]:
     """Yield the due time of each message, the shift of its stamp, and the message.
 
-    Due time and shift are in seconds of the recording; the due time counts from the start of the
-    playback. A
-    message that is older than its predecessor is due at the same time. A further pass begins one
-    mean spacing after the last message of the previous pass.
+    Both times are in seconds of the recording. The due time counts from the start of the playback
+    and follows the times of receipt; a message that is older than its predecessor is due at the
+    same time. The shift is to be added to the stamp: the begin of the pass, 0 in the first pass. A
+    further pass begins one mean spacing after the last message of the previous pass, see also
+    :data:`STILL` and :data:`LEAST_SPACING`.
 
     Args:
-        messages: opens the recording for each pass.
+        messages: opens the recording and returns its messages in order; called for each pass.
         loop: whether to repeat the recording for ever.
     """
     begin = 0.0
@@ -57,15 +58,16 @@ def _length(elapsed: float, count: int) -> float:
 
 @dataclass
 class Pace:
-    """Position in a recording that is played ``rate`` times as fast as it was recorded.
+    """Present position in a recording that is played ``rate`` times as fast as it was recorded.
 
-    If the process is too slow for the rate, or was suspended, the position waits, so that at most
-    one burst of messages is due after any delay.
+    A message is due when the position has reached its due time. If the process is too slow for the
+    rate, or was suspended, :meth:`hold_back` moves the position back instead of making all messages
+    of the delay due at once.
 
     Attributes:
         rate: seconds of the recording for each second.
         began: time on the steady clock at which position 0 was, or would have been, played [s].
-        late: present delay of the playback [s].
+        late: sum of all delays that :meth:`hold_back` did not let catch up [s].
     """
 
     rate: float
@@ -73,14 +75,23 @@ class Pace:
     late: float = 0.0
 
     def position(self, now: float) -> float:
-        """Return the position at time ``now`` on the steady clock, both in [s]."""
+        """Return the position at time ``now`` on the steady clock [s].
+
+        The position is in seconds of the recording since its first message.
+        """
         return (now - self.began) * self.rate
 
     def hold_back(self, due: float, now: float) -> bool:
-        """Make the position wait for a message that is due at position ``due`` [s].
+        """Move the position back to a message that is more than :data:`SLACK` late.
+
+        Call it after a burst, with the next message.
+
+        Args:
+            due: due time of the message in seconds of the recording.
+            now: time on the steady clock [s].
 
         Returns:
-            Whether the message is more than :data:`SLACK` late.
+            Whether the message was so late, and the position has been moved back.
         """
         behind = (self.position(now) - due) / self.rate
         if behind <= SLACK:

@@ -1,4 +1,4 @@
-"""Serialised messages, concatenated in one array."""
+"""Serialised messages of one topic, concatenated in one array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ _MOST = 1 << 22
 
 
 class Packed(NamedTuple):
-    """Messages as recorded: ``times`` of receipt (k,) [ns], their bytes, and the size of each."""
+    """Serialised messages as recorded, one after another.
+
+    Attributes:
+        times: time of receipt of each message, (k,) [ns].
+        data: the bytes of all messages.
+        sizes: size of each message, (k,) [bytes].
+    """
 
     times: NDArray[np.int64]
     data: NDArray[np.uint8]
@@ -24,7 +30,12 @@ class Packed(NamedTuple):
 
     @classmethod
     def of(cls, times: Sequence[int], raws: Sequence[bytes | memoryview]) -> Packed:
-        """Pack messages that come one by one."""
+        """Pack messages.
+
+        Args:
+            times: time of receipt of each message [ns].
+            raws: the bytes of each message.
+        """
         return cls(
             np.array(times, dtype=np.int64),
             np.frombuffer(b"".join(raws), dtype=np.uint8),
@@ -39,7 +50,7 @@ class Packed(NamedTuple):
             yield time, self.data[begin:end].tobytes()
 
     def pieces(self) -> Iterator[Packed]:
-        """Yield the same messages in pieces of bounded size, usually in one piece."""
+        """Yield the same messages in pieces of at most 4 MiB; a larger message is a piece alone."""
         if self.data.size <= _MOST:
             yield self
             return
@@ -55,7 +66,9 @@ class Packed(NamedTuple):
 
 
 def blocks(size: int, pieces: Iterable[Packed]) -> Iterator[Packed]:
-    """Yield the same messages at least ``size`` at a time, or fewer to bound the memory.
+    """Yield the same messages in blocks of at least ``size`` messages.
+
+    The last block, and a block of 4 MiB or more, may have fewer messages.
 
     Raises:
         ValueError: if a message is empty or longer than :data:`MAX_MESSAGE`.

@@ -1,4 +1,8 @@
-"""Division of a block of messages into parts of one layout each, and their order."""
+"""Division of a block of messages into parts of one layout each, and their original order.
+
+Messages of one layout have the same names and array lengths, see
+:mod:`rbd_control.joint_states.cdr`.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ _LAYOUTS = 32
 
 
 class Part(NamedTuple):
-    """The messages of one layout in a block.
+    """The messages of one layout in a block of recorded messages.
 
     Attributes:
-        place: index of each message in the order of receipt, from 0 (k,).
-        block: the messages.
+        place: index of each message in the order of receipt of the whole block, from 0 (k,).
+        block: the messages, k of them.
     """
 
     place: NDArray[np.intp]
@@ -30,12 +34,15 @@ class Part(NamedTuple):
 
 
 def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
-    """Return serialized joint states as one part for each layout.
+    """Decode serialized joint states; return one part for each layout.
 
     Args:
-        packed: the messages as recorded.
+        packed: the messages as recorded, at least one.
         decode: called for the first message of each layout, and for each message that is not
             serialized as little-endian CDR.
+
+    Raises:
+        Exception: what ``decode`` raises for damaged bytes.
     """
     receipts = np.multiply(1e-9, packed.times, dtype=np.float64)
     sizes = packed.sizes
@@ -88,10 +95,10 @@ def _is_one_layout(rows: Bytes, fixed: Bytes) -> bool:
 
 
 def in_order(parts: Sequence[Part]) -> Iterator[JointBlock]:
-    """Yield the messages of one block of raw messages in order of receipt.
+    """Yield the messages of a block that is divided into parts, in order of receipt.
 
     Args:
-        parts: the block divided by layout of the messages, as from :func:`decode_parts`; messages
+        parts: all parts of the block, as from :func:`decode_parts`; in order of receipt, messages
             of different parts may alternate.
 
     Yields:

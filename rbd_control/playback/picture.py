@@ -22,7 +22,19 @@ _FOUND, _TRUE, _RESIDUAL, _NO_VERDICT = "tab:orange", "tab:green", "tab:blue", "
 
 
 def draw_residuals(result: ReplayResult, path: Path) -> None:
-    """Write a PNG: truth, events and lack of verdict; each residual with its threshold."""
+    """Write a PNG with the contacts of a replay and the residual of each joint over time.
+
+    The first plot shows true contacts, if they are known, detected contacts, and times without a
+    verdict. Each joint has a plot of the residual, its threshold at rest, and the true external
+    torque, if it is recorded.
+
+    Args:
+        result: result of the replay.
+        path: the PNG file, which is replaced.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
     # Imported here because the import takes longer than the replay of some seconds.
     from matplotlib.figure import Figure
 
@@ -46,7 +58,7 @@ def draw_residuals(result: ReplayResult, path: Path) -> None:
 
 
 def draw_calibration(calibration: Calibration, path: Path) -> None:
-    """Draw the residuals of all joints in all motions, with the calibrated thresholds.
+    """Write a PNG with the residuals of all joints in all motions, and the calibrated thresholds.
 
     The plot also shows, in grey, the residuals of the description without friction.
 
@@ -89,7 +101,15 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
 
 
 def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
-    """Write a PNG: delay against false alarms, and both against the factor of the thresholds."""
+    """Write a PNG: delay against false alarms, and both against the factor of the thresholds.
+
+    Args:
+        curve: pairs of a factor and the scores with all thresholds multiplied by it, at least one.
+        path: the PNG file, which is replaced.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
     from matplotlib.figure import Figure
 
     factor = np.array([factor for factor, _ in curve])

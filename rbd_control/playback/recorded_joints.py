@@ -22,14 +22,14 @@ from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 
 LOOKED_AT = 2000
-"""Number of messages of each recording that are read for the choice of the joints."""
+"""Number of messages of each recording whose efforts are read for the choice of the joints."""
 
 STILL = 0.01
 """Largest range of positions of a joint that counts as standing still [rad or m]."""
 
 
 class PositionRange(NamedTuple):
-    """First, lowest and highest position of a joint [rad or m]."""
+    """First, lowest and highest position of a joint in all recordings [rad or m]."""
 
     first: float
     lowest: float
@@ -39,8 +39,10 @@ class PositionRange(NamedTuple):
 class RecordedJoints:
     """Joints in recordings: the joints whose effort is recorded, and the positions of the others.
 
-    The recordings are read when a result is first needed. If they have none of the model's names,
-    names that differ by one prefix (``panda_joint1``, ``fer_joint1``) count as the same.
+    The methods correspond to the arguments ``measured`` and ``reported`` of
+    :meth:`~rbd_control.robot.Robot.of`. The recordings are read when a result is first needed. If
+    they have none of the model's names, names that differ by one prefix (``panda_joint1``,
+    ``fer_joint1``) count as the same.
 
     Args:
         recordings: recordings from :func:`~rbd_control.playback.recording.read_recording`.
@@ -53,7 +55,10 @@ class RecordedJoints:
         self._recordings = recordings
 
     def measured(self, model: Model) -> tuple[str, ...]:
-        """Return the joints of a model whose effort is recorded; without any, those recorded."""
+        """Return the joints of a model whose effort is recorded, in the order of the model.
+
+        If none has a recorded effort, these are all joints of the model that are recorded.
+        """
         return self._reported.chosen(model) or tuple(
             name
             for name, recorded in self._names(model.joint_names).items()
@@ -72,7 +77,11 @@ class RecordedJoints:
         return {name: of.first for name, of in self._ranges_of(model.joint_names).items()}
 
     def moving(self, robot: Robot) -> dict[str, PositionRange]:
-        """Return the positions of the joints that an arm holds and that move in the recordings."""
+        """Return the positions of the joints of ``robot.reported`` that move in the recordings.
+
+        The arm's model holds these joints at a fixed position. A joint moves if its positions span
+        more than :data:`STILL`.
+        """
         if not robot.reported:
             return {}
         return {
@@ -144,7 +153,7 @@ def _add(block: JointBlock, ranges: dict[str, PositionRange]) -> None:
 
 
 def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[str, ...]:
-    """Return the joints of an arm that can be played from a recording.
+    """Return the parameter ``joints`` for nodes that process a recording of an arm.
 
     Args:
         recording: path of the recording.
@@ -152,7 +161,8 @@ def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[st
         arm: description, locked joints, and ``joints``, which select the joints if they are given.
 
     Returns:
-        The joints that the recording contains; empty if it contains all movable joints.
+        The joints that the nodes must not fix: ``arm.joints`` if given, otherwise the joints whose
+        effort is recorded, see :meth:`RecordedJoints.measured`. Empty if no joint is to be fixed.
 
     Raises:
         RbdControlError: if the recording or the description cannot be read.

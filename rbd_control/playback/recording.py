@@ -33,7 +33,10 @@ CONTACT_TOPICS = ("/truth/contact", "/simulated_arm/true_contact")
 """Topics of std_msgs/Bool with true contacts, published on change; the first found is used."""
 
 TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_torques")
-"""Topics of sensor_msgs/JointState whose effort is the true external joint torque [N·m]."""
+"""Topics of sensor_msgs/JointState whose effort is the true external joint torque [N·m or N].
+
+The first found is used.
+"""
 
 BLOCK = 2048
 """Batch size of reading [messages]: it fits the cache, with an overhead of a few per cent."""
@@ -57,13 +60,19 @@ class TimedBlock(NamedTuple):
 class Recording:
     """A recording whose joint states can be iterated any number of times.
 
+    :func:`read_recording` creates it. Every iteration reads the files again.
+
     Attributes:
         path: the file or folder.
         topic: the topic of the joint states in a rosbag2 recording.
-        joint_names: the recorded joints.
-        count: number of its messages.
+        joint_names: the recorded joints; in a rosbag2 recording those of its first messages.
+        count: number of joint-state messages, or of lines in a CSV file.
         true_contacts: the recorded true contacts, as ``(start, end)`` [s] on the clock of the
-            samples (``end`` None: until the end of the recording); None without truth.
+            samples (``end`` None: until the end of the recording); None if the recording does not
+            contain them.
+
+    Raises:
+        RecordingError: from every iteration, naming the file, if it is damaged.
     """
 
     path: Path
@@ -75,7 +84,7 @@ class Recording:
     _true_torques: Callable[[int], Iterator[Sequence[Part]]] | None = None
 
     def messages(self) -> Iterator[JointMessage]:
-        """Yield the joint states as recorded, unchecked."""
+        """Yield the joint states as recorded, unchecked, in order of receipt."""
         for parts in self._parts(_PLAYED_BLOCK):
             for block in in_order(parts):
                 yield from block.messages()
@@ -89,7 +98,11 @@ class Recording:
             yield from (part.block for part in parts)
 
     def timed_blocks(self, intake: JointStateIntake) -> Iterator[TimedBlock]:
-        """Yield the samples of the messages; ``intake.counts`` has the numbers of drops.
+        """Yield the samples that an intake accepts, in blocks, with times of receipt.
+
+        Args:
+            intake: selects and orders the joints, and drops unusable messages; its ``counts`` have
+                the numbers. Give a new intake for each iteration.
 
         Raises:
             RecordingError: if the recording lacks joints of the intake, or is damaged.
@@ -124,7 +137,10 @@ class Recording:
             yield from block.samples()
 
     def true_torques(self) -> Iterator[JointBlock]:
-        """Yield true external joint torques as ``effort``, if the recording contains them."""
+        """Yield recorded true external joint torques as ``effort`` [N·m or N], in order of receipt.
+
+        There are no blocks if the recording does not contain them.
+        """
         for parts in self._true_torques(BLOCK) if self._true_torques else ():
             yield from in_order(parts)
 
@@ -135,7 +151,7 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
     Args:
         path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also without metadata and
             type definitions), or a ``.csv`` file (:data:`rbd_control.playback.table.COLUMNS`).
-        topic: topic of the joint states in a rosbag2 recording.
+        topic: topic of the joint states in a rosbag2 recording; a missing leading slash is added.
 
     Raises:
         RecordingError: naming the file, when there is no such file, it is damaged, empty or of

@@ -41,7 +41,7 @@ Flags = NDArray[np.bool_]
 Watch = Callable[[Array, SampleBlock, BlockDetection], None]
 
 CHECKED = 60.0
-"""Duration of the motion for the check of the model [s]."""
+"""Duration of contact-free motion that is collected to check the model [s]."""
 
 
 def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants to see of it
@@ -56,7 +56,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
     progress: Callable[[int], None] | None = None,
     watch: Watch | None = None,
 ) -> ReplayResult:
-    """Run the detector over a recording, in blocks, and return what it finds.
+    """Run the contact detector over a recording, and return events, statistics and scores.
 
     Messages are processed as in the node: the same messages are dropped, and the detector restarts
     where the clock goes back. Thresholds of zero are replaced by the defaults for the arm, with a
@@ -68,18 +68,18 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         parameters: parameters of the detector, per-joint values in the model's order.
         joints: names of the model's joints in the recording, in the model's order; by default the
             names of the model, or names that differ from them by one prefix.
-        labels: the true contacts, their times [s] counted from the first sample; by default the
-            true contacts in the recording.
-        factors: factors of all thresholds for additional scores, if the truth is known.
+        labels: the true contacts (the truth), their times [s] counted from the first sample; by
+            default the true contacts in the recording.
+        factors: factors of all thresholds for the scores in ``curve``; they need the truth.
         surface: points on the collision geometry of the links, as the node takes them from the
             description.
-        progress: called repeatedly with the number of messages read.
-        watch: called with each block: times of its samples since the first sample of the
-            recording, (k,) [s], the samples, and their detections.
+        progress: called repeatedly with the number of messages read so far.
+        watch: called with each block of samples: times since the first sample of the recording,
+            (k,) [s], the samples, and their detections.
 
     Returns:
-        Events, statistics of the residual, scores against the true contacts, notes and warnings;
-        its size does not grow with the recording, but for the events.
+        Events, statistics of the residual, scores, notes and warnings; but for the events, its size
+        does not grow with the recording.
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model, has no usable

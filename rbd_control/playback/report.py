@@ -27,8 +27,9 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
     """Write the result into ``folder``, which is created if it does not exist.
 
     The files are ``report.json``, ``residual.png``, and ``curve.png`` if there is a curve of delay
-    against false alarms. For several recordings the pictures of the residuals are numbered:
-    ``residual_1_NAME.png`` and so on.
+    against false alarms (``replay`` with ``factors``). For an :class:`Overview` of recordings the
+    pictures of the residuals are numbered: ``residual_1_NAME.png`` and so on. Existing files are
+    replaced.
 
     Raises:
         OSError: naming the file that cannot be written.
@@ -57,7 +58,10 @@ def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
 
 
 def print_result(result: ReplayResult, console: Console) -> None:
-    """Print warnings first, then the results."""
+    """Print a result: warnings, notes, statistics, table of contacts, residuals, and scores.
+
+    A table has at most 100 contacts. Scores are printed if the true contacts are known.
+    """
     for warning in result.warnings:
         console.print(f"[bold red]warning:[/] {_safe(warning)}")
     for note in result.notes:
@@ -183,7 +187,7 @@ _LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (Fals
 
 
 def print_summary(summary: Summary, console: Console) -> None:
-    """Print a score in at most three lines."""
+    """Print scores in at most three lines: counts, delays and errors, rate of false alarms."""
     console.print(
         f"{_several(summary.contacts, 'true contact')}: {summary.misses} missed; "
         f"{_several(summary.false_alarms, 'false event')}, "
@@ -212,7 +216,7 @@ def _several(count: int, what: str) -> str:
 
 
 def print_overview(overview: Overview, console: Console) -> None:
-    """Print one line for each recording, and the scores of all recordings together."""
+    """Print a table with a row for each recording, and the scores of all recordings together."""
     table = Table(title="all recordings", title_justify="left")
     table.add_column("recording")
     headings = ("duration [s]", "valid", "warnings", "events", "true contacts", "missed", "false")
@@ -234,7 +238,7 @@ def print_overview(overview: Overview, console: Console) -> None:
 
 
 def print_curve(overview: Overview, console: Console) -> None:
-    """Print the scores with scaled thresholds; print nothing if they were not requested."""
+    """Print a table of the scores by the factor of the thresholds; nothing without a curve."""
     if not overview.curve:
         return
     table = Table(title="scores with scaled thresholds", title_justify="left")

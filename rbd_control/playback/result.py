@@ -19,16 +19,19 @@ from rbd_control.playback.truth import Score
 
 @dataclass(frozen=True)
 class JointResidual:
-    """The residual of one joint over the valid samples [N·m or N]; NaN without valid samples.
+    """The residual of one joint, its estimated external torque [N·m or N], in a recording.
+
+    It covers the samples with a verdict of the detector. Without such samples, all values but the
+    threshold are NaN.
 
     Attributes:
-        joint: the joint.
+        joint: name of the joint.
         threshold: contact threshold at rest.
         largest: largest magnitude, true contacts included.
         rms: root mean square, true contacts excluded.
         mean: mean, true contacts excluded.
-        over_fraction: share of the samples above the threshold at their motion, true contacts
-            excluded.
+        over_fraction: share of the samples, from 0 to 1, whose residual is above the threshold for
+            their motion, true contacts excluded.
     """
 
     joint: str
@@ -45,27 +48,29 @@ class ReplayResult:
 
     Attributes:
         recording: path of the recording.
-        joints: joints of the model.
-        samples: number of usable samples.
+        joints: names of the model's joints.
+        samples: number of messages that were accepted as samples.
         start: stamp of the first sample on the clock of the recording [s].
         duration: time from the first to the last sample [s].
-        rate: inverse of the median time between samples [1/s].
-        gaps: number of steps that are much longer than usual.
-        largest_gap: longest step [s].
-        counts: counts of :class:`~rbd_control.joint_states.JointStateIntake`.
-        valid_fraction: share of the samples with a verdict.
+        rate: inverse of the median time between samples [1/s]; NaN with a single sample.
+        gaps: number of times between samples longer than five mean periods.
+        largest_gap: longest time between samples [s].
+        counts: ``counts`` of :class:`~rbd_control.joint_states.JointStateIntake`: accepted and
+            dropped messages.
+        valid_fraction: share of the samples with a verdict, from 0 to 1.
         invalid: how long the detector had no verdict [s], by reason.
         events: the detected contacts.
         residuals: the residual of each joint.
         efforts: comparison of the efforts with the model's gravity torques.
-        score: events against the truth; None if the truth is unknown.
+        score: events against the true contacts; None if these are unknown.
         warnings: problems of the result, the most serious first.
         notes: further information for the user.
         clock_jumps: jumps of the clock of the joint states.
         free_time: time with a verdict and without known contact [s].
-        curve: scores with other thresholds, if requested.
-        residual_series: the residual for the picture.
-        true_torque_series: the true external torque for the picture, if it is recorded.
+        curve: scores with other thresholds, if requested; else empty.
+        residual_series: residuals of all joints, reduced for pictures [N·m or N].
+        true_torque_series: recorded true external torques, reduced for pictures [N·m or N]; None if
+            there are none.
     """
 
     recording: str
@@ -117,7 +122,7 @@ class ReplayResult:
 
     @property
     def summary(self) -> Summary | None:
-        """The score in numbers; None if the truth is unknown."""
+        """Statistics of ``score``; None if the true contacts are unknown."""
         return Overview((self,)).summary
 
     def _truth(self) -> dict[str, Any] | None:
@@ -127,19 +132,25 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class Overview:
-    """Results of several recordings; recordings without truth are left out of the scores."""
+    """Results of several recordings, and their combined scores.
+
+    Recordings whose true contacts are unknown are left out of the scores.
+    """
 
     results: tuple[ReplayResult, ...]
 
     @property
     def summary(self) -> Summary | None:
-        """The scores of all recordings in numbers; None if no recording has truth."""
+        """Combined scores of all recordings; None if no recording has known true contacts."""
         scored = [(r.score, r.free_time) for r in self.results if r.score is not None]
         return _together(scored) if scored else None
 
     @property
     def curve(self) -> list[tuple[float, Summary]]:
-        """Pairs of a factor and the scores of all recordings with thresholds multiplied by it."""
+        """Pairs of a factor and the combined scores with all thresholds multiplied by the factor.
+
+        The factors increase; empty if no curve was requested.
+        """
         points: dict[float, list[tuple[Score, float]]] = {}
         for result in self.results:
             for point in result.curve:
@@ -147,14 +158,17 @@ class Overview:
         return [(factor, _together(scored)) for factor, scored in sorted(points.items())]
 
     def truth(self) -> dict[str, Any] | None:
-        """Return :attr:`summary` and :attr:`curve` as plain values; None without truth."""
+        """Return :attr:`summary` and :attr:`curve` as plain values for ``json``.
+
+        None if no recording has known true contacts.
+        """
         if self.summary is None:
             return None
         curve = [{"factor": factor, **point.to_json()} for factor, point in self.curve]
         return {"summary": self.summary.to_json(), "curve": curve or None}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values: every recording, and all of them together in ``summary``."""
+        """Return plain values for ``json``: a list of all results, and their ``summary``."""
         samples = sum(r.samples for r in self.results)
         valid = sum(r.valid_fraction * r.samples for r in self.results)
         truth = self.truth()

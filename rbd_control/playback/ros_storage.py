@@ -34,8 +34,8 @@ class RosStorage:
         path: the storage file, ``.mcap`` or ``.db3``.
 
     Raises:
-        ModuleNotFoundError: if ROS is not installed.
-        Exception: of any kind, from the constructor and from every iteration, if the file is
+        ModuleNotFoundError: from the constructor, if ROS (``rosbag2_py``) is not installed.
+        Exception: of any class, from the constructor and from every iteration, if the file is
             damaged.
     """
 
@@ -53,7 +53,7 @@ class RosStorage:
         }
 
     def packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic`` in order of receipt, about ``size`` at a time."""
+        """Yield the messages on ``topic`` in order of receipt, ``size`` messages at a time."""
         reader = self._reader()
         reader.set_filter(self._rosbag2.StorageFilter(topics=[topic]))
         messages = _messages(reader)
@@ -79,7 +79,9 @@ def _messages(reader: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def joint_state_decoder() -> Decode:
-    """Return the decoder for joint states of unknown layouts.
+    """Return a decoder for serialized joint states of any layout: of rosbags, otherwise of ROS.
+
+    The decoder raises a ``RecordingError`` for damaged bytes, naming the time of receipt.
 
     Raises:
         RecordingError: if neither rosbags nor ROS is installed.

@@ -25,7 +25,10 @@ _INFORMATION = "rosbag2_bagfile_information"
 
 
 class Topic(NamedTuple):
-    """A topic of a recording: type, serialisation format and number of its messages."""
+    """A topic of a recording: type, serialisation format and number of its messages.
+
+    Type or format is ``several types`` or ``several formats`` if it is not the same throughout.
+    """
 
     msgtype: str
     encoding: str
@@ -50,11 +53,12 @@ class Storage(Protocol):
 
         Args:
             topic: name of the topic.
-            size: number of messages of each yielded object, approximately.
+            size: desired number of messages in each yielded object. A storage that reads chunks
+                yields one chunk at a time instead.
 
         Raises:
             Exception: if the file is damaged. Libraries raise exceptions of many types; the caller
-                catches all of them and names the file.
+                must catch ``Exception`` and name the file.
         """
         ...
 
@@ -64,10 +68,15 @@ def storage_files(path: Path) -> list[Path]:
 
     Args:
         path: a storage file, or a rosbag2 folder with or without ``metadata.yaml``. Only the list
-            of storage files in that file is used; the storage files contain everything else.
+            of storage files in ``metadata.yaml`` is used; everything else is read from the storage
+            files.
+
+    Returns:
+        The files in the order of ``metadata.yaml``; without it, all in the folder, by name.
 
     Raises:
-        RecordingError: naming the file that is missing or cannot be read.
+        RecordingError: naming the file that is missing, is empty or cannot be read, or the folder
+            that contains no storage file.
     """
     if not path.is_dir():
         files = [path]

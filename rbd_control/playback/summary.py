@@ -1,4 +1,4 @@
-"""Scores in numbers: delay, misses, false alarms per hour, links and forces."""
+"""Statistics of scores: delay, misses, false alarms per hour, links and forces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Summary:
-    """Scores of one or several recordings; NaN for scores without data.
+    """Statistics of the scores of one or several recordings; NaN where there are no data.
+
+    The terms are those of :class:`~rbd_control.playback.truth.TrueContact`.
 
     Attributes:
         contacts: number of true contacts.
@@ -34,8 +36,8 @@ class Summary:
             candidates.
         forces: number of contacts with a known true force and an estimate.
         force_error_median: median force error of these contacts [N].
-        false_alarms: number of events without contact.
-        free_time: time with a valid verdict and without contact [s].
+        false_alarms: number of events that belong to no true contact.
+        free_time: time with a valid verdict and without true contact [s].
     """
 
     contacts: int
@@ -54,14 +56,15 @@ class Summary:
 
     @property
     def false_alarms_per_hour(self) -> float:
-        """Rate of false alarms [1/h]; NaN without time free of contact."""
+        """Rate ``false_alarms / free_time`` of false alarms [1/h]; NaN if ``free_time`` is zero."""
         return self.false_alarms * 3600.0 / self.free_time if self.free_time > 0.0 else nan
 
     @property
     def false_alarms_interval(self) -> tuple[float, float]:
-        """Interval of :data:`CONFIDENCE` for the true rate of false alarms [1/h].
+        """Lower and upper end of the confidence interval for the true rate of false alarms [1/h].
 
-        The interval is exact for independent false alarms (Poisson distribution; Garwood 1936).
+        Its level is :data:`CONFIDENCE`. The interval is exact for independent false alarms (Poisson
+        distribution; Garwood 1936). It is 0 to infinity if ``free_time`` is zero.
         """
         from scipy.special import gammaincinv
 
@@ -85,11 +88,11 @@ class Summary:
 
 
 def summarise(scores: Sequence[Score], free_time: float) -> Summary:
-    """Return the combined scores of several recordings.
+    """Return statistics over the scores of one or several recordings.
 
     Args:
         scores: the score of each recording.
-        free_time: time without contact in all recordings together [s].
+        free_time: time with a valid verdict and without true contact, all recordings together [s].
     """
     contacts = [contact for each in scores for contact in each.contacts]
     misses = sum(each.misses for each in scores)

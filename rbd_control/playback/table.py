@@ -33,10 +33,10 @@ _LOOKED_AT = 100
 """Number of rows for the check of the unit of the times."""
 
 LONGEST_PERIOD = 200.0
-"""Time between rows above which the times are not in seconds.
+"""Median step of the times between rows from which they are refused as not being in seconds.
 
-In milliseconds, this step is a rate of 5 Hz, below which no contact can be detected; in
-microseconds, it is a rate of 5 kHz.
+If the times were in milliseconds, this step would be a rate of 5 Hz, below which no contact can be
+detected; if they were in microseconds, a rate of 5 kHz.
 """
 
 _PERIODS = ((1e5, "nanoseconds", "1e9"), (LONGEST_PERIOD, "microseconds", "1e6"))
@@ -55,8 +55,8 @@ class Table:
 
     Attributes:
         path: the file.
-        joint_names: the joints, in the order of their positions.
-        count: number of lines after the header, blank ones included.
+        joint_names: the joints, in the order of their ``position`` columns.
+        count: number of lines after the header, blank lines included.
 
     Raises:
         RecordingError: naming the file; from the constructor if the header is invalid or the times
@@ -74,12 +74,18 @@ class Table:
         self._width, self._time = len(names), names.index("time")
         self.joint_names = tuple(self._columns["position"])
         with reading(path, RecordingError, "is not a CSV file"), path.open("rb") as raw:
-            lines = sum(block.count(b"\n") for block in iter(lambda: raw.read(1 << 20), b""))
-        self.count = max(lines - 1, 0)
+            ends, last = 0, b"\n"
+            for block in iter(lambda: raw.read(1 << 20), b""):
+                ends, last = ends + block.count(b"\n"), block[-1:]
+        self.count = max(ends + (last != b"\n") - 1, 0)
         self._refuse_other_units()
 
     def joint_parts(self, size: int) -> Iterator[list[Part]]:
-        """Yield the rows as joint states, ``size`` at a time; they are received at their stamps."""
+        """Yield the rows as joint states, in lists of one part of at least ``size`` rows.
+
+        The last part, and parts with very long lines, have fewer. The time of receipt equals the
+        stamp.
+        """
         joints = self.joint_names
         columns = [
             [self._columns[quantity][joint] for joint in joints if self._columns[quantity]]
@@ -149,7 +155,7 @@ class Table:
                 yield row
 
     def _refuse_times(self, rows: Array, before: int) -> None:
-        """Raise an error for times after :data:`LATEST`; missing times are counted later."""
+        """Raise an error for times after :data:`LATEST`; the intake drops rows without a time."""
         time = np.abs(rows[:, self._time])
         late = np.flatnonzero((time > LATEST) & np.isfinite(time))
         if late.size:

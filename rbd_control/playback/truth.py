@@ -1,4 +1,4 @@
-"""True contacts, and the scores of events against them.
+"""True contacts of a recording, and the match of detected events with them.
 
 docs/replay.md, section Scores, defines what counts as found, missed or false.
 """
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MERGE_GAP = 0.05
-"""Time between contacts below which they count as one, because a stiff contact bounces [s]."""
+"""Time between two contacts below which they count as one [s]; a stiff contact bounces."""
 
 GRACE = 0.1
 """Longest time after the end of a contact at which its event may be detected [s].
 
-The residual is low-pass filtered."""
+The residual is low-pass filtered, so its detection may come after the end."""
 
 JUDGED = 0.05
-"""Time before the end of the recording in which a new contact does not count as missed [s]."""
+"""Time before the end of the recording in which a beginning contact is never missed [s]."""
 
 
 class Label(NamedTuple):
-    """One true contact.
+    """One true contact, as a recording or a file of labels states it.
 
     Attributes:
         start: beginning of the contact [s].
@@ -44,7 +44,10 @@ class Label(NamedTuple):
 
 
 class Event(Protocol):
-    """Interface of an event for scoring; times are on the clock of the contacts [s]."""
+    """Interface of a detected contact for :func:`score`.
+
+    Times are on the clock of the true contacts.
+    """
 
     @property
     def onset(self) -> float:
@@ -64,22 +67,23 @@ class Event(Protocol):
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Links that may have been touched."""
+        """Links that may have been touched according to the event."""
 
     @property
     def force(self) -> Array | None:
-        """Estimated force, (3,) [N]; None if it is unknown."""
+        """Estimated force on ``link``, (3,) world axes [N]; None if it is unknown."""
 
 
 def contact_intervals(
     flags: Iterable[tuple[float, bool]], gap: float = MERGE_GAP
 ) -> list[tuple[float, float | None]]:
-    """Return ``(start, end)`` [s] of each contact in a series of flags.
+    """Return ``(start, end)`` [s] of each contact in a series of contact flags.
 
     ``end`` is None if the last flag is true.
 
     Args:
-        flags: time [s] and value of the flag, in order of time, at least one for each change.
+        flags: time [s] and value of the flag (true in contact), in order of time, at least one for
+            each change.
         gap: contacts less than this time apart are joined [s].
     """
     intervals: list[tuple[float, float | None]] = []
@@ -104,14 +108,15 @@ class TrueContact:
         start: beginning of the contact [s].
         end: end of the contact [s]; None if it lasts to the end of the recording.
         event: index of the event that found the contact, from 0; None if no event found it.
-        delay: time from ``start`` to the rise of the flag [s]; None if the contact was missed, or
-            began while the flag was still raised for the previous contact.
+        delay: time from ``start`` to the detection, the rise of the flag [s]; None if the contact
+            was missed, or began while the event of a previous contact lasted.
         onset_error: estimated minus true beginning [s]; None where ``delay`` is None.
         link_named: whether the true link is the most probable link of the event; None if the true
             link is unknown.
         link_among_named: whether the true link is among the candidates of the event; None if the
             true link is unknown.
-        force_error: error of the force [N]; None if the truth or the event has no force.
+        force_error: distance of the event's force from the true force, as a vector, or in magnitude
+            if only the true magnitude is known [N]; None if one of the forces is unknown.
     """
 
     start: float
@@ -126,12 +131,12 @@ class TrueContact:
 
 @dataclass(frozen=True)
 class Score:
-    """Scores of the events against the truth.
+    """The match of the events of a recording with the true contacts, from :func:`score`.
 
     Attributes:
         contacts: the true contacts, each with the event that found it.
         misses: number of contacts without an event.
-        false_events: number of events outside of every contact.
+        false_events: number of events that belong to no contact.
         repeated_events: number of events after the first in the same contact.
     """
 
@@ -156,11 +161,13 @@ def score(
     """Match events to true contacts.
 
     An event belongs to a contact if it was detected between the contact's start and :data:`GRACE`
-    after its end, and to the later of two such contacts. A contact without an event of its own
-    also counts as found if an event of another contact lasts beyond its start.
+    after the contact's end; if this holds for several contacts, it belongs to the latest. The first
+    event of a contact finds it. A contact without an event of its own also counts as found if an
+    event of another contact lasts beyond its start; otherwise it is missed, unless it begins in the
+    last :data:`JUDGED` of the recording.
 
     Args:
-        contacts: the true contacts, in order of time.
+        contacts: the true contacts, in order of time; a pair is start and end [s].
         events: the events, in order of detection.
         end: end of the recording, on the clock of both [s].
     """

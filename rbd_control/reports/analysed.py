@@ -30,7 +30,10 @@ class Analysed:
     made: datetime
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the input as pairs of name and value."""
+        """Return the input as pairs of name and value for the report.
+
+        At most ten recordings are listed; the others are counted.
+        """
         facts = [("recording", recording) for recording in self.recordings[:_LISTED]]
         left = len(self.recordings) - _LISTED
         if left > 0:
@@ -45,7 +48,7 @@ class Analysed:
 
 
 def changed(parameters: Parameters) -> tuple[tuple[str, str], ...]:
-    """Return the parameters that differ from their defaults, as names and values with units."""
+    """Return name and value, as text with its unit, of each parameter that is not a default."""
     found = []
     for item in fields(parameters):
         value = getattr(parameters, item.name)

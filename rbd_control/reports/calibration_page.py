@@ -19,10 +19,10 @@ Array = NDArray[np.float64]
 Json = Mapping[str, Any]
 
 MOST_POINTS = 1500
-"""Number of measured points of friction per joint."""
+"""Maximum number of plotted points of measured friction per joint."""
 
 _GRID = 201
-"""Points of the fitted friction."""
+"""Number of points of the plotted curve of fitted friction."""
 
 
 def calibration_page(
@@ -35,11 +35,13 @@ def calibration_page(
     """Return the report of a calibration.
 
     Args:
-        found: the JSON of the calibration, the source of all numbers.
+        found: the JSON of the calibration
+            (:func:`~rbd_control.cli.calibration_json.calibration_values`), the source of all
+            numbers.
         calibration: the calibration, the source of the curves.
         motions: the motions of the calibration, the source of the velocities.
         analysed: the input of the analysis.
-        more: further facts.
+        more: further facts to list, as pairs of name and value.
     """
     friction: list[Part] = [_friction(found)]
     points = friction_points(calibration, motions)
@@ -65,9 +67,18 @@ def calibration_page(
 def friction_points(
     calibration: Calibration, motions: Sequence[Motion]
 ) -> tuple[Array, Array] | None:
-    """Return velocities and measured friction torques, (m, nv) each, or None if there are none.
+    """Return the points for the plots of friction over velocity; None if there are none.
 
-    The residual is the difference of fit and measurement: ``measured = fitted(v) - residual``.
+    The residual (estimated external torque) of the identified model is the difference of fitted and
+    measured friction, so ``measured = fitted(v) - residual``.
+
+    Args:
+        calibration: the calibration of n joints.
+        motions: its motions; residuals of motions that are not among them are left out.
+
+    Returns:
+        Velocities [rad/s or m/s] and measured friction torques [N·m or N], (m, n) each, with m at
+        most :data:`MOST_POINTS`.
     """
     n = len(calibration.joints)
     friction = calibration.parameters.friction(n)
@@ -85,7 +96,7 @@ def friction_points(
 
 
 def _velocities(name: str, t: Array, motions: Sequence[Motion]) -> Array | None:
-    """Return the velocities of a motion at some of its times (k,)."""
+    """Return the velocities (k, nv) at times (k,) of the motion of this name; None without one."""
     for motion in motions:
         rows = np.minimum(np.searchsorted(motion.t, t), motion.t.size - 1)
         if motion.name == name and np.array_equal(motion.t[rows], t):

@@ -1,4 +1,4 @@
-"""The report of ``rbd-control check``: lines, evidence of each joint, weakest pushes."""
+"""The report of ``rbd-control check``: findings, efforts of each joint, weakest pushes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ Array = NDArray[np.float64]
 Json = Mapping[str, Any]
 
 MOST_POINTS = 1500
-"""Number of points of one panel."""
+"""Maximum number of plotted points of one joint."""
 
 OUTCOMES: dict[Level, str] = {
     "good": "nothing is wrong",
     "doubtful": "usable; read the yellow lines",
     "bad": "do not rely on this recording before the red lines are settled",
 }
-"""Outcome of a check by its worst level."""
+"""Outcome of a check as text, by the worst level of its findings."""
 
 
 def check_page(found: Json, evidence: tuple[Array, Array] | None, analysed: Analysed) -> Page:
     """Return the report of a check.
 
     Args:
-        found: the JSON of the check.
-        evidence: torque of the model and effort, (n, nv) each, both without the part that friction
-            explains; None if the recording has no usable motion.
+        found: the JSON of the check (:meth:`~rbd_control.check.run.CheckResult.to_json`).
+        evidence: torque that the described arm needs [N·m or N] and recorded effort in its own
+            unit, (n, nv) each for n samples, both without the part that friction explains; None if
+            the arm cannot be checked.
         analysed: the input of the analysis.
     """
     level = cast(Level, found["level"])

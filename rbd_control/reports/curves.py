@@ -1,7 +1,8 @@
 """Reduction of long series to short curves: an envelope, and all samples around events.
 
 An :class:`~rbd_control.playback.envelope.Envelope` keeps the lowest and highest value of each time
-bin, so no peak is lost. Around events all samples are kept, up to a budget.
+bin, so no peak is lost. Around events (onsets and releases of contacts) all samples are kept, up to
+a maximum number of values.
 """
 
 from __future__ import annotations
@@ -24,24 +25,30 @@ AROUND_RELEASE = 0.2
 """Time before and after a release for which every sample is kept [s]."""
 
 BUDGET = 140_000
-"""Maximum number of values at full resolution; this suffices for 13 contacts, 7 joints, 1 kHz."""
+"""Maximum number of values at full resolution; the recordings of a replay share it.
+
+It suffices for 13 contacts of at most 1 s, with 7 joints at 1 kHz.
+"""
 
 BINS = 2000
-"""Maximum number of bins of the envelope; at least half of them are used."""
+"""Maximum number of bins of the envelope; a series longer than 2 s spans at least half of them."""
 
 _REMEMBERED = 3.0
-"""Time for which samples are stored, because an onset is reported later than it occurs [s]."""
+"""Time for which all samples are stored until it is known whether they are near an event [s].
+
+An onset is reported later than it occurs.
+"""
 
 _STEP = 1e-3
-"""Resolution of the values; further digits are noise and would increase the file size."""
+"""Step to which values are rounded; further digits are noise and would increase the file size."""
 
 
 class Curves:
-    """Series with common times, reduced during their collection.
+    """Several series with common times, reduced to short curves during their collection.
 
     Args:
         channels: number of series.
-        budget: number of values that may be kept at full resolution.
+        budget: maximum number of values that are kept at full resolution, over all series.
     """
 
     def __init__(self, channels: int, budget: int = BUDGET) -> None:
@@ -53,12 +60,17 @@ class Curves:
         self._left_out: set[tuple[float, float]] = set()
 
     def add(self, times: Array, values: Array, windows: Sequence[tuple[float, float]] = ()) -> None:
-        """Add samples in order of time.
+        """Add a block of samples; blocks must follow each other in order of time.
 
         Args:
-            times: times (k,) [s], not negative.
+            times: times (k,) [s], not negative and not decreasing.
             values: values (k, channels); NaN for a missing value.
-            windows: intervals [s] in which every sample is to be kept.
+            windows: begin and end [s] of intervals in which every sample is to be kept; they may
+                begin in earlier blocks, up to 3 s before the last of ``times``. Intervals that
+                overlap a block for which the budget does not suffice are not kept completely.
+
+        Raises:
+            ValueError: if a time is negative, or less than the time before it in this block.
         """
         if not times.size:
             return
@@ -69,7 +81,11 @@ class Curves:
             self._settle(*self._recent.pop(0))
 
     def series(self) -> tuple[Array, Array]:
-        """Return times (m,) [s] and values (m, channels), to be drawn as lines."""
+        """Return times (m,) [s] and values (m, channels), in order of time, to be drawn as lines.
+
+        In windows that are kept, these are all samples. Elsewhere, each time bin has two points:
+        its lowest and its highest value. NaN means a missing value. Values are rounded to 0.001.
+        """
         for block in self._recent:
             self._settle(*block)
         self._recent = []
@@ -83,7 +99,11 @@ class Curves:
         return every[order], np.round(values[order] / _STEP) * _STEP
 
     def shows_all_of(self, time: float) -> bool:
-        """Return whether every sample at a time [s] is kept; call it after :meth:`series`."""
+        """Return whether the curves have every sample around a time [s]; call :meth:`series` first.
+
+        It is True if the time is in a window given to :meth:`add`, and in none for which the
+        budget did not suffice.
+        """
         moment = np.array([time])
         return bool(
             _inside(moment, self._windows)[0] and not _inside(moment, list(self._left_out))[0]
@@ -109,10 +129,21 @@ class Curves:
 
 
 class ResidualCurves(Curves):
-    """Residuals in units of their thresholds, from the blocks of a replay."""
+    """Residuals (estimated external torques) divided by their thresholds, from a replay.
+
+    There is one series per joint. As far as the budget suffices, all samples are kept from 0.3 s
+    before to 1.2 s after each onset, and 0.2 s before and after each release. NaN stands for
+    samples without a verdict (whether there is contact).
+    """
 
     def watch(self, times: Array, _: SampleBlock, found: BlockDetection) -> None:
-        """Add a block; the method can be passed to ``replay`` as ``watch``."""
+        """Add a block of samples; pass this method to ``replay`` as its argument ``watch``.
+
+        Args:
+            times: times (k,) since the first sample of the recording [s].
+            _: the samples, which are not used.
+            found: the detections of these samples.
+        """
         ratios = found.residual / found.threshold
         windows = []
         for k, event in found.events:

@@ -1,4 +1,4 @@
-"""The report of ``rbd-control demo``: staged contacts against the truth, tracking error."""
+"""The report of ``rbd-control demo``: staged and detected contacts, residuals, tracking error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rbd_control.reports.replay_page import event_spans, event_table, links, mom
 Array = NDArray[np.float64]
 Json = Mapping[str, Any]
 Series = tuple[Array, Array]
-"""Times (k,) from the first sample [s] and values (k, nv)."""
+"""Times (k,) from the first sample [s] and values (k, nv); negative times are not shown."""
 
 
 def demo_page(
@@ -30,10 +30,10 @@ def demo_page(
     """Return the report of a run of the demo.
 
     Args:
-        found: the JSON of the demo.
-        residual: residuals in units of their thresholds.
+        found: the JSON of the demo (``DemoResult.to_json`` in ``rbd_control.nodes.demo.result``).
+        residual: residuals (estimated external torques) divided by their thresholds.
         tracking_error: position errors [rad].
-        limit: largest tracking error that passes, RMS [rad].
+        limit: RMS tracking error below which the demo passes, shown in the report [rad].
         analysed: the input of the analysis.
     """
     contacts, events = found["truth"]["contacts"], found["events"]

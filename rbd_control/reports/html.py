@@ -43,7 +43,8 @@ def html_of(page: Page, library: PlotLibrary | None) -> str:
 
     Args:
         page: the content.
-        library: the library that draws the plots; if None, a message says what to install.
+        library: the library that draws the plots; if None, a text in place of each group of plots
+            says what to install.
     """
     renderer = _Renderer(library)
     body = "\n".join(renderer.section(section) for section in page.sections)
@@ -176,7 +177,7 @@ def _cell(cell: str | Bar, row: Row, is_first: bool) -> str:
 
 
 def _legend(plots: TimePlots | PanelGrid) -> str:
-    """Return the meaning of the colours, each once."""
+    """Return the legend of the plots as HTML, with one entry for each meaning of a colour."""
     entries = {
         curve.label: (COLOURS.get(curve.colour, curve.colour), "")
         for panel in plots.panels

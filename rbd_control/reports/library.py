@@ -1,4 +1,4 @@
-"""The library that draws the plots of a report: Bokeh, inlined into the file.
+"""The library that draws the plots of a report: Bokeh, whose JavaScript is part of the HTML file.
 
 Bokeh is well maintained, has the licence BSD-3-Clause, and stores series as compressed binary
 arrays. Its package on PyPI includes its JavaScript of 1.3 MB (Plotly: 4.8 MB). The extra ``report``
@@ -26,13 +26,13 @@ MISSING = (
     "the plots of an HTML report need bokeh, which is not installed: pip install '.[report]' in a "
     "clone of rbd_control"
 )
-"""Error message if the extra is not installed."""
+"""Error message if the extra ``report`` is not installed."""
 
 _INK = "#757c86"
 """Colour of axes and text, legible on white and on black."""
 
 _TITLE = 60
-"""Longest title of a panel [characters]."""
+"""Maximum length of the title of a panel [characters]."""
 
 _LICENCE = """\
 The following script is BokehJS {version} (https://bokeh.org), licence BSD-3-Clause, whose text
@@ -44,9 +44,9 @@ class PlotLibrary:
     """The installed version of Bokeh.
 
     Attributes:
-        name: name and version.
-        licence: notice with its name, version and licence.
-        code: JavaScript of Bokeh.
+        name: name, version and licence, for the foot of the page.
+        licence: text of the notice before the script.
+        code: JavaScript of Bokeh, in a form that can stand in a ``<script>`` element.
     """
 
     name: str
@@ -58,7 +58,7 @@ class PlotLibrary:
         """Return the installed library.
 
         Raises:
-            RbdControlError: if it is not installed; the message says what to install.
+            RbdControlError: if Bokeh is not installed; the message says what to install.
         """
         try:
             import bokeh
@@ -71,7 +71,10 @@ class PlotLibrary:
         return cls(f"BokehJS {version} (BSD-3-Clause)", _LICENCE.format(version=version), code)
 
     def time_plots(self, plots: TimePlots) -> str:
-        """Return the data of panels that share an axis of time, as JSON."""
+        """Return panels that share an axis of time, as JSON for ``Bokeh.embed.embed_item``.
+
+        The curves are invisible at first; ``report.js`` reduces their points and shows them.
+        """
         from bokeh.layouts import column
         from bokeh.models import Range1d
 
@@ -96,7 +99,7 @@ class PlotLibrary:
         return _json(column(figures, sizing_mode="stretch_width"))
 
     def panel(self, panel: Panel) -> str:
-        """Return the data of one panel with axes of its own, as JSON."""
+        """Return one panel with axes of its own, as JSON for ``Bokeh.embed.embed_item``."""
         figure = _figure(panel, 240)
         _draw(figure, panel, {}, time_axis=False)
         return _json(figure)
@@ -155,7 +158,14 @@ def _figure(panel: Panel, height: int, x_range: Any = None) -> axes:
 def _draw(
     figure: axes, panel: Panel, sources: dict[int, ColumnDataSource], time_axis: bool
 ) -> None:
-    """Draw the curves; those with one array of x share a source, which stores it once."""
+    """Add the curves of a panel to its axes.
+
+    Args:
+        figure: the axes.
+        panel: the panel.
+        sources: data sources by ``id`` of their array x; curves with the same array share one.
+        time_axis: whether x is the shared time, so that ``report.js`` reduces and shows the curves.
+    """
     from bokeh.models import ColumnDataSource
 
     for curve in panel.curves:

@@ -24,7 +24,7 @@ class HtmlOutput:
 
     Attributes:
         file: the file of ``--html``; None without this option.
-        beside: the file in the folder of ``--report``; None without this option.
+        beside: the HTML file in the folder of ``--report``; None without this option.
     """
 
     file: Path | None
@@ -32,16 +32,18 @@ class HtmlOutput:
 
     @classmethod
     def of(cls, file: Path | None, folder: Path | None, name: str) -> HtmlOutput:
-        """Prepare the requested files of a command before its work begins.
+        """Return the requested files of a command, checked before its work begins.
+
+        The folder of ``file`` is created; ``folder`` is neither checked nor created.
 
         Args:
             file: value of ``--html``, or None.
             folder: value of ``--report``, or None.
-            name: name of the file in that folder.
+            name: name of the HTML file in ``folder``.
 
         Raises:
-            RbdControlError: for ``--html`` without the extra ``report``.
-            OSError: naming a file that cannot be written.
+            RbdControlError: for ``--html`` if the extra ``report`` (Bokeh) is not installed.
+            OSError: naming ``file``, if it cannot be written.
         """
         if file is not None:
             PlotLibrary.load()
@@ -50,15 +52,18 @@ class HtmlOutput:
 
     @classmethod
     def of_command(cls, arguments: argparse.Namespace, name: str, result: str) -> HtmlOutput:
-        """Prepare the outputs ``--json``, ``--report`` and ``--html`` before the work begins.
+        """Return the requested HTML files, after checking all outputs before the work begins.
+
+        The folders of ``--json``, ``--report`` and ``--html`` are created.
 
         Args:
-            arguments: arguments of the command.
+            arguments: parsed arguments of the command, with ``json``, ``report`` and ``html``.
             name: name of the HTML file in the folder of ``--report``.
-            result: name of the first other file in that folder.
+            result: name of another file that the command writes into that folder; it stands for all
+                of them in the check.
 
         Raises:
-            RbdControlError: for ``--html`` without the extra ``report``.
+            RbdControlError: for ``--html`` if the extra ``report`` (Bokeh) is not installed.
             OSError: naming a file that cannot be written.
         """
         if arguments.json:
@@ -73,7 +78,10 @@ class HtmlOutput:
         return self.file is not None or self.beside is not None
 
     def write(self, page: Page, console: Console) -> None:
-        """Write the report; without the extra, the file in the folder of ``--report`` has no plots.
+        """Write the report to each requested file, and print the names of the files.
+
+        If the extra ``report`` (Bokeh) is not installed, the report has no plots, and a note is
+        printed.
 
         Raises:
             OSError: naming a file that cannot be written.
@@ -97,6 +105,13 @@ class HtmlOutput:
 def analysed_now(
     recordings: Sequence[Path], robot: str = "", config: Path | None = None
 ) -> Analysed:
-    """Return the input of a command's analysis, with the present date."""
+    """Return the input of an analysis for its report, with the present date and time.
+
+    Args:
+        recordings: paths of the recordings.
+        robot: path or name of the robot description; empty if the parameter file names it, or if it
+            is unknown.
+        config: parameter file; None for defaults.
+    """
     made = datetime.now().astimezone()
     return Analysed(tuple(map(str, recordings)), robot, str(config) if config else "", made)

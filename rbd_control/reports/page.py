@@ -1,4 +1,4 @@
-"""Content of a report: verdict, warnings, facts, tables and plots, without any markup."""
+"""Content of a report without any markup: outcome, warnings, facts, tables and plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rbd_control.reports.plots import PanelGrid, TimePlots
 Level = Literal["good", "doubtful", "bad"]
 
 WORDS: dict[Level, str] = {"good": "GOOD", "doubtful": "LOOK", "bad": "WRONG"}
-"""Label of each level."""
+"""Label of each level on the page."""
 
 MOST_ROWS = 500
 """Maximum number of rows of a table; further rows are left out."""
@@ -20,11 +20,11 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell with a bar behind its text.
+    """A cell of a table with a bar behind its text, for a comparison of values.
 
     Attributes:
         text: the text.
-        share: length of the bar, in [0, 1].
+        share: length of the bar as a fraction of the cell, in [0, 1].
     """
 
     text: str
@@ -38,7 +38,8 @@ class Row:
     Attributes:
         cells: texts, the first one names the row.
         level: marks the row as good, doubtful or bad; empty for no mark.
-        moment: begin and end [s] of the time that the plots show when the row is clicked.
+        moment: begin and end [s] of the time interval that the plots show when the row is clicked;
+            None if the row cannot be clicked.
     """
 
     cells: tuple[str | Bar, ...]
@@ -55,7 +56,7 @@ class Table:
         headings: headings of the columns, with units.
         rows: the rows.
         note: text below the table.
-        is_text: whether the columns hold text, which is aligned to the left.
+        is_text: whether the columns hold text, which is aligned to the left, and not numbers.
     """
 
     title: str
@@ -67,7 +68,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
+    """A paragraph of plain text."""
 
     text: str
 
@@ -77,7 +78,15 @@ Part = Table | Text | TimePlots | PanelGrid
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of a page under one heading; rows with a moment move the time plots beside them."""
+    """A part of a page under one heading.
+
+    A click on a row with a ``moment`` moves the axis of time of the first time plots in the same
+    section.
+
+    Attributes:
+        title: the heading; empty for none.
+        parts: tables, paragraphs and plots, from top to bottom.
+    """
 
     title: str
     parts: tuple[Part, ...]
@@ -85,11 +94,11 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A report.
+    """The content of a report.
 
     Attributes:
-        title: analysis and input, such as ``replay of push_1``.
-        level: level of the verdict.
+        title: analysis and input, such as ``Check of push_1``.
+        level: level of the outcome.
         verdict: the outcome in one sentence.
         warnings: reasons to doubt the outcome, the most serious first.
         notes: further information for the reader.
@@ -110,9 +119,9 @@ def number(value: float | None, digits: int = 2, unit: str = "", scale: float = 
     """Return a number of a report as text; ``-`` for None and NaN.
 
     Args:
-        value: the number.
+        value: the number, before scaling.
         digits: number of decimal places.
-        unit: text after the number, with a space before it if needed.
+        unit: text directly after the number; begin it with a space if needed, as in ``" ms"``.
         scale: factor of the number, for example 1000 to show seconds as milliseconds.
     """
     if value is None or math.isnan(value):
@@ -123,12 +132,12 @@ def number(value: float | None, digits: int = 2, unit: str = "", scale: float = 
 
 
 def vector(values: Sequence[float] | None) -> str:
-    """Return a vector as text."""
+    """Return a vector as text with one decimal place; ``not observable`` for None."""
     return "not observable" if values is None else " ".join(f"{value:.1f}" for value in values)
 
 
 def count(number: int, what: str) -> str:
-    """Return a count as text: ``1 contact``, ``2 contacts``."""
+    """Return a number with its noun, given in the singular: ``1 contact``, ``2 contacts``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -137,7 +146,10 @@ def bounded(rows: Iterable[Row], where: str) -> tuple[tuple[Row, ...], str]:
 
     Args:
         rows: all rows.
-        where: name of the output with all rows, such as ``the JSON``.
+        where: name of the output with all rows, for the note, such as ``the JSON``.
+
+    Returns:
+        The rows, and the note; it is empty if no row is omitted.
     """
     every = tuple(rows)
     left = len(every) - MOST_ROWS

@@ -24,10 +24,10 @@ COLOURS: dict[str, str] = {
     "collision": "#d8345f",
     "recording": "#9aa0a8",
 }
-"""Colours of curves and spans, legible on white and on black."""
+"""CSS colours of curves and spans (shaded intervals) by kind, legible on white and on black."""
 
 PALETTE = ("#3d85d6", "#d8345f", "#9367c9", "#a9713f", "#2fa36b", "#e07b2a", "#1fa6b5", "#c25fa8")
-"""Colours of curves that stand for joints."""
+"""CSS colours for curves of several joints in one panel, in the order of the joints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Curve:
     """One curve; NaN in ``y`` interrupts it.
 
     Attributes:
-        label: entry in the legend; curves with equal labels share one entry.
+        label: entry in the legend; curves with equal labels share one entry; empty for none.
         x, y: points of the curve, (k,) each. Curves that share the array ``x`` store it once.
         colour: a key of :data:`COLOURS`, or a CSS colour.
         style: style of the line or the points.
@@ -50,13 +50,14 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One pair of axes.
+    """One pair of axes with its curves.
 
     Attributes:
         title: the joint or quantity.
         curves: the curves.
         x_label, y_label: labels of the axes with their units.
-        band: the range below the threshold, which is shaded; None if nothing is shaded.
+        band: lower and upper limit of the range of y below the threshold, which is shaded; None if
+            nothing is shaded.
     """
 
     title: str
@@ -68,7 +69,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Span:
-    """An interval of time [s] that is shaded in all panels."""
+    """An interval of time that is shaded in all panels.
+
+    Attributes:
+        begin, end: the interval [s].
+        kind: reason for the shading: a detected ``contact`` or ``collision``, a ``true`` contact,
+            or ``recording`` for every other of the stretches of motion of a calibration, which
+            follow each other on one axis of time.
+    """
 
     begin: float
     end: float
@@ -77,7 +85,9 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class TimePlots:
-    """Panels below each other that share one axis of time, which a table of events can move.
+    """Panels below each other that share one axis of time.
+
+    A click on a row of a table with a ``moment`` shows the row's interval of time on this axis.
 
     Attributes:
         panels: the panels, the first on top.

@@ -26,7 +26,7 @@ from rbd_control.reports.plots import Curve, Panel, Span, SpanKind, TimePlots
 Json = Mapping[str, Any]
 
 MOST_PLOTTED = 12
-"""Number of recordings whose residuals are plotted."""
+"""Maximum number of recordings whose residuals are plotted; these are the first ones."""
 
 _EVENT_HEADINGS = (
     "event",
@@ -50,8 +50,11 @@ def replay_page(
     """Return the report of a replay.
 
     Args:
-        found: the JSON of the replay, of one recording or of several.
-        curves: residuals in units of their thresholds, of the first recordings in order.
+        found: the JSON of the replay, of one recording
+            (:meth:`~rbd_control.playback.result.ReplayResult.to_json`) or of several
+            (:meth:`~rbd_control.playback.result.Overview.to_json`).
+        curves: residuals divided by their thresholds, one object for each of the first recordings,
+            in order; recordings without curves have no plots.
         analysed: the input of the analysis.
         parameters: names and values of the detector's parameters that are not defaults.
     """
@@ -80,14 +83,15 @@ def replay_page(
 
 
 def event_rows(events: Sequence[Json], end: float) -> list[Row]:
-    """Return one row for each event, with the columns of ``_EVENT_HEADINGS``.
+    """Return one table row for each detected contact, with the columns of ``_EVENT_HEADINGS``.
 
-    Each row has the times of its event, so that a click on it shows the event in the plots, and the
-    level "bad" for a collision, otherwise "doubtful".
+    Each row has the :func:`moment` of its event, so that a click on it shows the event in the
+    plots, and the level "bad" for a collision, otherwise "doubtful".
 
     Args:
-        events: events of the JSON; they are numbered from 1.
-        end: end of the recording [s], for events that last.
+        events: events of the JSON (:meth:`~rbd_control.estimation.ContactEvent.to_json`), times [s]
+            from the first sample; the rows number them from 1.
+        end: end of the recording [s], for events that last to it.
     """
     return [
         Row(
@@ -110,13 +114,22 @@ def event_rows(events: Sequence[Json], end: float) -> list[Row]:
 
 
 def event_table(events: Sequence[Json], end: float, where: str = "the JSON") -> Table:
-    """Return the table of events."""
+    """Return the table of detected contacts, with at most 500 rows (``MOST_ROWS``).
+
+    Args:
+        events, end: as for :func:`event_rows`.
+        where: name of the output with all events, for the note below a table without all of them.
+    """
     rows, note = bounded(event_rows(events, end), where)
     return Table("contacts found", _EVENT_HEADINGS, rows, note)
 
 
 def event_spans(events: Sequence[Json], end: float) -> list[Span]:
-    """Return the interval in which the flag was raised."""
+    """Return the intervals to shade: for each event the time from its detection to its release.
+
+    Args:
+        events, end: as for :func:`event_rows`.
+    """
     return [
         Span(event["detected"], _or(event["release"], end), _kind(event["level"]))
         for event in events
@@ -124,13 +137,28 @@ def event_spans(events: Sequence[Json], end: float) -> list[Span]:
 
 
 def moment(begin: float, release: float | None, end: float) -> tuple[float, float]:
-    """Return the time interval [s] of the plots for a contact; for a long one, its beginning."""
+    """Return begin and end [s] of the time that the plots show when a contact is clicked.
+
+    The interval extends from 0.3 s (``BEFORE``) before the onset, but not before zero, to 0.15 s
+    after the end of the contact, but at least 0.3 s and at most 1.2 s (``AFTER``) after the onset.
+
+    Args:
+        begin: onset of the contact [s].
+        release: its end [s]; None if it lasts to the end of the recording.
+        end: end of the recording [s].
+    """
     last = _or(release, end) + 0.5 * BEFORE
     return max(begin - BEFORE, 0.0), max(min(last, begin + AFTER), begin + BEFORE)
 
 
 def links(event: Json) -> str:
-    """Return the link; if others are possible, all of them with the probability of the first."""
+    """Return the touched link of an event as text, or all links that may have been touched.
+
+    If there are several, the text has the most probable link with its probability, then the others.
+
+    Args:
+        event: an event of the JSON (:meth:`~rbd_control.estimation.ContactEvent.to_json`).
+    """
     if len(event["candidates"]) < 2:
         return str(event["link"])
     sure = number(event["confidence"], 0, " %", 100.0)
@@ -138,7 +166,13 @@ def links(event: Json) -> str:
 
 
 def ratio_panels(joints: Sequence[str], curves: Sequence[Curve]) -> tuple[Panel, ...]:
-    """Return one panel per joint; ``curves`` has the curves of all joints, joint by joint."""
+    """Return one panel per joint for ratios of residual to threshold, with [-1, 1] shaded.
+
+    Args:
+        joints: names of the joints.
+        curves: the curves of all joints over time [s]: all curves of the first joint, then those of
+            the next, equally many for each.
+    """
     each = len(curves) // max(len(joints), 1)
     return tuple(
         Panel(

@@ -18,12 +18,15 @@ from rbd_control.reports.replay_page import MOST_PLOTTED, replay_page
 
 
 class ReplayReport:
-    """The residuals of the first recordings, reduced to curves while they are replayed.
+    """Collects the residuals of the first recordings while they are replayed; writes the report.
+
+    The residuals are reduced to curves of limited size. At most twelve recordings
+    (``MOST_PLOTTED``) have curves.
 
     Args:
         html: output of the report; nothing is collected if no report is requested.
         model: the robot.
-        parameters: parameters of the detector.
+        parameters: parameters of the detector; the report lists those that are not defaults.
         recordings: number of recordings.
     """
 
@@ -35,7 +38,11 @@ class ReplayReport:
         self._curves = [ResidualCurves(model.nv, BUDGET // plotted) for _ in range(plotted)]
 
     def watch(self, k: int) -> Watch | None:
-        """Return the argument ``watch`` of the replay of the recording with index k."""
+        """Return the function that collects the residuals of recording ``k``, counted from 0.
+
+        Pass it as ``watch`` to :func:`~rbd_control.playback.replay.replay`. It is None if the
+        recording gets no plots.
+        """
         return self._curves[k].watch if k < len(self._curves) else None
 
     def write(
@@ -44,8 +51,10 @@ class ReplayReport:
         """Write the report if it is requested.
 
         Args:
-            found: the JSON of the replay.
-            arguments: arguments of the command: recordings, urdf and config.
+            found: the JSON of the replay, see
+                :func:`~rbd_control.reports.replay_page.replay_page`.
+            arguments: parsed arguments of the command, with ``recordings``, ``urdf`` and
+                ``config``.
             console: prints the names of the files.
 
         Raises:

@@ -17,25 +17,26 @@ from rbd_control.robot.mesh_files import MeshFiles
 Array = NDArray[np.float64]
 
 SIDES = 16
-"""Number of sides of the prism that approximates a cylinder, and of the rings of a sphere."""
+"""Number of sides of the prism that approximates a cylinder, and of points per ring of a sphere."""
 
 LARGEST = 1e3
-"""Largest coordinate of a solid that is accepted [m]."""
+"""Largest accepted coordinate of a solid in its own frame [m]; larger solids are left out."""
 
 
 def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
     """Return the corners of all solids of each link, in the frame of the link.
 
     The convex hull of the corners approximates the link. Solids are the collision elements, or the
-    visual elements of a link that has no collision element. A solid that cannot be read (a mesh
-    that is not found, a shape with a wrong number) is left out.
+    visual elements of a link that has no collision element. Cylinders and spheres are approximated
+    by polyhedra, see :data:`SIDES`. A solid that cannot be read (a mesh that is not found, a shape
+    with a wrong number) is left out.
 
     Args:
-        urdf: the description as text, which the model was made from.
-        files: finds the meshes.
+        urdf: URDF text that a model has been made from, so that it is known to be valid.
+        files: finds and reads the meshes.
 
     Returns:
-        (k, 3) [m] for each link that has a solid.
+        Corners (k, 3) [m] by link name, for each link that has a solid.
     """
     found: dict[str, Array] = {}
     for link in fromstring(urdf).findall("link"):

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EffortParameters(Parameters):
-    """Kind and gain of the ``effort`` in joint states.
+    """Kind and gain of the ``effort`` in joint states, and its conversion to joint torque.
 
     Raises:
         ParameterError: for a gain of zero.
@@ -45,14 +45,20 @@ class EffortParameters(Parameters):
     def torque(self, model: Model, q: Array, effort: Array) -> Array:
         """Return the joint torque for a published effort.
 
+        It is ``effort_gain effort``, plus the gravity torque g(q) of the arm if ``effort_kind`` is
+        ``torque_without_gravity``.
+
         Args:
             model: the identified arm.
             q: joint positions, (nq,) [rad or m].
             effort: published effort, (nv,) [N·m, N or unit of the driver].
 
         Returns:
-            The joint torque including the gravity torque, (nv,) [N·m or N]; ``effort`` itself if
-            the driver publishes this torque.
+            The joint torque including the gravity torque, (nv,) [N·m or N]; ``effort`` itself, not
+            a copy, if the driver publishes this torque.
+
+        Raises:
+            ParameterError: for a gain with neither one nor nv values.
         """
         gain = self.effort_gain
         # A controller calls this in each cycle, usually with a gain of one or another number.
@@ -65,7 +71,16 @@ class EffortParameters(Parameters):
         return torque
 
     def effort(self, model: Model, q: Array, torque: Array) -> Array:
-        """Return the effort that a driver publishes for a joint torque (inverse of torque)."""
+        """Return the effort that a driver publishes for a joint torque; inverse of :meth:`torque`.
+
+        Args:
+            model: the identified arm.
+            q: joint positions, (nq,) [rad or m].
+            torque: joint torque including the gravity torque, (nv,) [N·m or N].
+
+        Returns:
+            The effort, (nv,) [N·m, N or unit of the driver].
+        """
         if self.effort_kind == "torque_without_gravity":
             torque = torque - gravity_torque(model, q)
         return np.asarray(torque / self.for_joints("effort_gain", model.nv))

@@ -25,22 +25,22 @@ FRICTION_MODELS = ("none", "coulomb_viscous", "stribeck", "sigmoid")
 """Values of the parameter ``friction_model``."""
 
 NONE, STEP, SIGMOID = 0, 1, 2
-"""Kinds of friction models in compiled code."""
+"""Kinds of friction models in compiled code; ``STEP`` is Coulomb, viscous and Stribeck friction."""
 ROWS = 6
 """Number of coefficients of a joint for every kind of model; a model may use fewer."""
 
 
 @inlined
 def joint_friction(kind, coefficients, i, v):
-    """Return tau_friction of joint ``i`` at velocity ``v``.
+    """Return tau_friction of joint ``i`` at velocity ``v`` [N·m or N].
 
-    The exported C traces this kernel, so it must not branch on ``v`` or compare it.
+    The export to C runs this kernel with symbols, so it must not branch on ``v`` or compare it.
 
     Args:
-        kind: kind of the friction model.
+        kind: kind of the friction model: ``NONE``, ``STEP`` or ``SIGMOID``.
         coefficients: (ROWS, nv); the method ``coefficients`` of each class lists its rows.
-        i: index of the joint.
-        v: its velocity [rad/s or m/s].
+        i: index of the joint in v.
+        v: velocity of the joint [rad/s or m/s].
     """
     c = coefficients
     if kind == STEP:
@@ -72,14 +72,14 @@ class Friction:
     kind: ClassVar[int] = NONE
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Return the coefficients of n joints in the form that the kernel reads, (ROWS, n).
+        """Return the coefficients of n joints as :func:`joint_friction` reads them, (ROWS, n).
 
-        Which coefficient each row holds depends on the model; see :func:`joint_friction`.
+        Each friction model documents its rows in this method; this class returns zeros.
         """
         return np.zeros((ROWS, n))
 
     def torque(self, v: np.ndarray) -> np.ndarray:
-        """Return tau_friction [N·m or N] for joint velocities ``v``, (..., nv) [rad/s or m/s]."""
+        """Return tau_friction [N·m or N] for velocities ``v`` [rad/s or m/s], (..., nv) each."""
         velocities = np.array(v, dtype=float, ndmin=1)
         flat = velocities.reshape(-1, velocities.shape[-1])
         out = np.empty_like(flat)
@@ -89,7 +89,8 @@ class Friction:
     def monotone(self) -> Friction:
         """Return a model of the part of the friction that does not decrease with velocity.
 
-        A controller that adds any other part to its torque is not passive.
+        It is the model itself, except for :class:`StribeckFriction`. A controller that compensates
+        the other part as well is not passive.
         """
         return self
 
@@ -110,11 +111,11 @@ class CoulombViscousFriction(Friction):
     kind = STEP
 
     coulomb: np.ndarray
-    """(nv,) [N·m or N]."""
+    """(nv,) Coulomb torque [N·m or N]."""
     viscous: np.ndarray
-    """(nv,) [N·m·s/rad or N·s/m]."""
+    """(nv,) viscous coefficient [N·m·s/rad or N·s/m]."""
     offset: np.ndarray
-    """(nv,) [N·m or N]."""
+    """(nv,) constant torque, which may be negative [N·m or N]."""
     velocity_scale: np.ndarray
     """(nv,) speed at which 76 % of the Coulomb torque is reached [rad/s or m/s]."""
 
@@ -137,7 +138,7 @@ class StribeckFriction(CoulombViscousFriction):
     """
 
     excess: np.ndarray
-    """(nv,) [N·m or N]."""
+    """(nv,) excess over the Coulomb torque near standstill [N·m or N]."""
     stribeck_velocity: np.ndarray
     """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
 
@@ -148,7 +149,7 @@ class StribeckFriction(CoulombViscousFriction):
         return rows
 
     def monotone(self) -> Friction:
-        """Return Coulomb and viscous friction alone."""
+        """Return Coulomb and viscous friction with the offset, without the excess."""
         return CoulombViscousFriction(self.coulomb, self.viscous, self.offset, self.velocity_scale)
 
 
@@ -183,7 +184,7 @@ def _rows(n: int, *values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FrictionParameters(Parameters):
-    """Joint friction, the same parameters for the detector and the controller."""
+    """Parameters of the joint friction, which detector and controller share."""
 
     friction_model: str = parameter(
         "none",
@@ -264,7 +265,7 @@ class FrictionParameters(Parameters):
     )
 
     def friction(self, n: int) -> Friction:
-        """Return the friction model of ``n`` joints that ``friction_model`` names.
+        """Return the friction model that ``friction_model`` names, for ``n`` joints.
 
         Raises:
             ParameterError: if a parameter of that model has neither one value nor ``n`` values.

@@ -6,8 +6,8 @@ all nodes use the corrected model.
 
 A motor of inertia ``I_R`` behind a gear of ratio ``n`` adds ``J = n² I_R`` to its entry on the
 diagonal of M: ``J v`` to the momentum, ``J a`` to inverse dynamics, nothing to C and g. This usual
-approximation (E20 section 4.4.1) assumes that the rotor turns in a frame at rest. It neglects
-gyroscopic torques and the motion of the link that carries the rotor.
+approximation (E20 section 4.4.1, see docs/algorithms.md) assumes that the rotor turns in a frame at
+rest. It neglects gyroscopic torques and the motion of the link that carries the rotor.
 ``Model.from_urdf(rotors=...)`` is exact, and needs gear ratio and inertia separately.
 """
 
@@ -28,9 +28,12 @@ CORRECTIONS = (
     "com_correction_z",
     "rotor_inertia",
 )
-"""The five parameters, in the order of the columns of arrays (nv, 5) of corrections."""
+"""The five parameters of a joint [kg, m, m, m, kg·m² or kg].
+
+Arrays of corrections, (nv, 5), have one column for each, in this order.
+"""
 ROTOR = 4
-"""Column of the rotor inertia; the columns before it belong to bodies."""
+"""Column of the rotor inertia; the columns before it correct the body that the joint moves."""
 
 _OF_THE_BODY = "of the body that the joint moves (its link and all links fixed to it)"
 
@@ -97,19 +100,19 @@ class InertialCorrections(Parameters):
         and moves with the centre, so every positive mass gives a physically possible body.
 
         Raises:
-            ParameterError: for the wrong number of values, a mass that is not positive, or rotors
-                in addition to rotors of the model.
+            ParameterError: for the wrong number of values, a body that would have no positive mass,
+                or a rotor inertia if the model has rotors already.
         """
         corrections = np.column_stack([self.for_joints(name, model.nv) for name in CORRECTIONS])
         return corrected_model(model, corrections) if corrections.any() else model
 
 
 def corrected_model(model: Model, corrections: np.ndarray) -> Model:
-    """Return the model with ``corrections`` (nv, 5), in the order of :data:`CORRECTIONS`.
+    """Return the model with ``corrections``, (nv, 5), columns as in :data:`CORRECTIONS`.
 
     Raises:
-        ParameterError: naming the joint whose body would have no positive mass, and for rotors in
-            addition to rotors of the model.
+        ParameterError: naming the joint, if the body to correct has or would have no positive mass,
+            or if a rotor inertia is given and the model has rotors already.
     """
     model = _with_bodies(model, corrections[:, :ROTOR])
     inertia = corrections[model.nv - len(model.joint_names) :, ROTOR]
@@ -164,11 +167,12 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
 
     Momentum and torque are linear in masses, first moments, inertias and rotor inertias. Each
     derivative is therefore the momentum or torque of a robot whose inertial parameters are the
-    derivatives of the parameters.
+    derivatives of the parameters. Dynamics functions such as ``gravity_torque``, applied to that
+    robot, return the derivative per unit of the correction.
 
     Returns:
         Triples of joint (its index in v), column of :data:`CORRECTIONS`, and that robot. Massless
-        bodies, and rotors of a model with exact rotors, have no entry.
+        bodies have no entry; rotor inertias have none if the model has rotors.
     """
     arrays = model.arrays
     result = []
@@ -211,8 +215,8 @@ def without_payload(corrections: np.ndarray, loaded: Model, alone: Model) -> np.
 
     Args:
         corrections: corrections of the loaded model, (nv, 5), in the order of :data:`CORRECTIONS`.
-        loaded: the model with the payload.
-        alone: the model without the payload.
+        loaded: the model with the payload, without corrections.
+        alone: the model without the payload, without corrections.
 
     Returns:
         Corrections of the model without the payload, (nv, 5); unchanged for bodies without payload.

@@ -13,32 +13,32 @@ from dataclasses import dataclass, field
 from rbd_control.dynamics import Model
 
 Measured = Sequence[str] | Callable[[Model], Sequence[str]]
-"""Joints whose effort is known, or a function that chooses them from the joints of a model."""
+"""Names of joints whose effort is measured, or a function that selects them for a model."""
 
 Reported = Mapping[str, float] | Callable[[Model], Mapping[str, float]]
-"""Positions of joints in joint states [rad or m], or a function that returns those of a model."""
+"""Positions by joint name in joint states [rad or m], or a function that gives them for a model."""
 
 FARTHEST = 1e4
-"""Largest plausible joint position [rad or m]."""
+"""Largest plausible joint position [rad or m]; positions beyond it are ignored."""
 
 MOST_JOINTS = 1000
-"""Maximum number of stored joints, which is the limit for descriptions."""
+"""Maximum number of stored joints; a description can have as many."""
 
 
 def is_one_arm(model: Model) -> bool:
-    """Return whether the moving joints of a robot are one chain in which none mimics another."""
+    """Return whether the moving joints of a robot form one serial chain without mimic joints."""
     parent = model.arrays.parent[: model.bodies].tolist()
     return not model.mimic_joints and parent == list(range(-1, model.bodies - 1))
 
 
 @dataclass
 class ReportedJoints:
-    """Positions and efforts received in joint states so far.
+    """Which joints have been received in joint states, at which position, and with which effort.
 
     Attributes:
         positions: last position of each joint, by name [rad or m].
         measured: largest set of joints with finite effort in one message.
-        loaded: joints that have had an effort other than exactly zero.
+        loaded: joints whose effort has been finite and other than exactly zero in some message.
     """
 
     positions: dict[str, float] = field(default_factory=dict)
@@ -50,10 +50,10 @@ class ReportedJoints:
     ) -> None:
         """Add a joint state.
 
-        A message whose positions do not fit its names is ignored. Efforts that do not fit the
-        names, and those of more than ``MOST_JOINTS`` joints, are ignored without the positions.
-        Positions that are NaN or beyond ``FARTHEST``, and efforts that are not finite, are left
-        out. ``measured`` is replaced by a larger set only.
+        A message with another number of positions than names is ignored. If only the efforts have
+        another number, or there are more than ``MOST_JOINTS`` names, the positions are used and
+        the efforts ignored. Positions that are NaN or beyond ``FARTHEST``, and efforts that are not
+        finite, are left out. ``measured`` is replaced by a larger set only.
 
         Args:
             names: names of the joints.
@@ -81,10 +81,11 @@ class ReportedJoints:
             self.measured = found
 
     def chosen(self, model: Model) -> tuple[str, ...]:
-        """Return the joints to use, in the model's order; empty if no effort is measured.
+        """Return the joints of the model with measured effort, in its order; empty without any.
 
-        The effort of a finger with exactly zero effort counts as not measured, because merged
-        joint states contain zeros for a gripper.
+        If a joint that other joints mimic, such as a finger of a gripper, has had no effort other
+        than exactly zero, its effort counts as not measured: merged joint states contain zeros for
+        a gripper.
         """
         arrays, first = model.arrays, model.nv - len(model.joint_names)
         followed = {int(arrays.dof[model.joint_row[name]]) - first for name in model.mimic_joints}
@@ -99,8 +100,10 @@ class ReportedJoints:
 def held_in_words(held: Mapping[str, float], reported: Collection[str]) -> str:
     """Return a text with the fixed joints, their positions and the source of the positions.
 
+    It is empty without fixed joints.
+
     Args:
-        held: positions of the fixed joints [rad or m].
+        held: positions of the fixed joints by name [rad or m].
         reported: joints whose position is known from joint states.
     """
 

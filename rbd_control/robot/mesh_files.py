@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_BYTES = 50_000_000
-"""Maximum size of a mesh file [bytes]."""
+"""Maximum size of a mesh file [bytes]; a larger file counts as not found."""
 
 FORMATS = (".stl", ".obj", ".dae", ".ply", ".glb")
-"""Endings of the files that are read; archives are excluded, as they may expand without bound."""
+"""Suffixes of the files that are read; archives are excluded, as they may expand without bound."""
 
 _STL_HEADER = 84
 """Length of the header of a binary STL file, the number of triangles included [bytes]."""
@@ -25,7 +25,7 @@ _STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("at
 """One triangle of a binary STL file."""
 
 Mesh = tuple[NDArray[np.float32], NDArray[np.uint32]]
-"""Vertices, (k, 3), and faces, (m, 3)."""
+"""Vertices, (k, 3), in the unit and frame of the file; triangles, (m, 3), as rows of vertices."""
 
 
 class MeshFiles:
@@ -38,6 +38,9 @@ class MeshFiles:
             as text.
         environment: variables ``AMENT_PREFIX_PATH`` and ``ROS_PACKAGE_PATH`` with the folders that
             are searched for packages; by default the variables of the process.
+
+    Attributes:
+        missing: addresses for which :meth:`load` has returned None, each once.
     """
 
     def __init__(self, folder: Path | None, environment: Mapping[str, str] | None = None) -> None:
@@ -49,7 +52,10 @@ class MeshFiles:
     def load(self, address: str) -> Mesh | None:
         """Return the mesh of an address; None if it is not found or cannot be read.
 
-        The address is then added to ``missing``.
+        If the result is None, the address is added to ``missing``. A file is read only once.
+
+        Args:
+            address: the ``filename`` of a mesh element, as for :meth:`find`.
         """
         path = self.find(address)
         mesh = None
@@ -62,10 +68,14 @@ class MeshFiles:
         return mesh
 
     def find(self, address: str) -> Path | None:
-        """Return the file of an address as in a URDF, or None.
+        """Return the path of the mesh file that an address in a URDF names; None if there is none.
 
-        None means that no such file exists, that it is not on this machine, or that it is too large
-        or of an unknown format.
+        A file that is larger than :data:`MOST_BYTES`, or whose suffix is not in :data:`FORMATS`,
+        counts as none.
+
+        Args:
+            address: ``package://NAME/PATH``, ``file://PATH``, or a path, absolute or relative to
+                the folder of the description. Other schemes are never found.
         """
         if "\0" in address:
             return None

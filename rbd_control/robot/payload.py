@@ -11,7 +11,11 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class PayloadParameters(Parameters):
-    """The present payload, such as a workpiece or a gripper that the description lacks."""
+    """Parameters of the payload: a rigid body on a link, such as a gripper that the URDF lacks.
+
+    Raises:
+        ParameterError: for other than 3 values of ``payload_com`` or 6 of ``payload_inertia``.
+    """
 
     payload_mass: float = parameter(
         0.0, "mass of the present payload", unit="kg", lower=0.0, upper=1e4
@@ -47,8 +51,9 @@ class PayloadParameters(Parameters):
         """Return the model with this payload; the model itself if the mass is zero.
 
         Raises:
-            InputError: if the model has no such link, also if the mass is zero, or no rigid body
-                can have this inertia.
+            InputError: if the model has no link ``payload_link``, also if the mass is zero; if a
+                mass is given and that link is fixed to the world, or no rigid body can have the
+                inertia.
         """
         link = self.payload_link or model.joint_links[-1]
         model.link_index(link)

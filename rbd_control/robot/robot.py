@@ -34,16 +34,20 @@ _NAMES = tuple(item.name for item in fields(RobotParameters))
 class Robot:
     """An arm: its description, and its identified or measured parameters.
 
+    Create it by :meth:`load` or :meth:`of`.
+
     Attributes:
-        urdf: the description, as text or path.
-        description: the model of the description alone, with gravity as mounted.
+        urdf: the description as URDF text.
+        description: the model of the description alone, without corrections and payload, with
+            gravity as mounted.
         model: the identified model, with inertial corrections, rotor inertia and payload; use this
             model for computations.
-        joints: the joints in the order of parameters and commands.
+        joints: names of the moving joints, in the order of parameters and commands.
         order: index in the model of each of ``joints``, (n,).
         parameters: the parameters, with per-joint values in the order of the model.
-        held: positions of the fixed joints that no parameter locks [rad or m].
-        reported: those of the joints in ``held`` whose position is known from joint states.
+        held: positions by name of the joints that are fixed because they are not in ``joints``,
+            without those locked by parameters [rad or m].
+        reported: names of the joints in ``held`` whose position is known from joint states.
     """
 
     urdf: str
@@ -72,9 +76,9 @@ class Robot:
                 arm, or a URDF (path or text), or ``arm7`` for the arm that ships with the package.
                 A relative ``urdf`` in a parameter file is relative to the folder of that file.
             node: name of a node whose section of the parameter file applies as well; may be empty.
-            locked: positions of further joints that do not move [rad or m].
-            reported: positions in a recording, see :meth:`of`.
-            measured: joints of a recording, see :meth:`of`.
+            locked: positions of further joints that do not move, by name [rad or m].
+            reported: positions of joints in a recording, see :meth:`of`.
+            measured: joints whose effort is in a recording, see :meth:`of`.
 
         Raises:
             ParameterError: naming the file, for impossible parameters.
@@ -110,16 +114,17 @@ class Robot:
         Args:
             parameters: per-joint values in the order of ``joints``.
             text: URDF, as text or path, used if the parameters contain none.
-            locked: positions of joints that do not move, beside ``locked_joints`` [rad or m].
-            reported: positions in joint states, of any joints [rad or m], or a function that
-                returns them; it is called only if a joint is to be fixed.
-            measured: joints whose effort is known, or a function that chooses them. If the robot
-                has more than one arm (fingers, a base, a second arm) and the parameters name no
-                joints, only these move.
+            locked: positions of joints that do not move, by name, in addition to ``locked_joints``
+                [rad or m].
+            reported: positions by name in joint states, of any joints [rad or m], or a function
+                that returns them for a model; it is called only if a joint is to be fixed.
+            measured: joints whose effort is measured, or a function that selects them for a model.
+                Only these joints move if the parameters name no joints and the robot is more than
+                one serial chain (fingers, a base, a second arm).
 
         Raises:
-            ModelError: if the description cannot be converted to a model, or a joint carries no
-                mass.
+            ModelError: if there is no description, it cannot be converted to a model, or a joint
+                carries no mass.
             InputError: if a joint is not in the description, or is named twice.
             ParameterError: for a per-joint parameter of the wrong length.
         """
@@ -139,17 +144,18 @@ class Robot:
 
     @property
     def held_in_words(self) -> str:
-        """The fixed joints with their positions and the source of each; empty without any."""
+        """Text with the joints in ``held``, their positions and the source of each; or empty."""
         return held_in_words(self.held, self.reported)
 
     def with_parameters(self, parameters: RobotParameters) -> Robot:
         """Return the same arm with other corrections, payload, friction or effort.
 
         Args:
-            parameters: per-joint values in the order of ``joints``.
+            parameters: per-joint values in the order of ``joints``. Its description, joints and
+                gravity are stored but change neither ``description`` nor ``joints``.
 
         Raises:
-            InputError: when there is no such link, or no body can have this inertia.
+            InputError: for a ``payload_link`` that the arm lacks, or an impossible payload.
             ParameterError: for a per-joint parameter of the wrong length.
         """
         ordered = self.in_model_order(
@@ -165,7 +171,7 @@ class Robot:
         """Return the same arm with another payload.
 
         Raises:
-            InputError: when there is no such link, or no body can have this inertia.
+            InputError: for a ``payload_link`` that the arm lacks, or an impossible payload.
         """
         changes = {item.name: getattr(payload, item.name) for item in fields(PayloadParameters)}
         parameters = replace(self.parameters, **changes)
@@ -173,14 +179,14 @@ class Robot:
         return replace(self, model=model, parameters=parameters)
 
     def refuse_heavier(self, former: Robot, q: NDArray[np.float64]) -> None:
-        """Raise an error if the motors, by the effort limits of the description, are too weak.
+        """Raise an error if a new payload is too heavy for the motors.
 
-        The gravity torque of each joint at ``q`` must not exceed its effort limit. A joint above
-        its limit is accepted if its gravity torque is no larger than with ``former``. A joint
-        without effort limit is not checked.
+        The gravity torque of each joint at ``q`` must not exceed its effort limit in the
+        description. A joint above its limit is accepted if its gravity torque is no larger than
+        with ``former``. A joint without effort limit is not checked.
 
         Args:
-            former: the same arm with the payload before.
+            former: the same arm with its previous payload.
             q: present joint positions, (nq,) [rad or m].
 
         Raises:
@@ -193,19 +199,20 @@ class Robot:
 
     @property
     def friction(self) -> Friction:
-        """The friction of the joints."""
+        """Friction model of the joints, in the order of the model."""
         return self.parameters.friction(self.model.nv)
 
     def in_model_order(self, parameters: P) -> P:
-        """Return parameters in the order of ``joints`` with values in the order of the model.
+        """Return parameters with per-joint values rearranged from the order of ``joints``.
 
-        This concerns per-joint values and matrices of the joints. A single value for all joints,
-        and a value of the wrong length, remain unchanged.
+        The values of the result are in the order of the model. This concerns per-joint values and
+        joint matrices. A single value for all joints, and a value of the wrong length, remain
+        unchanged.
         """
         return _rearranged(parameters, np.argsort(self.order))
 
     def in_joint_order(self, parameters: P) -> P:
-        """Return parameters in the order of the model with values in the order of ``joints``.
+        """Return parameters with per-joint values rearranged to the order of ``joints``.
 
         This is the inverse of :meth:`in_model_order`, for values that are written to a parameter
         file.
@@ -233,7 +240,12 @@ def _rearranged(parameters: P, place: NDArray[np.intp]) -> P:
 
 
 def described_by(urdf: str, parameters: RobotParameters | None = None) -> RobotParameters:
-    """Return the parameters with another description, a URDF as text or path."""
+    """Return the parameters with another description.
+
+    Args:
+        urdf: URDF text, which begins with ``<``, or a value of the parameter ``urdf``.
+        parameters: the other parameters; by default all have their defaults.
+    """
     known = RobotParameters() if parameters is None else parameters
     if urdf.lstrip().startswith("<"):
         return replace(known, urdf="", robot_description=urdf)
@@ -241,7 +253,10 @@ def described_by(urdf: str, parameters: RobotParameters | None = None) -> RobotP
 
 
 def robot_parameters(values: Mapping[str, Any]) -> RobotParameters:
-    """Return the parameters of the arm in a parameter file; ignore other parameters.
+    """Return the parameters of an arm among the values of a parameter file; ignore the others.
+
+    Args:
+        values: values by name, as :func:`~rbd_control.parameters.read_parameter_file` returns them.
 
     Raises:
         ParameterError: for an impossible value.
@@ -250,7 +265,12 @@ def robot_parameters(values: Mapping[str, Any]) -> RobotParameters:
 
 
 def beside(parameters: RobotParameters, file: Path) -> RobotParameters:
-    """Return the parameters with a relative ``urdf`` resolved against the folder of their file."""
+    """Return the parameters with a relative path in ``urdf`` resolved.
+
+    Args:
+        parameters: parameters read from ``file``; their ``urdf`` may be relative to its folder.
+        file: path of the parameter file.
+    """
     urdf = parameters.urdf
     if not urdf or urdf == ARM7 or Path(urdf).is_absolute():
         return parameters
@@ -320,16 +340,16 @@ def _refuse_massless(model: Model) -> None:
 
 
 ARM7 = "arm7"
-"""Name of the arm that ships with the package."""
+"""Value of the parameter ``urdf`` that selects the arm that ships with the package."""
 
 
 def urdf_source(name: str) -> str:
-    """Return the URDF text of the shipped arm for :data:`ARM7`, else the path unchanged."""
+    """Return the URDF text of the shipped arm for :data:`ARM7`; any other ``name`` unchanged."""
     return arm7_urdf() if name == ARM7 else name
 
 
 def description_text(parameters: RobotParameters) -> str:
-    """Return the robot description in the parameters; empty if they contain none.
+    """Return the URDF text that the parameters contain or whose file they name; may be empty.
 
     Raises:
         ModelError: if ``urdf`` names a file that cannot be read.

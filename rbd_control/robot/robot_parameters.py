@@ -14,11 +14,11 @@ from rbd_control.robot.payload import PayloadParameters
 
 @dataclass(frozen=True)
 class DescriptionParameters(Parameters):
-    """Source of the robot description, joints, and mounting of the arm.
+    """Parameters of the robot description, the joints to use, and gravity as the arm is mounted.
 
     Raises:
-        ParameterError: for ``locked_positions`` of another number than ``locked_joints``, a joint
-            locked twice, and a gravity of other than three values.
+        ParameterError: if ``locked_positions`` and ``locked_joints`` have different numbers of
+            values, a joint is locked twice, or ``gravity`` does not have three values.
     """
 
     robot_description: str = parameter(
@@ -79,7 +79,7 @@ class DescriptionParameters(Parameters):
 
     @property
     def locked(self) -> dict[str, float]:
-        """Positions of the locked joints by name [rad or m]."""
+        """Positions of the joints in ``locked_joints`` by name [rad or m]."""
         return dict(zip(self.locked_joints, self.locked_positions, strict=True))
 
 

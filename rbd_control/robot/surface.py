@@ -16,13 +16,16 @@ from rbd_control.robot.robot import ARM7, Robot
 Array = NDArray[np.float64]
 
 POINTS = 24
-"""Number of points on the surface of each moving body."""
+"""Maximum number of points on the surface of each moving body."""
 
 _TRIES = 40
 """Number of random points that are averaged for each point of the surface."""
 
 _NORMAL = 0.3
-"""Weight of a difference of normals relative to a distance as large as the body."""
+"""Weight of a difference of unit normals against a distance when points are grouped.
+
+Distances are relative to the square root of the body's surface area.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,7 @@ class Surface:
         body: row of the moving body, (k,).
         point: position in the frame of the body, (k, 3) [m].
         normal: outward normal in the frame of the body, (k, 3).
-        area: area of the part, (k,) [m²].
+        area: area of the part of the surface that the point represents, (k,) [m²].
     """
 
     body: NDArray[np.intp]
@@ -47,7 +50,10 @@ NO_SURFACE = Surface(np.empty(0, np.intp), np.empty((0, 3)), np.empty((0, 3)), n
 
 
 def missing_geometry(model: Model, surface: Surface) -> str:
-    """Return a note that names the moving links without geometry; empty if all have geometry."""
+    """Return a note for the user that names the moving links without points in ``surface``.
+
+    The note is empty if all have points.
+    """
     first = model.nv - len(model.joint_names)
     rows = set(surface.body)
     links = [link for i, link in enumerate(model.body_links, start=first) if i not in rows]
@@ -60,10 +66,9 @@ def missing_geometry(model: Model, surface: Surface) -> str:
 
 
 def surface_of_robot(robot: Robot) -> Surface:
-    """Return the surface of an arm; relative mesh paths start at the folder of its URDF.
+    """Return the points of :func:`surface_of` for an arm.
 
-    Args:
-        robot: the arm.
+    Relative mesh paths in its URDF are relative to the folder of the URDF file, if it has one.
     """
     path = robot.parameters.urdf
     folder = Path(path).absolute().parent if path and path != ARM7 else None
@@ -73,12 +78,13 @@ def surface_of_robot(robot: Robot) -> Surface:
 def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
     """Return points on the convex hull of each moving body and all links fixed to it.
 
-    Bodies without geometry, such as those whose meshes are not found, have no points.
+    Each body has at most :data:`POINTS` points, the same in each call. Bodies without geometry,
+    such as those whose meshes are not found, have no points.
 
     Args:
         model: the arm.
-        urdf: its description as text.
-        files: reads the meshes.
+        urdf: URDF text of the arm.
+        files: finds and reads the meshes.
     """
     corners: dict[int, list[Array]] = {}
     for link, points in link_corners(urdf, files).items():

@@ -1,4 +1,4 @@
-"""The check that the motors of an arm can hold its weight."""
+"""Check that the motors of an arm can hold its weight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 def needed_share(weight: Array, limit: Array) -> Array:
-    """Return the share of its torque limit that each joint needs to hold the arm.
+    """Return ``|weight| / limit``: the share of its limit that each joint needs to hold the arm.
 
     Args:
         weight: gravity torque, (nv,) [N·m or N].
@@ -21,7 +21,7 @@ def needed_share(weight: Array, limit: Array) -> Array:
             joint without limit.
 
     Returns:
-        (nv,); zero for a joint without limit.
+        The shares, (nv,); above 1 if the joint is too weak, zero for a joint without limit.
     """
     limited = limit > 0.0
     return np.where(limited, np.abs(weight) / np.where(limited, limit, 1.0), 0.0)
@@ -37,13 +37,14 @@ def require_weight(
     """Raise an error if the gravity torque of a joint exceeds its limit.
 
     Args:
-        names: names of the joints.
-        weight, limit: as of :func:`needed_share`.
-        accepted: a share of the limit above 1 that is no error, (nv,).
-        place: the position, for the message.
+        names: names of the joints, nv of them.
+        weight, limit: gravity torques and torque limits, as for :func:`needed_share`.
+        accepted: highest share of the limit that is no error, (nv,) or one for all; a value below 1
+            counts as 1. It can be the share that an arm needs already.
+        place: words for the pose in the message, such as ``at the last point``.
 
     Raises:
-        InputError: naming the first such joint, its gravity torque and its limit.
+        InputError: naming the first joint that is too weak, its gravity torque and its limit.
     """
     share = needed_share(weight, limit)
     for i in np.flatnonzero(share > np.maximum(accepted, 1.0))[:1]:

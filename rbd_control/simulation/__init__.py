@@ -1,4 +1,4 @@
-"""A simulated arm for tests of estimation and control, and the robot that ships with it."""
+"""A simulated arm for tests of estimation and control, and the URDF of a 7-joint arm."""
 
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.simulation.arm import Contact, SimulatedArm

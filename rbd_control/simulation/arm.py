@@ -24,24 +24,36 @@ Array = NDArray[np.float64]
 
 
 HIGHEST_SPEED = 1e3
-"""Speed above which the simulation resets the arm to rest [rad/s or m/s]."""
+"""Speed of a joint above which the simulation resets the arm to rest [rad/s or m/s]."""
 
 LARGEST_PUSH = 1e4
-"""Largest component of a push [N or N·m]; far larger pushes make the state of the arm infinite."""
+"""Largest accepted component of a push's force [N] or moment [N·m].
+
+Far larger pushes make the state of the arm infinite.
+"""
 
 BRAKE_SMOOTHING = 1e-7
-"""Speed scale of the brakes' friction: under load a closed brake creeps more slowly [rad/s]."""
+"""Speed v_s in the friction tanh(v / v_s) of the closed brakes [rad/s or m/s].
+
+A brake under 76 % of its holding torque creeps at this speed, under a smaller load more slowly.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """One contact in the last step."""
+    """Contact of one link with an obstacle or a push during the last step of the simulation."""
 
     link: str
     force: Array
-    """(3,) force that the environment applies to the link, world axes [N]."""
+    """(3,) force that the environment applies to the link, world axes [N].
+
+    For an obstacle it is the mean over the step.
+    """
     point: Array
-    """(3,) contact point, world axes [m]."""
+    """(3,) contact point in the world frame at the end of the step [m].
+
+    For a push it is the origin of the link.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +65,25 @@ class _Push:
 
 
 class SimulatedArm:
-    """The arm of ``model``, moved by :meth:`step` one period of the joint states at a time.
+    """Forward dynamics of an arm; :meth:`step` advances it by one period of the joint states.
 
-    Torques are limited to the model's effort limits; the last command is held until the next. After
-    ``command_timeout`` without a command, and before the first command, the motors are off and the
-    joint brakes closed: each brake holds a friction torque of the joint's effort limit. The joints
-    have stops at the model's position limits. Measured effort is the torque of the motor, so it
-    includes friction. If a push makes a joint faster than :data:`HIGHEST_SPEED`, the simulation
-    resets the arm to rest at its position before the step.
+    The motors apply the commanded torques, limited to the model's effort limits, until the next
+    command. After ``command_timeout`` without a command, and before the first command, the motors
+    are off and the joint brakes closed: each brake holds a friction torque of the joint's effort
+    limit. The joints have stops at the model's position limits. Measured effort is the torque of
+    the motor, so it includes friction. If a joint becomes faster than :data:`HIGHEST_SPEED`, as
+    after a strong push, the simulation resets the arm to rest at its position before the step.
 
     Args:
-        model: the described arm; with ``mass_error`` the true arm differs from it.
+        model: the arm as described; with ``mass_error`` the simulated arm has other masses.
         parameters: see :class:`SimulationParameters`.
         obstacles: the obstacles. Each link is a capsule from its joint to the next (the last link
-            to the farthest frame fixed to it). A ball touches the arm at its deepest point only, a
-            half-space at the far end of every capsule.
+            to the farthest frame fixed to it), of radius ``link_radius``. A ball touches the arm at
+            the deepest point only, a half-space at the far end of every capsule.
 
     Attributes:
-        true_model: the model of the true arm.
-        stops: number of resets after a push that was too strong.
+        true_model: model of the simulated arm, with the wrong masses of ``mass_error``.
+        stops: number of resets to rest because a joint was faster than :data:`HIGHEST_SPEED`.
 
     Raises:
         InputError: for a model with a floating base.
@@ -152,27 +164,33 @@ class SimulatedArm:
 
     @property
     def torque(self) -> Array:
-        """Torque of the motors in the last step, (nv,) [N·m or N]."""
+        """Torque of the motors in the last step, (nv,) [N·m or N]; zero while they are off."""
         return self._torque.copy()
 
     @property
     def external_torque(self) -> Array:
-        """Torque of pushes, obstacles and stops, mean over the last step, (nv,) [N·m or N]."""
+        """Joint torque that pushes, obstacles and stops apply to the arm, (nv,) [N·m or N].
+
+        It is the mean over the last step.
+        """
         return self._truth.external.copy()
 
     @property
     def friction_torque(self) -> Array:
-        """Friction torque including brakes, mean over the last step, (nv,); it opposes v."""
+        """Joint torque of friction and brakes, mean over the last step, (nv,) [N·m or N].
+
+        Its sign is opposite to the velocity's.
+        """
         return self._truth.friction.copy()
 
     @property
     def braked(self) -> bool:
-        """Whether the brakes are closed because no commands arrive."""
+        """Whether the motors are off and the brakes closed because no commands arrive."""
         return self._command is None
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """Contacts in the last step, obstacles and pushes, the strongest first."""
+        """Contacts with obstacles and pushes in the last step, the largest force first."""
         found = [
             Contact(
                 self.model.body_links[i],
@@ -189,18 +207,18 @@ class SimulatedArm:
 
     @property
     def in_contact(self) -> bool:
-        """Whether anything touched the arm in the last step, obstacle or push."""
+        """Whether an obstacle or a push acted on the arm in the last step."""
         return bool(self._acting) or bool(self._truth.contact.any())
 
     @property
     def contact_link(self) -> str:
-        """The link of the strongest contact; empty without contact."""
+        """Link of the contact with the largest force; empty without contact."""
         contacts = self.contacts
         return contacts[0].link if contacts else ""
 
     @property
     def contact_force(self) -> Array:
-        """The force of the strongest contact, (3,) world axes [N]; zero without contact."""
+        """Largest contact force in the last step, (3,) world axes [N]; zero without contact."""
         contacts = self.contacts
         return contacts[0].force if contacts else np.zeros(3)
 
@@ -221,11 +239,11 @@ class SimulatedArm:
         self.true_model = _with_wrong_masses(model, self._mass_factor)
 
     def set_friction(self, parameters: SimulationParameters) -> None:
-        """Use another friction from the next step on.
+        """Use other joint friction from the next step on.
 
         Args:
-            parameters: ``coulomb``, ``viscous`` and ``friction_smoothing`` apply; the other
-                parameters keep their values.
+            parameters: only ``coulomb``, ``viscous`` and ``friction_smoothing`` are used; the
+                other parameters of the arm keep their values.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length; nothing is then changed.
@@ -250,16 +268,19 @@ class SimulatedArm:
         moment: ArrayLike = (0.0, 0.0, 0.0),
         duration: float = 0.2,
     ) -> None:
-        """Start a push on a link; it replaces an earlier push on that link.
+        """Apply a constant force and moment to a link for some time, from the next step on.
+
+        The push replaces an earlier push on the same link; a push of zero ends it.
 
         Args:
-            link: any link of the description that moves.
-            force, moment: at the link's origin, world axes, (3,) each [N, N·m].
-            duration: [s].
+            link: name of any link of the description that moves.
+            force, moment: force and moment on the link at its origin, (3,) each, world axes, also
+                while the link turns [N, N·m].
+            duration: length of the push [s], rounded to whole periods, at least one.
 
         Raises:
-            InputError: for an unknown or fixed link, numbers that are not finite, or a force or
-                moment above LARGEST_PUSH.
+            InputError: for an unknown or fixed link, a wrong shape, numbers that are not finite, a
+                component above :data:`LARGEST_PUSH`, or a duration that is not positive.
         """
         body = self.model.link_index(link)
         if body < 0:
@@ -278,10 +299,11 @@ class SimulatedArm:
             self._pushes[link] = _Push(link, body, wrench, until)
 
     def step(self, tau: ArrayLike | None = None) -> None:
-        """Simulate one period of the joint states.
+        """Simulate one period of the joint states, and measure a new joint state.
 
         Args:
-            tau: torques of the motors, (nv,) [N·m or N]; None without a new command.
+            tau: commanded torques of the motors, (nv,) [N·m or N]; None if no command arrives. They
+                act ``command_delay`` periods later.
 
         Raises:
             InputError: for torques of the wrong shape or not finite; the arm is then unchanged.
@@ -328,11 +350,11 @@ class SimulatedArm:
         self._reading = self._sensors.read(self.time, self._q, self._v, self._torque)
 
     def reading(self) -> JointSample | None:
-        """Return the joint state at :attr:`time`; None if it was lost."""
+        """Return the joint state measured at :attr:`time`; None if it was lost (``dropout``)."""
         return self._reading
 
     def _stop_if_impossible(self, before: Array) -> None:
-        """Put the arm at rest at ``before``, (nv,), if a push made it faster than any arm is."""
+        """Put the arm at rest at positions ``before``, (nv,), if it exceeds HIGHEST_SPEED."""
         if not (np.abs(self._v).max() <= HIGHEST_SPEED and np.isfinite(self._q).all()):
             self._q[:], self._v[:] = before, 0.0
             for truth in self._truth:

@@ -21,7 +21,7 @@ HALF_SPACE: Final = 1.0
 
 @dataclass(frozen=True)
 class Sphere:
-    """A ball fixed in the world.
+    """A spherical obstacle fixed in the world.
 
     Raises:
         InputError: for a radius or stiffness that is not positive, a negative damping, or
@@ -55,7 +55,7 @@ class Sphere:
 
 @dataclass(frozen=True)
 class HalfSpace:
-    """A table or wall: everything behind a plane.
+    """An obstacle such as a table or a wall, fixed in the world: all space behind a plane.
 
     Raises:
         InputError: for a normal of length zero, a stiffness that is not positive, a negative
@@ -65,7 +65,7 @@ class HalfSpace:
     point: Vector
     """Any point of the surface, world axes [m]."""
     normal: Vector
-    """Normal out of the obstacle, of any length."""
+    """Normal that points out of the obstacle, world axes, of any length above zero."""
     stiffness: float = 10000.0
     """Contact stiffness [N/m]."""
     damping: float = 100.0

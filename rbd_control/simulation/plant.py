@@ -49,7 +49,11 @@ STOP_DAMPING = 200.0
 
 
 class Surroundings(NamedTuple):
-    """Friction, stops, obstacles and pushes that act on the arm, as arrays."""
+    """Friction, stops, obstacles and pushes that act on the arm, as arrays.
+
+    ``n`` is the number of joints; the other dimensions count capsules (k), obstacles (m) and
+    pushes (p).
+    """
 
     coulomb: np.ndarray  # (n,) [N·m or N]
     viscous: np.ndarray  # (n,) [N·m·s/rad or N·s/m]
@@ -66,12 +70,12 @@ class Surroundings(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """True torques and forces of a step, means over its substeps."""
+    """True torques and forces of a step, means over its substeps; ``point`` is at its end."""
 
-    external: np.ndarray  # (n,) joint torque of pushes, obstacles and stops
-    friction: np.ndarray  # (n,) joint torque of friction
+    external: np.ndarray  # (n,) joint torque of pushes, obstacles and stops [N·m or N]
+    friction: np.ndarray  # (n,) joint torque of friction, opposite to v [N·m or N]
     contact: np.ndarray  # (bodies, 3) force of the obstacles on each body, world axes [N]
-    point: np.ndarray  # (bodies, 3) where, at the end of the step [m]
+    point: np.ndarray  # (bodies, 3) contact point in the world frame [m]
 
 
 @njit
@@ -85,7 +89,10 @@ def _add_wrench(model, s, body, wrench, torque):
 
 @njit
 def _sphere_contact(s, around, row):
-    """Return the deepest point of the arm in a ball: depth, capsule, outward normal, point."""
+    """Return the deepest point of the arm in a ball: depth, capsule, outward normal, point.
+
+    Without contact the depth is zero and the capsule -1.
+    """
     centre = (row[1], row[2], row[3])
     deepest, which = 0.0, -1
     normal = point = (0.0, 0.0, 0.0)
@@ -107,7 +114,10 @@ def _sphere_contact(s, around, row):
 
 @njit
 def _plane_contact(s, around, row, k):
-    """Return the far end of capsule ``k`` behind a plane: depth, outward normal, point."""
+    """Return the far end of capsule ``k`` behind a plane: depth, outward normal, point.
+
+    The depth is negative if the end is in front of the plane by more than the radius.
+    """
     body = around.capsule_body[k]
     end = add(load3(s.p, body), transform(load_matrix(s.R, body), load3(around.capsule_end, k)))
     normal = (row[4], row[5], row[6])
@@ -116,16 +126,16 @@ def _plane_contact(s, around, row, k):
 
 
 class Contacts(NamedTuple):
-    """Workspace: one row for each place where the arm can be touched."""
+    """Contacts with obstacles and stops in one substep, one row for each; a workspace."""
 
-    J: np.ndarray  # (c, n) j_c
-    depth: np.ndarray  # (c,)
-    stiffness: np.ndarray  # (c,)
-    damping: np.ndarray  # (c,)
+    J: np.ndarray  # (c, n) j_c of the module's equation
+    depth: np.ndarray  # (c,) x_c [m or rad]
+    stiffness: np.ndarray  # (c,) k_c [N/m or N·m/rad]
+    damping: np.ndarray  # (c,) d_c [N·s/m or N·m·s/rad]
     body: np.ndarray  # (c,) row of the body; -1 for a stop
-    normal: np.ndarray  # (c, 3)
-    point: np.ndarray  # (c, 3)
-    closed: np.ndarray  # (c,) bool
+    normal: np.ndarray  # (c, 3) out of the obstacle, world axes
+    point: np.ndarray  # (c, 3) in the world frame [m]
+    closed: np.ndarray  # (c,) bool; false once the contact would pull
 
 
 @njit
@@ -176,7 +186,7 @@ def _find_contacts(model, q, s, around, contacts):
 
 @njit
 def _force(contacts, c, v, h):
-    """Return the force of a contact at the end of a substep with velocity ``v``."""
+    """Return the force of a contact at the end of a substep of length h [s] at velocity ``v``."""
     opening = 0.0
     for i in range(v.shape[0]):
         opening += contacts.J[c, i] * v[i]
@@ -186,7 +196,17 @@ def _force(contacts, c, v, h):
 
 @compiled
 def advance(packed, q, v, tau, around, h, substeps, truth):
-    """Advance q and v by ``substeps`` of length ``h``; write the true forces to ``truth``."""
+    """Advance the arm by some substeps, in place.
+
+    Args:
+        packed: the model in packed form, ``Model.packed``.
+        q, v: positions and velocities, (n,) each [rad or m, rad/s or m/s]; overwritten.
+        tau: torque of the motors, (n,) [N·m or N], constant.
+        around: friction, stops, obstacles and pushes, see :class:`Surroundings`.
+        h: length of a substep [s].
+        substeps: number of substeps.
+        truth: :class:`Truth` to which torques and forces of the step are written.
+    """
     model = unpacked(packed)
     n, rows = q.shape[0], model.parent.shape[0]
     s, memory = new_sweep(rows), np.empty(12 * rows)

@@ -14,7 +14,13 @@ Array = NDArray[np.float64]
 
 
 class Sensors:
-    """Encoders, velocity differentiated from them, torque sensors, and lost messages."""
+    """Simulated encoders, velocity measurement and torque sensors of an arm, with lost messages.
+
+    Args:
+        parameters: resolution of the encoders, noise, dropout and filter of the velocity.
+        q: initial positions, (nv,) [rad or m].
+        random: source of the noise and the dropouts.
+    """
 
     def __init__(
         self, parameters: SimulationParameters, q: Array, random: np.random.Generator
@@ -44,7 +50,7 @@ class Sensors:
             q: true positions, (nv,) [rad or m].
             v: true velocities, (nv,) [rad/s or m/s]; measured only if ``velocity_from_encoder`` is
                 false.
-            effort: true torques of the motors, (nv,) [N·m or N].
+            effort: true torques of the motors, (nv,) [N·m or N], measured with noise.
 
         Returns:
             The joint state; None if it is lost.

@@ -9,11 +9,12 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class SimulationParameters(Parameters):
-    """Parameters of :class:`SimulatedArm`; a change needs a new arm, except of friction.
+    """Parameters of :class:`SimulatedArm`, which reads them when it is created.
 
-    The node ``simulated_arm`` replaces ``coulomb``, ``viscous`` and ``friction_smoothing`` by the
-    friction parameters of the robot if ``friction_model`` is ``coulomb_viscous`` or ``stribeck``,
-    not with any other friction model.
+    Only ``coulomb``, ``viscous`` and ``friction_smoothing`` can change later, by
+    ``SimulatedArm.set_friction``. If ``friction_model`` is ``coulomb_viscous`` or ``stribeck``, the
+    node ``simulated_arm`` takes them from ``friction_coulomb``, ``friction_viscous`` and the mean
+    of ``friction_velocity_scale``; with any other friction model it uses them as given.
     """
 
     initial_position: tuple[float, ...] = parameter(

@@ -1,1 +1,1 @@
-"""Start of nodes and commands: ahead-of-time compilation, signals, standard streams."""
+"""Start of nodes and commands: compilation, signals, standard streams, launch files."""

@@ -25,7 +25,10 @@ from rbd_control.share import share_directory
 from rbd_control.wording import listed
 
 NAMES = described_names((RobotParameters, DetectorParameters, ControllerParameters, StopParameters))
-"""Parameters that hold names of joints or links of the description, each with its keywords."""
+"""Parameters that contain names of joints or links of the description.
+
+Each has its keywords, such as ``all``, which are accepted in place of a name.
+"""
 
 
 ARGUMENTS = {
@@ -39,7 +42,7 @@ ARGUMENTS = {
         "text before the names of links on TF and in header.frame_id, such as left/",
     ),
 }
-"""Arguments of several launch files, with default and description."""
+"""Arguments of several launch files: from the name to the pair (default, description)."""
 
 SWITCHES = {
     "use_sim_time": ("false", "take the time from /clock"),
@@ -50,24 +53,35 @@ SWITCHES = {
     ),
     "rviz": ("false", "start RViz with the configuration of this package"),
 }
-"""Arguments of several launch files that are true or false, with default and description."""
+"""Arguments of several launch files with the values ``true`` or ``false``.
+
+They map the name to the pair (default, description).
+"""
 
 
 def configuration(name: str) -> str:
-    """Return the path of a file in ``config/``, as the default of an argument."""
+    """Return the path of a file in the installed folder ``config/`` of this package.
+
+    Raises:
+        FileNotFoundError: if the installed files of the package are not found.
+    """
     return str(share_directory() / "config" / name)
 
 
 def listed_names(text: str) -> list[str]:
-    """Return the names in a text with commas between them."""
+    """Return the names in a text such as ``joint_1, joint_2``, without blanks and empty names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def require_package(name: str, argument: str) -> None:
-    """Raise an error for an argument that needs a ROS package which is not installed.
+    """Raise an error if a ROS package that a launch argument needs is not installed.
+
+    Args:
+        name: name of the ROS package.
+        argument: name of the launch argument, for the error.
 
     Raises:
-        ParameterError: with the command that installs the package.
+        ParameterError: naming the system package to install.
     """
     marker = Path("share", "ament_index", "resource_index", "packages", name)
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
@@ -81,15 +95,16 @@ def require_package(name: str, argument: str) -> None:
 
 
 def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[str]) -> None:
-    """Raise an error if a parameter file is missing or has no section for any of the nodes.
+    """Raise an error if a parameter file is missing, or no section applies to any of the nodes.
 
     Args:
-        params_file: the file; empty without a file.
+        params_file: the file; with an empty text there is nothing to check.
         namespace: namespace of the nodes, with or without slashes.
-        nodes: names of the nodes.
+        nodes: names of the nodes; one node with a section suffices.
 
     Raises:
-        ParameterError: naming the file, its sections, and the sections that would apply.
+        ParameterError: naming the file, if it cannot be read, or its sections and the sections that
+            would apply.
     """
     if not params_file:
         return
@@ -105,14 +120,14 @@ def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[st
 
 
 def published_description(urdf: str) -> str:
-    """Return the robot description for robot_state_publisher.
+    """Return the robot description, the text of the URDF, for robot_state_publisher.
 
     Args:
         urdf: path of the URDF, or of a xacro file.
 
     Raises:
-        ParameterError: when ``urdf`` is empty.
-        ModelError: when the file cannot be read.
+        ParameterError: if ``urdf`` is empty.
+        ModelError: if the file cannot be read.
     """
     if not urdf:
         raise ParameterError(
@@ -123,7 +138,14 @@ def published_description(urdf: str) -> str:
 
 
 def root_link(description: str) -> str:
-    """Return the root link of a description; empty if there is none."""
+    """Return the name of the root link of a robot description; an empty text if there is none.
+
+    Args:
+        description: text of the URDF.
+
+    Raises:
+        xml.etree.ElementTree.ParseError: if the text is not XML.
+    """
     robot = fromstring(description)
     children = {child.get("link") for child in robot.iterfind("joint/child")}
     names = [str(link.get("name")) for link in robot.iterfind("link")]
@@ -137,7 +159,7 @@ def node_parameters(
     prefix: str = "",
     joints: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the parameters of one node of an arm.
+    """Return the parameters of one node of an arm, by name, from a parameter file.
 
     A section that names a node without a namespace also applies to the node in ``namespace``; ROS 2
     itself would ignore it. Later sections in this order override earlier ones: ``/**``, the whole
@@ -151,6 +173,9 @@ def node_parameters(
         prefix: common prefix of the joints and links in the description of this arm; it is added
             to names without it, but not to keywords such as 'all'.
         joints: joints of the arm without prefix; empty: the joints of the file.
+
+    Returns:
+        The parameters without empty lists, which have no type in ROS 2.
 
     Raises:
         ParameterError: naming the file, if it cannot be read or a section has no
@@ -175,8 +200,8 @@ def parameter_file(namespace: str, parameters: Mapping[str, Mapping[str, Any]]) 
     The file is removed when this process, which runs the launch, ends.
 
     Args:
-        namespace: namespace of the nodes.
-        parameters: parameters of each node, by its name.
+        namespace: namespace of the nodes, with or without slashes.
+        parameters: parameters of each node, by the name of the node.
     """
     space = namespace.strip("/")
     sections = {

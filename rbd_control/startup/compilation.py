@@ -1,4 +1,4 @@
-"""Notifications of compilation, which is the slowest step of a start."""
+"""Notifications of compilation by numba, which is the slowest step of a start."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ _PROBE = 2**18
 class CompilationWatch(Listener):
     """Reports compilations, and problems with compiled code on disk, while its context is open.
 
+    A kernel is a function that numba compiles for direct calls from Python.
+
     Attributes:
         begins: called with the name of each kernel before its compilation. Helpers are compiled as
             parts of kernels and not reported; code that is found on disk is not reported either.
@@ -45,7 +47,7 @@ class CompilationWatch(Listener):
 
     @property
     def is_compiling(self) -> bool:
-        """Whether a kernel is being compiled."""
+        """Whether numba is compiling a kernel."""
         return self._depth > 0
 
     def __enter__(self) -> CompilationWatch:
@@ -81,7 +83,7 @@ def watch_compilation(
 
     Args:
         begins: called with the name of each kernel before its compilation.
-        done: called with the name of each kernel and its compilation time [s].
+        done: called with the name of each kernel and its compilation time [s], after it.
     """
     return CompilationWatch(begins, done)
 
@@ -110,7 +112,7 @@ def _forwarded(warn: Callable[[str], object]) -> Iterator[None]:
 
 
 def storage() -> Path | None:
-    """Return the present or future folder of the compiled code of this package.
+    """Return the folder in which compiled code of this package is stored, or will be stored.
 
     This is the folder of the sources if it can be written or contains compiled code, otherwise
     ``rbd_control`` in NUMBA_CACHE_DIR or in the user's cache folder. The result is None if no

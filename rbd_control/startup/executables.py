@@ -1,4 +1,4 @@
-"""Entry points of the nodes in ``setup.py``; they handle signals before slow imports begin."""
+"""Entry points of the nodes for ``setup.py``; they handle signals before slow imports begin."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from rbd_control.startup.ros_needed import ros_needed
 from rbd_control.startup.standard_streams import ensure_standard_streams, say
 
 BAD_START = 1
-"""Exit code of a node that cannot start."""
+"""Exit code of a node that cannot start, for example because ROS 2 is not installed."""
 
 
 def prepare() -> None:
-    """Open closed standard streams, and let SIGINT and SIGTERM end the process at once."""
+    """Replace closed standard streams, and let SIGINT, SIGTERM and SIGHUP end the process at once.
+
+    Call it before slow imports. The signals then give exit code 0.
+    """
     ensure_standard_streams()
     PromptEnd(0).start()
 
 
 def contact_aware_controller() -> int:
-    """Run detector and controller in one process; return the exit code."""
+    """Run contact detector and passivity controller in one process; return the exit code."""
     return _run("contact_aware_controller")
 
 

@@ -26,7 +26,7 @@ SIGNALS = tuple(
 """Signals that request the end of a process; SIGHUP is sent when its terminal is closed."""
 
 GRACE = 0.5
-"""Time for the main thread to end the process by itself [s]; then the process is ended."""
+"""Time after a signal in which the main thread can end the process [s]; then a thread does."""
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -37,7 +37,13 @@ _forking = threading.local()
 
 
 def end_now(code: int) -> NoReturn:
-    """End the process at once without cleanup; use it only if no cleanup is needed."""
+    """End the process at once without cleanup; use it only if no cleanup is needed.
+
+    Standard output and error are flushed.
+
+    Args:
+        code: exit code of the process.
+    """
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -46,10 +52,11 @@ def end_now(code: int) -> NoReturn:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Block the signals of :data:`SIGNALS` in this thread while their handlers change.
+    """Block the signals of :data:`SIGNALS` in this thread until the context is left.
 
-    Otherwise a signal could arrive while only some of the handlers have been replaced. Python runs
-    the handlers of pending signals before ``pthread_sigmask`` returns.
+    Use it while several handlers change. Otherwise a signal could arrive while only some of the
+    handlers have been replaced. Python runs the handlers of pending signals before
+    ``pthread_sigmask`` returns.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -59,7 +66,10 @@ def signals_held() -> Iterator[None]:
 
 
 def call_off() -> None:
-    """Disarm the :class:`PromptEnd` of this process, if there is one."""
+    """Disarm the present :class:`PromptEnd` of this process, if there is one.
+
+    See :meth:`PromptEnd.call_off`.
+    """
     if _current is not None:
         _current.call_off()
 
@@ -67,14 +77,16 @@ def call_off() -> None:
 class PromptEnd:
     """Ends this process soon after a signal of :data:`SIGNALS`, until it is disarmed.
 
-    A later instance in the same process replaces an earlier one. Outside of the main thread it has
-    no effect, because Python handles signals in the main thread only.
+    It is armed by :meth:`start`, or as a context. A later instance in the same process replaces an
+    earlier one. Outside of the main thread it has no effect, because Python handles signals in the
+    main thread only.
 
     Args:
         code: exit code of the process.
         on_signal: handler of the signals from the start on, also after :meth:`call_off`. It runs
             when the main thread executes Python code; None ends the process.
-        grace: time from a signal to the end of the process in any case [s].
+        grace: time from a signal to the end of the process, whatever the main thread does [s];
+            None means :data:`GRACE`.
     """
 
     def __init__(
@@ -97,7 +109,7 @@ class PromptEnd:
 
     @property
     def is_armed(self) -> bool:
-        """Whether a signal ends the process in any case."""
+        """Whether a signal ends the process after ``grace``, whatever the main thread does."""
         return self._pipe is not None
 
     def start(self) -> None:
@@ -124,7 +136,11 @@ class PromptEnd:
         threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
 
     def stop(self, *, ignore: bool = False) -> None:
-        """Disarm it and restore the previous handlers, or ``ignore`` the signals from now on."""
+        """Disarm this object and restore the handlers from before :meth:`start`.
+
+        Args:
+            ignore: ignore the signals from now on, instead of restoring their handlers.
+        """
         self.call_off()
         for number, handler in self._previous.items():
             # None stands for a handler that Python did not install and cannot restore.

@@ -1,4 +1,8 @@
-"""Short runs of all compiled code of a node, so that no code is compiled later."""
+"""Short runs of all compiled code of a node, so that no code is compiled while the node is active.
+
+A function is compiled, or loaded from disk, at its first call. Each rehearsal calls the functions
+with artificial input and discards the results.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,30 @@ if TYPE_CHECKING:
     from rbd_control.simulation import SimulatedArm
 
 LARGE_EFFORT = 1e5
-"""Effort limit of the rehearsed controller, the largest of the parameter [N·m or N]."""
+"""Effort limit of the controller in a rehearsal [N·m or N].
+
+It is the largest value that the parameter ``effort_limit`` allows.
+"""
 
 
 def rehearse_intake() -> None:
-    """Process one joint-state message."""
+    """Process one artificial joint-state message, so that the code of the intake is compiled."""
     from rbd_control.joint_states import JointStateIntake
 
     JointStateIntake(("joint",)).accept(1.0, 1.0, ("joint",), [0.0], [0.0], [0.0])
 
 
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
-    """Run a detector through a contact, with the link's placement and the check of the model."""
+    """Run all compiled functions of a contact detector with these parameters.
+
+    An artificial contact is detected and located; then the checks of the model and of the kind of
+    the efforts run.
+
+    Args:
+        model: the robot.
+        parameters: of the detector, per-joint values in the order of the model. Thresholds and
+            times are replaced, so that few samples suffice.
+    """
     from rbd_control.estimation import ContactDetector, EffortKindJudge, FitWatch
     from rbd_control.estimation.default_thresholds import default_contact_thresholds
     from rbd_control.robot.surface import Surface
@@ -70,8 +86,12 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
 def selects_other_code(before: DetectorParameters, after: DetectorParameters) -> bool:
     """Return whether a detector with new parameters may run functions that it has not run yet.
 
-    Texts, switches, and numbers that become zero or cease to be zero select functions; other
-    changes of numbers do not.
+    Then call :func:`rehearse_detector` again. Texts, switches, and numbers that become zero or
+    cease to be zero select functions; other changes of numbers do not.
+
+    Args:
+        before: the present parameters.
+        after: the new parameters.
     """
 
     def choices(parameters: DetectorParameters) -> list[object]:
@@ -88,7 +108,7 @@ def _choice(value: object) -> object:
 
 
 def rehearse_controller(model: Model) -> None:
-    """Run all functions of a controller of this arm, including disabled ones."""
+    """Run all compiled functions of a controller of this arm, also those of disabled features."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
     from rbd_control.control.kernels import close_behind
     from rbd_control.joint_states.plausibility import unwrap
@@ -115,13 +135,13 @@ def rehearse_controller(model: Model) -> None:
             controller: PassivityController = controller,
             stamps: count[int] = stamps,
         ) -> None:
-            for _ in range(3):  # as many as it takes for joint states to be compared
+            for _ in range(3):  # enough joint states to be compared with each other
                 controller.update(0.001 * next(stamps), rest, zero + v, effort=zero)
                 controller.balance(zero)
 
         controller.start(0.0, rest, zero)
         controller.law.damping(rest)
-        # So little that there is something to cut.
+        # Effort limits so low that the torque is cut.
         controller.set_parameters(replace(parameters, effort_limit=(1.0,)))
         see()
         for seconds in (1.0, 0.1, 0.1):  # the last is one of a stream
@@ -143,7 +163,11 @@ def rehearse_controller(model: Model) -> None:
 
 
 def rehearse_arm(arm: SimulatedArm) -> None:
-    """Push a simulated arm for one period; the arm must not be used afterwards."""
+    """Push a simulated arm and simulate one period, so that its code is compiled.
+
+    Args:
+        arm: the arm, which must not be used afterwards.
+    """
     arm.push(arm.model.joint_links[-1], (1.0, 0.0, 0.0))
     arm.step()
     assert arm.contacts

@@ -10,13 +10,13 @@ from rbd_control.errors import RbdControlError
 
 @contextmanager
 def ros_needed(what: str) -> Iterator[None]:
-    """Convert an import that fails because ROS is missing to an error that says what to install.
+    """Convert failing imports in this context to an error that says how to install ROS 2.
 
     Args:
         what: name of the command or function that needs ROS, for the error.
 
     Raises:
-        RbdControlError: if the import of a module from outside this package fails.
+        RbdControlError: if a module from outside this package is not found; the error names it.
     """
     try:
         yield

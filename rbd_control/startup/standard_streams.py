@@ -29,7 +29,7 @@ def ensure_standard_streams() -> None:
 
 
 def say(line: str) -> None:
-    """Print a line on standard error; ignore a closed stream."""
+    """Print a line on standard error; ignore a stream that is closed or cannot be written."""
     with suppress(OSError, ValueError):
         print(line, file=sys.stderr, flush=True)
 
@@ -37,7 +37,8 @@ def say(line: str) -> None:
 def release_standard_streams() -> None:
     """Flush standard output and error, and silence streams without a reader.
 
-    Python flushes them again when it ends, and exits with code 120 if this fails.
+    Output to a silenced stream is discarded. Without this call, Python flushes the streams when it
+    ends, and exits with code 120 if this fails.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

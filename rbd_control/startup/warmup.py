@@ -30,9 +30,10 @@ Step = tuple[str, Callable[[], object]]
 
 
 def steps() -> Iterator[Step]:
-    """Yield the name and the function of each step, without running it.
+    """Yield the name and the function of each step of ``rbd-control warmup``, without running it.
 
-    Compiled code does not depend on the robot, so one arm suffices.
+    Each function, called without arguments, runs one part of the compiled code. Compiled code does
+    not depend on the robot, so one arm suffices.
     """
     model = Model.from_urdf(arm7_urdf())
     yield "joint states", rehearse_intake

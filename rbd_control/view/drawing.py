@@ -1,4 +1,4 @@
-"""One arm in the 3D scene of the page: solids that move, change colour, and carry an arrow."""
+"""Drawing of one arm in the 3D scene: solids that move and change colour, arrow of the force."""
 
 from __future__ import annotations
 
@@ -15,28 +15,39 @@ from rbd_control.view.state import ArmState, Touch
 Array = NDArray[np.float64]
 
 TOUCHED: dict[str, Colour] = {"contact": (230, 73, 28), "collision": (200, 20, 90)}
-"""Colour of the touched link for each verdict."""
+"""Colour of the touched link for each verdict, as red, green and blue from 0 to 255."""
 
 CANDIDATE: Colour = (250, 176, 5)
-"""Colour of other candidate links; its saturation grows with their probability."""
+"""Colour of other candidate links, mixed with the link's own colour.
+
+Its share is the probability of the link."""
 
 ARROW: Colour = (201, 42, 42)
 
 ARROW_SCALE = 0.02
-"""Length of the arrow for each newton [m/N], as in RViz."""
+"""Length of the force arrow per newton [m/N], as in RViz."""
 
 ARROW_LENGTH = (0.06, 0.8)
-"""Shortest and longest arrow that is drawn [m]."""
+"""Minimum and maximum length of the force arrow [m]."""
 
 
 class ArmDrawing:
-    """Draws one arm; only changes are sent to the browsers.
+    """Draws one arm; at first each joint is in the middle of its range, or at 0 without limits.
+
+    Colours are sent to the browsers only when they change.
 
     Args:
         viser: scene of the viser server.
-        root: path of the arm in that scene, such as ``/arm_0``.
+        root: path of the arm in the viser scene, such as ``/arm_0``.
         scene: geometry of the arm.
-        position: position of the arm's root, (3,) [m].
+        position: position of the arm's root link in the viser scene, (3,) [m].
+
+    Attributes:
+        scene: geometry of the arm.
+        bodies: viser frame of each moving body.
+        solids: each shape of the arm with its viser object.
+        arrow: viser object of the contact force; invisible without force.
+        label: viser object of the text at the tip of the arrow, the magnitude [N].
     """
 
     def __init__(self, viser: Any, root: str, scene: Scene, position: tuple[float, ...]) -> None:
@@ -65,7 +76,12 @@ class ArmDrawing:
         self.show(ArmState(0.0, q=_middle(scene)))
 
     def show(self, state: ArmState) -> None:
-        """Move the arm, colour its links and point the arrow."""
+        """Draw the arm at the positions of a state, with the colours and the force of its contact.
+
+        Without positions in ``state``, the arm does not move. The arrow is drawn if the force is
+        known and the touched link belongs to the model. It starts at the contact point, or at the
+        origin of the touched link if the point is unknown.
+        """
         if state.q is not None:
             self._placements = self.scene.placements(state.q)
             quaternions = Rotation.from_matrix(self._placements[:, :3, :3]).as_quat()[
@@ -79,7 +95,11 @@ class ArmDrawing:
         self._point(state.touch)
 
     def colour_of(self, link: str) -> Colour:
-        """Return the present colour of a link's first solid."""
+        """Return the present colour of the first solid of a link.
+
+        Raises:
+            StopIteration: if the link has no solid.
+        """
         number = next(k for k, (shape, _) in enumerate(self.solids) if shape.link == link)
         return self._colours.get(number, self.solids[number][0].colour)
 
@@ -136,7 +156,12 @@ class ArmDrawing:
 
 
 def blend(base: Colour, over: Colour, part: float) -> Colour:
-    """Return a colour between two, ``part`` in [0, 1] of the second."""
+    """Return the mixture of two colours, ``(1 - part) base + part over``, rounded.
+
+    Args:
+        base, over: the colours, as red, green and blue from 0 to 255.
+        part: share of ``over``, in [0, 1].
+    """
     red, green, blue = (round((1.0 - part) * a + part * b) for a, b in zip(base, over, strict=True))
     return red, green, blue
 

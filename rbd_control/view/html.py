@@ -1,4 +1,4 @@
-"""The texts and tables of the page as HTML; all texts from messages are escaped."""
+"""Texts and tables of the page as HTML; all texts from ROS messages are escaped."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ COLOURS = {
     "free": "#2b8a3e",
     "no verdict": "#868e96",
 }
-"""Colour of each verdict."""
+"""CSS colour of each verdict of :class:`~rbd_control.view.state.ArmState`."""
 
 MOST_EVENTS = 200
-"""Number of events that are listed, the newest first."""
+"""Maximum number of events in the list; older events are left out."""
 
 _STYLE = "font-size:0.85em;padding:0 0.9em"
 _CELL = "padding:0.1em 0.5em 0.1em 0"
 
 
 def verdict_html(state: ArmState) -> str:
-    """Return a coloured block of HTML: the verdict, the touched link and the force.
+    """Return a coloured block of HTML with the verdict, the touched link and the force.
 
-    With several candidates it names the probability of the link; the force is its magnitude [N].
+    With several candidate links, it gives the probability of the touched link and the names of the
+    others. The force is shown as its magnitude [N]. Unknown values are left out.
     """
     text: str = state.verdict
     touch = state.touch
@@ -48,7 +49,11 @@ def verdict_html(state: ArmState) -> str:
 
 
 def figures_html(state: ArmState) -> str:
-    """Return the controller's figures and the notice; empty if nothing is known."""
+    """Return a table of the controller's values and the notice of a state, as HTML.
+
+    The values are mode, tracking error [mrad or mm], stored energy [J] and level of the energy tank
+    [J]. Unknown values are left out; without values and notice, the text is empty.
+    """
     rows = []
     if state.mode:
         rows.append(("mode", escape(state.mode)))
@@ -67,7 +72,9 @@ def figures_html(state: ArmState) -> str:
 
 
 def events_html(events: tuple[ContactEvent, ...], current: int) -> str:
-    """Return the list of events, the newest first; the present contact is bold.
+    """Return an HTML table of the last :data:`MOST_EVENTS` events, the newest first.
+
+    The present contact is bold. Without events, the text says that there was no contact so far.
 
     Args:
         events: the events, the oldest first.
@@ -106,5 +113,9 @@ def _event_row(event: ContactEvent, is_current: bool) -> str:
 
 
 def event_title(event: ContactEvent) -> str:
-    """Return an event as a short text for a list to choose from."""
+    """Return an event as a line for a list, such as ``3: 12.40 s contact at link5``.
+
+    It has the number of the contact, its onset [s], its level, and its link, or the joint if the
+    link is unknown. The text is not escaped.
+    """
     return f"{event.id}: {event.onset:.2f} s {event.level} at {event.link or event.joint}"

@@ -1,4 +1,4 @@
-"""The page: a viser server, one drawing and one panel for each arm, and the loop behind them."""
+"""The page: a viser server, a drawing and a panel of each arm, and the loop that updates them."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from rbd_control.view.playhead import Playhead
 from rbd_control.view.sources import RecordingSource, Source
 
 FRAME_PERIOD = 1.0 / 30.0
-"""Frame period [s]."""
+"""Period of the frames while a browser is connected [s]."""
 
 TOLD_EVERY, PLOTTED_EVERY = 3, 6
-"""Number of frames between updates of the texts, and between updates of the charts."""
+"""Number of frames from one update of the texts, and of the charts, to the next."""
 
 IDLE_PERIOD = 0.1
 """Period of the check of the sources while no browser is connected [s]."""
 
 SPACING = 1.6
-"""Distance between neighbouring arms, unless their reach is larger [m]."""
+"""Minimum distance between neighbouring arms [m]; it is 1.3 times the reach if that is larger."""
 
 PANEL_WIDTH = 420
 """Width of the panel beside the 3D scene [pixels]."""
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-"""Addresses that only programs on this machine can reach."""
+"""Host addresses that only programs on this machine can reach."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Address and port of a page.
+    """Address and port at which the server of a page listens.
 
     Attributes:
-        host: address; 127.0.0.1 cannot be reached from other machines.
-        port: port; 0 takes any free one.
+        host: name or IP address; 127.0.0.1 cannot be reached from other machines.
+        port: TCP port; 0 selects any free port.
     """
 
     host: str = "127.0.0.1"
@@ -56,7 +56,8 @@ class Place:
         """Raise an error if the server cannot listen on this address.
 
         Raises:
-            InputError: with the reason and the remedy.
+            InputError: with the reason and the remedy, if the port is in use, or the host is not an
+                address of this machine.
         """
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
@@ -77,7 +78,7 @@ class Place:
 
     @property
     def in_use(self) -> str:
-        """Return the message that the port is in use."""
+        """Error message for a port that is in use, with the remedy."""
         return (
             f"port {self.port} of {self.host} is in use; give another one with --port, or 0 for "
             "any free one"
@@ -99,18 +100,23 @@ def _serve(place: Place) -> Any:
 
 
 class Page:
-    """Shows arms in the browser.
+    """Server that shows arms in the browser; it starts when the page is created.
+
+    :meth:`run` updates the page, and :meth:`close` ends the server.
 
     Args:
-        sources: the arms, from left to right.
+        sources: the arms, live or recorded, from left to right; at most one of them may be a
+            recording.
         place: address and port of the server.
 
     Attributes:
-        port: port of the server.
+        place: address and port as given.
+        port: port at which the server listens.
         frames: number of frames drawn so far.
         drawings: the drawing of each arm; None while its description is unknown.
         panels: the panel of each arm.
         controls: controls of the recording; None for live arms.
+        dark: the switch for a dark page, a viser checkbox.
 
     Raises:
         InputError: if the port is in use, or the host is not an address of this machine.
@@ -132,7 +138,7 @@ class Page:
 
     @property
     def address(self) -> str:
-        """URL of the page."""
+        """URL of the page with the port at which the server listens."""
         host = f"[{self.place.host}]" if ":" in self.place.host else self.place.host
         return f"http://{host}:{self.port}"
 
@@ -142,7 +148,15 @@ class Page:
         return len(self._server.get_clients())
 
     def run(self, stopped: Callable[[], bool], duration: float | None = None) -> None:
-        """Show the arms until ``stopped`` or for ``duration`` [s]."""
+        """Show the arms until ``stopped`` returns true.
+
+        Frames are drawn, and a recording is played, only while a browser is connected. Otherwise
+        the sources process their messages, so that the history of live arms has no gap.
+
+        Args:
+            stopped: called before each frame, and every :data:`IDLE_PERIOD` without a browser.
+            duration: maximum time after which the method returns [s]; None without limit.
+        """
         begin = last = now = due = time.monotonic()
         while not stopped() and (duration is None or now - begin < duration):
             last, now = now, time.monotonic()
@@ -159,7 +173,11 @@ class Page:
             time.sleep(max(due - time.monotonic(), 0.001))
 
     def advance(self, elapsed: float) -> None:
-        """Advance the playback of a recording by ``elapsed`` [s]; live arms need no update."""
+        """Advance the playback of a recording; live arms need no update.
+
+        Args:
+            elapsed: real time since the last call [s].
+        """
         if self._playhead is not None:
             self._playhead.advance(elapsed)
 
@@ -180,7 +198,7 @@ class Page:
         self.frames += 1
 
     def close(self) -> None:
-        """End the server."""
+        """End the server; the page can no longer be used."""
         with redirect_stdout(io.StringIO()):
             self._server.stop()
 
@@ -232,7 +250,7 @@ class Page:
 
 
 def announce(page: Page, console: Console) -> None:
-    """Print the URL of the page, and a warning if other machines can reach it."""
+    """Print the URL of the page, and a warning if its host is not in :data:`LOCAL`."""
     console.print(f"view: {page.address} (Ctrl-C ends it)", markup=False, soft_wrap=True)
     if page.place.host not in LOCAL:
         console.print(

@@ -1,4 +1,4 @@
-"""The panel beside the 3D scene: verdicts, residuals, events, and the controls of a recording."""
+"""Panel beside the 3D scene: verdicts, residuals, events, and the controls of a recording."""
 
 from __future__ import annotations
 
@@ -19,27 +19,31 @@ PALETTE = (
     *("#1c7ed6", "#e8590c", "#2f9e44", "#ae3ec9", "#f08c00", "#0c8599", "#e64980"),
     *("#74b816", "#6741d9", "#868e96"),
 )
-"""Colours of the joints in the chart."""
+"""CSS colours of the joints in the chart, in the order of the joints, repeated if too few."""
 
 MOST_OPTIONS = 300
-"""Number of events that can be chosen from the list."""
+"""Maximum number of events in the list to jump to; later events are left out."""
 
 MOST_MARKS = 40
-"""Number of events above which the slider of the time has no marks."""
+"""Number of events above which the time slider has no marks at the onsets."""
 
 HEIGHTS = (240, 241)
-"""Heights of the chart [pixels]; a change between them makes the browser redraw the chart."""
+"""Two heights of the chart [pixels]; a change between them makes the browser redraw the chart."""
 
 _NO_EVENT = "choose"
 
 
 class ArmPanel:
-    """The panel of one arm: verdict, figures, chart of residuals, events.
+    """Panel of one arm: verdict, values of the controller, chart of residuals, events.
 
     Args:
         gui: gui of the viser server.
         source: the arm.
         in_folder: whether the panel has a folder with the arm's name, for several arms.
+
+    Attributes:
+        chart: uPlot chart of the residuals; None before two rows of residuals are known.
+        verdict, figures, events: viser objects with the texts from :mod:`rbd_control.view.html`.
     """
 
     def __init__(self, gui: Any, source: Source, *, in_folder: bool) -> None:
@@ -54,16 +58,16 @@ class ArmPanel:
             self.events = gui.add_html("")
 
     def tell(self, state: ArmState) -> None:
-        """Update the texts."""
+        """Update verdict, values of the controller and list of events from a state."""
         self.verdict.content = verdict_html(state)
         self.figures.content = figures_html(state)
         self.events.content = events_html(state.events, state.current)
 
     def plot(self) -> None:
-        """Draw the recent residuals, in thresholds, into the chart.
+        """Draw the recent ratios of residual to threshold of the source into the chart.
 
-        Rows that are not finite are left out. Other joints get a new chart; it is hidden with fewer
-        than two rows.
+        Times at which a ratio is not finite are left out. A new chart replaces the chart if the
+        names of the joints change. The chart is hidden with fewer than two times.
         """
         joints, times, ratios = self._source.history()
         known = np.isfinite(ratios).all(axis=1)  # uPlot cannot draw NaN
@@ -79,7 +83,10 @@ class ArmPanel:
             self.chart.visible = bool(times.size > 1)
 
     def redraw(self) -> None:
-        """Let the browser redraw the chart; otherwise its axes keep their colours."""
+        """Let the browser redraw the chart after a change between the light and the dark page.
+
+        Without it, the axes of the chart keep their colours.
+        """
         if self.chart is not None:
             self.chart.height = sum(HEIGHTS) - self.chart.height
 
@@ -114,11 +121,14 @@ class ArmPanel:
 
 
 class PlaybackControls:
-    """The controls of a replayed recording: pause, time, speed, and a list of events to jump to.
+    """Controls of a replayed recording: pause, time, speed, and a list of events to jump to.
 
     Args:
         gui: gui of the viser server.
-        source: the recording.
+        source: the recording, whose playhead the controls move.
+
+    Attributes:
+        play, time, speed, event, jump: viser objects of the controls.
     """
 
     def __init__(self, gui: Any, source: RecordingSource) -> None:
@@ -146,7 +156,7 @@ class PlaybackControls:
         self.jump.on_click(self._on_jump)
 
     def tell(self) -> None:
-        """Show the position in the recording."""
+        """Set the time slider and the label of the button (Pause or Play) from the playhead."""
         self.play.label = "Pause" if self._playhead.is_playing else "Play"
         self.time.value = min(round(self._playhead.time, 2), self.time.max)
 

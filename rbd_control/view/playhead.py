@@ -1,4 +1,4 @@
-"""The position in a recording that is played: pause, seek, speed, jumps to events."""
+"""Playback position in a recording: pause, seek, speed, jumps to events."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 LEAD = 0.5
-"""Time before the onset of an event to which a jump leads [s], so that its start is visible."""
+"""Time between the target of a jump to an event and the event's onset [s].
+
+The target precedes the onset, so that the start of the contact is visible."""
 
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Playing speeds to choose from."""
+"""Playback speeds that the page offers: recorded time per real time."""
 
 
 class Playhead:
-    """Position of the playback.
+    """Playback position, which starts at 0 s, playing, at speed 1.
 
-    At the end the playback stops; :meth:`toggle` then restarts it from the beginning.
+    At the end of the recording the playback stops; :meth:`toggle` then restarts it from the
+    beginning.
 
     Any thread may call the methods. :meth:`advance`, :meth:`toggle` and :meth:`seek` are atomic.
     :meth:`next_event` and :meth:`previous_event` are not: they choose the event by the position
@@ -24,7 +27,10 @@ class Playhead:
 
     Args:
         duration: length of the recording [s].
-        onsets: onset of each event, increasing [s].
+        onsets: onset of each event from the start of the recording, increasing [s].
+
+    Attributes:
+        duration: length of the recording, at least 0 [s].
     """
 
     def __init__(self, duration: float, onsets: Sequence[float] = ()) -> None:
@@ -35,12 +41,12 @@ class Playhead:
 
     @property
     def time(self) -> float:
-        """Position from the start of the recording [s]."""
+        """Time of the playback from the start of the recording, from 0 to :attr:`duration` [s]."""
         return self._time
 
     @property
     def speed(self) -> float:
-        """Recorded time played for each second."""
+        """Recorded time played per real time; 1 is real time, 2 is twice as fast."""
         return self._speed
 
     @speed.setter
@@ -49,7 +55,7 @@ class Playhead:
 
     @property
     def is_playing(self) -> bool:
-        """Whether the position advances."""
+        """Whether :meth:`advance` changes the position: False while paused and at the end."""
         return self._playing
 
     def advance(self, elapsed: float) -> float:
@@ -75,21 +81,28 @@ class Playhead:
                 self._time = 0.0
 
     def seek(self, time: float) -> None:
-        """Go to a position [s]; a paused playback remains paused."""
+        """Go to a time from the start of the recording [s], limited to the recording.
+
+        A paused playback remains paused.
+        """
         with self._lock:
             self._time = min(max(time, 0.0), self.duration)
 
     def go_to_event(self, index: int) -> None:
-        """Go to shortly before the onset of an event; ignore an invalid index."""
+        """Go to :data:`LEAD` before the onset of an event.
+
+        Args:
+            index: index into ``onsets``, from 0; an index out of range has no effect.
+        """
         if 0 <= index < len(self._marks):
             self.seek(self._marks[index])
 
     def next_event(self) -> None:
-        """Go to the next event; after the last event, stay."""
+        """Go to :data:`LEAD` before the onset of the next event; after the last event, stay."""
         self.go_to_event(bisect_right(self._marks, self._time + 1e-9))
 
     def previous_event(self) -> None:
-        """Go to shortly before the onset of the previous event; before the first, to the start."""
+        """Go to :data:`LEAD` before the previous event's onset; before the first, to the start."""
         # While it plays, the present event must not be selected again.
         margin = LEAD if self._playing else 1e-9
         index = bisect_left(self._marks, self._time - margin) - 1

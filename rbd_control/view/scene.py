@@ -26,12 +26,13 @@ LARGEST = 1e3
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Geometry of an arm.
+    """Geometry of an arm for drawing; :func:`scene_of` makes it from a robot description.
 
     Attributes:
         model: the arm.
-        shapes: the solids of its links.
-        notes: messages about parts that could not be drawn as described.
+        shapes: the solids of all links.
+        notes: messages for the user about links whose elements or meshes could not be read, and
+            about links that are drawn as ellipsoids of inertia; empty without such links.
     """
 
     model: Model
@@ -42,7 +43,10 @@ class Scene:
         """Return the placement of each moving body in the world frame, (bodies, 4, 4).
 
         Args:
-            q: joint positions, (nq,) [rad or m].
+            q: joint positions in the order of the model, (nq,) [rad or m].
+
+        Returns:
+            Homogeneous transformations, translations in metres.
         """
         return np.array([frame_placement(self.model, q, link) for link in self.model.body_links])
 
@@ -50,11 +54,11 @@ class Scene:
         """Return the placement of a link in the world frame, (4, 4).
 
         Args:
-            placements: result of :meth:`placements`.
+            placements: placements of the moving bodies, from :meth:`placements`.
             link: name of the link.
 
         Raises:
-            InputError: when there is no such link.
+            InputError: when the model has no link of this name.
         """
         body = self.model.link_index(link)
         fixed = self.model.link_placement[link]
@@ -62,7 +66,11 @@ class Scene:
 
     @property
     def reach(self) -> float:
-        """Length of the longest chain of joints, without the travel of prismatic joints [m]."""
+        """Length of the longest chain of joints, from the root to its last joint [m].
+
+        It is the sum of the distances between successive joints, without the travel of prismatic
+        joints, and does not include the link that the last joint moves.
+        """
         arrays = self.model.arrays
         steps = np.linalg.norm(arrays.translation, axis=1)
         ends = np.zeros(self.model.bodies)
@@ -72,19 +80,22 @@ class Scene:
 
 
 def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
-    """Return the geometry of an arm.
+    """Return the geometry of an arm from its description.
 
-    A link is drawn with its visual elements if all their meshes are found, else with its collision
-    elements if all their meshes are found, else with the ellipsoid of its inertia and rods to the
-    joints it carries.
+    A link is drawn with its visual elements if all of them can be drawn, else with its collision
+    elements if all of them can be drawn, else with the ellipsoid of its inertia and rods to its
+    child joints; a link without elements and mass is not drawn. A mesh can be drawn if it is found
+    and readable; a box, cylinder, sphere or mesh can be drawn if its sizes and coordinates are at
+    most :data:`LARGEST`.
 
     Args:
-        model: the arm.
-        urdf: its description as text.
-        files: finds the meshes.
+        model: the arm, made from ``urdf``.
+        urdf: URDF of the arm as text.
+        files: finds and reads the meshes.
 
     Raises:
         ModelError: when the description is not a URDF.
+        ModuleNotFoundError: when yourdfpy is not installed (extra ``view``).
     """
     description = parse_urdf(urdf)  # refuses entities and external references, too
     elements, notes = _elements(urdf)

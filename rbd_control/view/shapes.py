@@ -1,4 +1,4 @@
-"""Solids that a link is drawn with."""
+"""Solids with which the links of an arm are drawn."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ GREY: Colour = (176, 180, 188)
 """Colour of a shape whose description gives none, as red, green and blue from 0 to 255."""
 
 SMALLEST, LARGEST = 0.008, 0.6
-"""Bounds of the semi-axes of an ellipsoid of inertia, which may be wrong in a description [m]."""
+"""Bounds of the semi-axes of an ellipsoid of inertia [m], because descriptions may be wrong."""
 
 ROD = 0.018
-"""Radius of the rod from a link to the joints it carries, where only inertias are drawn [m]."""
+"""Radius of the rods from the origin of a link to its child joints [m].
+
+They are drawn for links without drawable geometry, with the ellipsoid of inertia."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,8 @@ class Shape:
         size: edges of a box; radius, radius and length of a cylinder along z; semi-axes of an
             ellipsoid; scale of a mesh, (3,) [m, or a ratio for a mesh].
         colour: red, green and blue from 0 to 255.
-        vertices: of a mesh, (k, 3) [m before scaling]; None otherwise.
-        faces: of a mesh, (m, 3) indices of vertices; None otherwise.
+        vertices: corners of a mesh before scaling, (k, 3) [m]; None for other kinds.
+        faces: triangles of a mesh as indices of vertices, (m, 3); None for other kinds.
     """
 
     link: str
@@ -58,8 +60,8 @@ def ellipsoid_of_inertia(link: Link) -> tuple[Array, Array] | None:
     ``a_k² = 5 (I_i + I_j - I_k) / (2 m)``.
 
     Returns:
-        Its placement in the frame of the link, (4, 4), and its semi-axes, (3,) [m]; None for a
-        link without mass.
+        Placement of the ellipsoid in the frame of the link, (4, 4), and its semi-axes, clipped to
+        the range from :data:`SMALLEST` to :data:`LARGEST`, (3,) [m]; None for a link without mass.
     """
     if link.mass <= 0.0:
         return None
@@ -73,14 +75,14 @@ def ellipsoid_of_inertia(link: Link) -> tuple[Array, Array] | None:
 
 
 def rod(end: Sequence[float] | Array) -> tuple[Array, Array] | None:
-    """Return the cylinder from the origin to a point.
+    """Return a cylinder of radius :data:`ROD` from the origin of a frame to a point.
 
     Args:
         end: the point, (3,) [m].
 
     Returns:
-        Its placement, (4, 4), and its size as in :class:`Shape`, (3,) [m]; None for a point closer
-        than its radius.
+        Placement of the cylinder in this frame, (4, 4), and its size as in :class:`Shape`, (3,)
+        [m]; None for a point that is closer to the origin than :data:`ROD`.
     """
     end = np.asarray(end, dtype=float)
     length = float(np.linalg.norm(end))

@@ -1,4 +1,4 @@
-"""Sources of a page: live arms and recordings."""
+"""Sources of the arms that a page shows: interface for live arms, and recordings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Array = NDArray[np.float64]
 
 
 TRACKING_ERROR = "/passivity_controller/tracking_error"
-"""Topic of the controller's errors in a recording."""
+"""Topic of a recording from which the controller's position errors are read."""
 
 
 class Source(Protocol):
-    """One arm, live or recorded.
+    """Interface of one arm, live or recorded, that a page shows.
 
     Attributes:
         name: name of the arm on the page.
@@ -43,20 +43,30 @@ class Source(Protocol):
         """Geometry of the arm; None while its description is unknown."""
 
     def state(self) -> ArmState:
-        """Return the present state of the arm."""
+        """Return the present state of the arm.
+
+        A live arm also processes the messages that have arrived since the last call.
+        """
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
-        """Return joints, times (k,) [s] and residual ratios (k, n) of the last seconds."""
+        """Return the residuals of the last :data:`~rbd_control.view.state.WINDOW` seconds.
+
+        Returns:
+            Names of the n joints; times, (k,) [s], on the clock of ``ArmState.time``; and signed
+            ratios of residual to threshold, (k, n).
+        """
 
 
 class RecordingSource:
     """A recording processed by the detector; the playhead selects the time that is shown.
 
+    :meth:`of` makes a source from a recording.
+
     Attributes:
         name: name of the arm on the page.
         scene: geometry of the arm.
-        track: the frames of the recording.
-        playhead: position of the playback.
+        track: positions, residuals, verdicts and events of the recording, as frames for the page.
+        playhead: position of the playback, initially at the start of the recording.
         result: result of the detector, as ``rbd-control replay`` reports it.
     """
 
@@ -73,10 +83,14 @@ class RecordingSource:
         joints: Sequence[str] | None = None,
         surface: Surface = NO_SURFACE,
     ) -> RecordingSource:
-        """Run the detector over a recording, as ``rbd-control replay`` does.
+        """Run the detector over a recording, as ``rbd-control replay`` does, and return its source.
+
+        The controller's position errors are read from the topic :data:`TRACKING_ERROR`, unless the
+        recording is a CSV file or lacks this topic. ``replay`` below is
+        :func:`rbd_control.playback.replay.replay`.
 
         Args:
-            recording: the recording.
+            recording: the recording; its file name becomes the name of the arm.
             scene: geometry of the arm.
             parameters: parameters of the detector, per-joint values in the model's order.
             joints: names of the model's joints in the recording, as for ``replay``.
@@ -99,9 +113,9 @@ class RecordingSource:
         return cls(recording.path.name, scene, track, result)
 
     def state(self) -> ArmState:
-        """Return the state at the playhead."""
+        """Return the state of the arm at the time of the playhead."""
         return self.track.at(self.playhead.time)
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
-        """Return joints, times (k,) [s] and residual ratios (k, n) before the playhead."""
+        """Return the residuals of the last seconds before the playhead, as for :class:`Source`."""
         return (self.track.joints, *self.track.history(self.playhead.time))

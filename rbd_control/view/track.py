@@ -1,4 +1,4 @@
-"""A replayed recording, reduced to frames for the page."""
+"""A replayed recording, reduced to about 60 frames per second or fewer for the page."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from rbd_control.view.state import WINDOW, ArmState, Touch, Verdict, probabiliti
 Array = NDArray[np.float64]
 
 STEP = 1.0 / 60.0
-"""Time between two frames of a short recording [s]."""
+"""Time between two frames of a recording with at most :data:`MOST_FRAMES` frames [s]."""
 
 MOST_FRAMES = 400_000
-"""Number of frames above which every second frame is dropped; 1.8 hours with the first step."""
+"""Maximum number of frames; above it the time between frames is doubled.
+
+With the initial time between frames, :data:`STEP`, it corresponds to 1.8 hours."""
 
 MOST_SHOWN = 600
-"""Largest number of points of the chart."""
+"""Maximum number of points of a curve in the chart; the grouping of frames may add one."""
 
 _TURN = 1.5
 """Change of a joint between two frames above which it is not interpolated [rad or m]."""
@@ -40,17 +42,20 @@ _NO_ERRORS = np.zeros(0), np.zeros(0)
 class Track:
     """Frames of a recording in order of time, and its events.
 
+    A frame represents the samples from its time to the time of the next frame.
+
     Attributes:
-        joints: the joints of the model.
-        times: time of each frame from the first sample, (k,) [s].
-        q: joint positions, (k, nq) [rad or m].
-        ratios: residual in units of the threshold, with the largest magnitude since the previous
-            frame, so that no peak is lost, (k, n).
-        levels: index into :data:`~rbd_control.estimation.LEVELS`, the highest since the previous
+        joints: names of the n joints of the model.
+        times: time of each frame from the first sample, increasing, (k,) [s].
+        q: joint positions of the first sample of each frame, (k, nq) [rad or m].
+        ratios: residual divided by its threshold, signed, with the largest magnitude in the samples
+            of the frame, so that no peak is lost, (k, n); NaN without a verdict.
+        levels: index into :data:`~rbd_control.estimation.LEVELS`, the highest in the samples of the
             frame, (k,); -1 without a verdict.
-        events: the contacts, the oldest first, times from the first sample.
-        errors: times, (m,) [s], and largest position errors, (m,) [rad or m], of the controller;
-            empty if the recording has none.
+        events: the latest event of each contact, in the order of detection; its times count from
+            the first sample.
+        errors: times from the first sample, increasing, (m,) [s], and largest absolute position
+            errors of the controller, (m,) [rad or m]; empty if the recording has none.
     """
 
     joints: tuple[str, ...]
@@ -63,11 +68,16 @@ class Track:
 
     @property
     def duration(self) -> float:
-        """Time of the last frame [s]."""
+        """Time of the last frame from the first sample [s]."""
         return float(self.times[-1])
 
     def at(self, time: float) -> ArmState:
-        """Return the state at a time from the first sample [s]."""
+        """Return the state of the arm at a time from the first sample [s].
+
+        Positions are interpolated linearly between two frames, unless a joint moves by more than
+        1.5 rad or m between them. Verdict and ratios are those of the frame at or before ``time``.
+        The mode and the energies of the controller are unknown.
+        """
         k = max(bisect_right(self.times, time) - 1, 0)
         current = self._current(time)
         level = int(self.levels[k])
@@ -87,7 +97,18 @@ class Track:
         )
 
     def history(self, time: float) -> tuple[Array, Array]:
-        """Return times, (k,) [s], and ratios, (k, n), of the last seconds before a time [s]."""
+        """Return the ratios of residual to threshold in the last seconds before a time.
+
+        If there are more than :data:`MOST_SHOWN` frames, the ratio of largest magnitude in each
+        group of successive frames is returned.
+
+        Args:
+            time: end of the history, from the first sample [s]; its length is
+                :data:`~rbd_control.view.state.WINDOW`.
+
+        Returns:
+            Times from the first sample, (k,) [s], and ratios, (k, n).
+        """
         first, last = np.searchsorted(self.times, [time - WINDOW, time], side="right")
         part = slice(int(first), max(int(last), int(first)))
         every = max(-(-(part.stop - part.start) // MOST_SHOWN), 1)
@@ -149,13 +170,13 @@ class Track:
 
 
 class TrackRecorder:
-    """Builds a :class:`Track` from the blocks of a replay.
+    """Builds a :class:`Track` from the blocks of samples of a replay.
 
     Args:
-        joints: the joints of the model.
+        joints: names of the n joints of the model.
 
     Attributes:
-        start: stamp of the first sample [s]; NaN before the first block.
+        start: stamp of the first sample of the recording [s]; NaN before the first block.
     """
 
     def __init__(self, joints: Sequence[str]) -> None:
@@ -166,12 +187,13 @@ class TrackRecorder:
         self._count = 0
 
     def add(self, times: Array, block: SampleBlock, found: BlockDetection) -> None:
-        """Add a block of samples.
+        """Add a block of samples; pass this method to ``replay`` as ``watch``.
 
         Args:
-            times: times since the first sample of the recording, (k,) [s].
-            block: the samples.
-            found: the detections for these samples.
+            times: times since the first sample of the recording, (k,) [s], later than the times of
+                earlier blocks.
+            block: the k samples.
+            found: residuals, thresholds and verdicts of the detector for these samples.
         """
         if math.isnan(self.start):
             self.start = float(block.stamp[0] - times[0])
@@ -185,7 +207,11 @@ class TrackRecorder:
             self._append(*frames)
 
     def track(self, events: Sequence[ContactEvent]) -> Track:
-        """Return the track of all blocks so far."""
+        """Return the track of all blocks so far, of which there must be at least one.
+
+        Args:
+            events: the latest event of each contact, in any order, times from the first sample.
+        """
         times, q, ratios, levels = self._joined()
         return Track(
             self._joints,
@@ -217,11 +243,16 @@ def tracking_errors(recording: Recording, start: float) -> tuple[Array, Array]:
     """Return the largest position error of a joint over time, as the controller published it.
 
     Args:
-        recording: tracking errors as joint states, on the topic ``~/tracking_error``.
-        start: stamp of the first sample of the arm [s].
+        recording: recording of the controller's topic ``~/tracking_error``, whose joint states
+            contain position errors as positions.
+        start: stamp of the first sample of the arm [s], from which the returned times count.
 
     Returns:
-        Times from that sample, increasing, (m,) [s], and errors, (m,) [rad or m].
+        Times, increasing, (m,) [s], and the largest absolute error of all joints, (m,) [rad or m];
+        at most one value per :data:`STEP`.
+
+    Raises:
+        RecordingError: if the recording is damaged.
     """
     times, errors = [np.zeros(0)], [np.zeros(0)]
     last = -1

@@ -21,6 +21,7 @@ from rbd_control.joint_states import JointBlock
 from rbd_control.playback.motions import read_motions
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.playback.truth import GRACE
 from rbd_control.simulation import arm7_urdf
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -247,6 +248,16 @@ def test_an_arm_at_rest_gives_no_result(free: Motion, model: Model) -> None:
     found = complaints(check(still, model))
     assert set(found) == {"thresholds"}
     assert "moves too little" in found["thresholds"][0]
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_true_contact_nearly_throughout(free: Motion, model: Model, kept: int) -> None:
+    """One sample without contact ended the check with a ValueError of numpy."""
+    recorded = recording(free, model.joint_names)
+    end = 1000.0 + float(free.t[-1])
+    contact = ((0.0, end - (kept - 0.5) * float(np.diff(free.t[-2:])[0]) - GRACE),)
+    result = check_recording(replace(recorded, true_contacts=contact), model)
+    assert "cannot be checked" in complaints(result)["effort"][0]
 
 
 def test_no_velocity(free: Motion, model: Model) -> None:

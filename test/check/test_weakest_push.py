@@ -9,7 +9,9 @@ import pytest
 from free_motion import lively_motion
 
 from rbd_control.check import weakest_pushes, weakest_pushes_in
+from rbd_control.check.weakest_push import LOOKS, Looks
 from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
 from rbd_control.estimation import (
     Calibration,
     ContactDetector,
@@ -126,3 +128,31 @@ def test_thresholds_count(free: Motion, model: Model) -> None:
     double = replace(parameters, contact_threshold=(4.0,), threshold_speed=(1.0,))
     a, b = (weakest_pushes(model, p, free.q, free.v)[-1] for p in (parameters, double))
     assert b.axes == pytest.approx([2.0 * force for force in a.axes])
+
+
+@pytest.mark.parametrize("period", [0.0019, 0.006, 0.033])
+def test_all_pushes_have_their_full_length(free: Motion, model: Model, period: float) -> None:
+    """Near 167 Hz they lasted half as long, as the number of samples depended on rounding."""
+    t = np.arange(free.t[0], free.t[-1], period)
+    columns = (
+        np.stack([np.interp(t, free.t, column) for column in x.T], axis=1)
+        for x in (free.q, free.v, free.tau)
+    )
+    # So slow that its response grows throughout the push.
+    slow = DetectorParameters(observer_gain=(10.0,))
+    looks = Looks.of(model, slow, [Motion("resampled", t, *columns)])
+    assert looks is not None
+    assert looks.q.shape[1] == LOOKS
+    # The last sample is at most a period before the end of the push.
+    observer = slow.make_observer(model)
+    observer.rise(period, int(1.06 * PUSH / period) + 2)
+    reached = looks.risen[:, -1, 0]
+    assert reached.min() >= observer.risen(PUSH - 1.01 * period)[0]
+    assert reached.max() <= observer.risen(PUSH + 1e-6)[0]
+
+
+def test_no_pose_is_refused(model: Model) -> None:
+    with pytest.raises(InputError, match="at least one pose"):
+        weakest_pushes(model, DetectorParameters(), np.empty((0, 7)), np.empty((0, 7)))
+    with pytest.raises(InputError, match="at least one motion"):
+        weakest_pushes_in(model, DetectorParameters(), [])

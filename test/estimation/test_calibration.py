@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from free_motion import COULOMB, RATE, VISCOUS, lively_motion
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.errors import ParameterError, RecordingError
+from rbd_control.errors import InputError, ParameterError, RecordingError
 from rbd_control.estimation import (
     Calibration,
     ContactDetector,
@@ -367,3 +367,30 @@ def test_the_command_refuses_in_one_line(
     assert re.search(says, error)
     assert error.count("\n") == 1
     assert not Path("x.yaml").exists()
+
+
+def test_no_motion_and_no_rate_are_refused(motions: list[Motion], model: Model) -> None:
+    with pytest.raises(RecordingError, match="no motion"):
+        calibrate([], model)
+    for rate in (0.0, -1.0, np.nan, np.inf, 1e6):
+        with pytest.raises(InputError, match="false_alarms_per_hour"):
+            calibrate(motions, model, false_alarms_per_hour=rate)
+
+
+def test_stretches_shorter_than_the_settling_time_are_left_out(
+    motions: list[Motion], model: Model
+) -> None:
+    """They ended calibrate with an IndexError."""
+    start = DetectorParameters(observer="second_order", settling_time=2.0)
+    short = Motion("short", *(x[: round(1.5 * RATE)] for x in astuple(motions[0])[1:]))
+    found = calibrate([*motions, short], model, start, keep_gain=True)
+    assert {name for name, *_ in found.residuals} == {motion.name for motion in motions}
+
+
+def test_a_recording_of_short_stretches_is_too_short(motions: list[Motion], model: Model) -> None:
+    """It ended calibrate with a ValueError of numpy."""
+    whole = motions[0]
+    pieces = np.arange(whole.t.size) // round(0.8 * RATE)
+    torn = replace(whole, t=whole.t + 1.0 * pieces)
+    with pytest.raises(RecordingError, match="0 s of motion can be used"):
+        calibrate([torn], model)

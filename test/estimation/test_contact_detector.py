@@ -307,3 +307,19 @@ def test_force_at_a_link_is_judged(model: Model, link: str, level: str) -> None:
     bench = Bench(model, parameters)
     bench.run(0.3)
     assert bench.run(0.3, force)[-1].level == level
+
+
+def test_a_block_after_a_verdict_without_its_detection(model: Model) -> None:
+    """A contact that had begun with the verdict ended the block with an AssertionError."""
+    bench = Bench(model)
+    bench.run(0.5)
+    detector, rest = bench.detector, np.zeros(7)
+    tau = gravity_torque(model, Q) + 8.0
+    stamps = bench.t + DT * np.arange(1, 400)
+    k = 0
+    while not detector.judge(stamps[k], Q, rest, tau).contact:
+        k += 1
+    later = stamps[k + 1 :]
+    state = (np.tile(x, (later.size, 1)) for x in (Q, rest, tau))
+    found = detector.update_block(later, *state)
+    assert found.contact.all()

@@ -8,8 +8,10 @@ from rbd_control.dynamics import Model, frame_jacobian, frame_placement, mass_ma
 from rbd_control.estimation.detector_state import new_memory
 from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
 from rbd_control.estimation.isolation_kernel import (
+    NEGLIGIBLE,
     SLANT,
     approach,
+    expected,
     noise_factor,
     take_in,
     weigh,
@@ -416,3 +418,26 @@ def test_the_jolt_of_a_collision_is_noise_that_fades(model: Model) -> None:
     young, old = (jolt_doubt(model, Q, memory, noise, age) for age in (0.0, 1.0))
     np.testing.assert_allclose(young, np.hypot(moved, SHAKE * 30.0 / noise[2] * noise))
     np.testing.assert_allclose(old, moved, rtol=1e-9)
+
+
+def test_what_is_left_out_does_not_shorten_the_force(model: Model) -> None:
+    """The places of negligible probability were left out without dividing by the rest."""
+    bodies, offsets = np.array([6]), np.zeros((1, 3))
+    r = torque(model, Q, "link_7", np.zeros(3), np.array([5.0, -3.0, 8.0]))
+    jacobians, sums = np.zeros((1, 7, 6)), np.zeros(23)
+    places, risen = np.empty((1, 3)), np.ones(7)
+    looked = (r, risen, np.zeros(7), np.eye(7), places)
+    take_in(model.packed, Q, bodies, offsets, *looked, jacobians, sums)
+    factor = noise_factor(1e-4 * np.eye(7), sums)
+    information, projected = np.empty((1, 6, 6)), np.empty((1, 6))
+    common = (jacobians, sums, factor, SIZES, np.array([0.05]), np.zeros((1, 3)))
+    weigh(*common, information, projected, np.empty((1, SIZES.size)))
+    results = []
+    for left_out in (0.0, 0.9 * NEGLIGIBLE):
+        weights = np.full((1, SIZES.size), left_out)
+        weights[0, 2] = 1.0 - left_out * (SIZES.size - 1)
+        out, gain = np.empty((4, 3)), np.empty((3, 7))
+        expected(*common, information, projected, places, weights, out, gain)
+        results.append((out, gain))
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-12)
+    np.testing.assert_allclose(results[1][1], results[0][1], rtol=1e-12)

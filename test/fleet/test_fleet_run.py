@@ -261,14 +261,17 @@ def test_a_key_depends_on_arguments_only(bags: Path) -> None:
     assert job_keys(jobs) == keys
 
 
-def test_calibration_of_each_recording_is_a_row(bags: Path, here: Here) -> None:
+def test_calibration_of_each_recording_is_a_row(
+    bags: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.rmtree(bags)
     for k in range(2):
         path = bags / "left" / f"free_{k}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(sound.csv_text(sound.swing(22.0, 60.0, seed=k)))
     root = bags.parent
-    arguments = ["calibrate", str(bags), "--urdf", str(root / "two.urdf")]
+    monkeypatch.chdir(root)
+    arguments = ["calibrate", str(bags), "--urdf", "two.urdf"]
     assert main([*arguments, "--fleet", str(root / "results")]) == 0
     rows = table(bags, "calibrate")
     for row in rows.values():

@@ -19,7 +19,7 @@ from rbd_control.errors import InputError
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``calibrate`` with its arguments to the parser of ``rbd-control``."""
     calibrate = commands.add_parser(
         "calibrate",
         help="identify friction, model corrections, gains and thresholds from contact-free motion",

@@ -14,7 +14,7 @@ from rbd_control.cli.arguments.shared import (
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``check`` with its arguments to the parser of ``rbd-control``."""
     check = commands.add_parser(
         "check",
         help="report the quality of a recording and the weakest detectable push",

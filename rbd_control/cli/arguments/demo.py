@@ -9,7 +9,7 @@ from rbd_control.startup.ros_needed import ros_needed
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``demo`` with its arguments to the parser of ``rbd-control``."""
     demo = commands.add_parser(
         "demo",
         help="run a simulated arm, its controller and the detector over ROS 2",

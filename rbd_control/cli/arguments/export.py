@@ -10,7 +10,7 @@ from rbd_control.cli.arguments.shared import URDF, Commands, add_lock
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``export`` with its arguments to the parser of ``rbd-control``."""
     export = commands.add_parser(
         "export",
         help="write the dynamics of a robot as plain C",

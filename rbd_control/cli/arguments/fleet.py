@@ -1,4 +1,4 @@
-"""Arguments of ``replay`` and ``calibrate`` for hundreds of recordings."""
+"""Arguments of ``replay`` and ``calibrate`` for a fleet, hundreds of recordings (docs/fleet.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ _FORMATS = ("csv", "parquet")
 
 
 def add_fleet(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add the arguments for a fleet, and return their group."""
+    """Add the arguments for many recordings at once, and return their group of arguments.
+
+    They are ``--fleet``, ``--format``, ``--workers``, ``--scheduler`` and ``--sheet``.
+
+    Args:
+        command: the parser of the sub-command.
+    """
     group = command.add_argument_group(
         "a fleet of recordings",
         "With --fleet, RECORDING may also be a folder of recordings or a glob pattern. Recordings "
@@ -48,7 +54,7 @@ def add_fleet(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def add_format(group: argparse._ActionsContainer) -> None:
-    """Add the argument for the format of tables."""
+    """Add the argument ``--format`` for the format of tables: ``csv`` or ``parquet``."""
     group.add_argument(
         "--format",
         choices=_FORMATS,
@@ -58,10 +64,14 @@ def add_format(group: argparse._ActionsContainer) -> None:
 
 
 def refuse_fleet_options(arguments: argparse.Namespace) -> None:
-    """Raise an error for options of a fleet without ``--fleet``.
+    """Raise an error for options that apply only with ``--fleet``; call it without this option.
+
+    Args:
+        arguments: the parsed arguments of ``replay`` or ``calibrate``.
 
     Raises:
-        InputError: naming the option.
+        InputError: naming the first of ``--workers``, ``--scheduler``, ``--sheet``, ``--format``
+            and ``--free`` that is given.
     """
     for name in ("workers", "scheduler", "sheet", "format", "free"):
         if getattr(arguments, name, None):

@@ -10,7 +10,7 @@ from rbd_control.cli.arguments.shared import Commands
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``fleet-report`` with its arguments to the parser of ``rbd-control``."""
     report = commands.add_parser(
         "fleet-report",
         help="compare the results of many recordings: by arm, by day, drift of friction",

@@ -1,4 +1,7 @@
-"""Conversion of values on the command line, with errors that name the expected kind of value."""
+"""Conversion of values on the command line, with errors that name the expected kind of value.
+
+The functions are values of ``type`` for ``argparse``: each receives the text of an argument.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import math
 
 
 def finite(text: str) -> float:
-    """Return a finite number.
+    """Return a text as a finite number.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -22,7 +25,7 @@ def finite(text: str) -> float:
 
 
 def positive(text: str) -> float:
-    """Return a number above 0.
+    """Return a text as a finite number above 0.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -31,7 +34,7 @@ def positive(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Return a duration above 0 [s].
+    """Return a text as a finite duration above 0 [s].
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -40,7 +43,7 @@ def seconds(text: str) -> float:
 
 
 def port(text: str) -> int:
-    """Return the number of a TCP port.
+    """Return a text as the number of a TCP port, from 0 to 65535.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -51,7 +54,7 @@ def port(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """Return a whole number above 0.
+    """Return a text as a whole number from 1 to 4096.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -62,7 +65,7 @@ def count(text: str) -> int:
 
 
 def position(text: str) -> tuple[str, float]:
-    """Return joint and position of ``JOINT=POSITION``.
+    """Return joint and position [rad or m] of ``JOINT=POSITION``; the position must be finite.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -74,7 +77,7 @@ def position(text: str) -> tuple[str, float]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return finite numbers from a text with commas between them.
+    """Return the finite numbers in a text with commas between them, such as ``0,0,0.1``.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -83,7 +86,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def names(text: str) -> list[str]:
-    """Return names from a text with commas, and perhaps spaces, between them."""
+    """Return the names in a text with commas between them, without spaces around the names."""
     return [name.strip() for name in text.split(",")]
 
 

@@ -9,7 +9,7 @@ from rbd_control.startup.ros_needed import ros_needed
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``monitor`` with its arguments to the parser of ``rbd-control``."""
     monitor = commands.add_parser(
         "monitor",
         help="show residuals and contacts of a running detector",

@@ -10,7 +10,7 @@ from rbd_control.startup.ros_needed import ros_needed
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``payload`` with its arguments to the parser of ``rbd-control``."""
     payload = commands.add_parser(
         "payload",
         help="set the payload of the running nodes",

@@ -17,7 +17,7 @@ from rbd_control.cli.arguments.shared import (
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``replay`` with its arguments to the parser of ``rbd-control``."""
     replay = commands.add_parser(
         "replay",
         help="run recordings through the contact detector",

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from rbd_control.cli.arguments.kinds import names, position, seconds
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""The parser that sub-commands are added to."""
+"""What ``add_subparsers`` of ``argparse`` returns; its ``add_parser`` adds a sub-command."""
 
 RECORDING = "rosbag2 folder, or file .db3, .mcap or .csv"
 """Help text for a recording."""
@@ -22,18 +22,26 @@ URDF = (
 
 
 def add_recording(command: argparse.ArgumentParser, name: str, **more: Any) -> None:
-    """Add the positional argument for one recording or several.
+    """Add the positional argument ``RECORDING`` for one or several paths of recordings.
 
     Args:
         command: the parser of the sub-command.
-        name: name of the argument.
-        more: further arguments of ``add_argument``; ``help`` is :data:`RECORDING` by default.
+        name: name of the attribute that the parsed arguments have for it.
+        more: further arguments of ``add_argument``, such as ``nargs="+"`` for several recordings;
+            ``help`` is :data:`RECORDING` by default.
     """
     command.add_argument(name, type=Path, metavar="RECORDING", **{"help": RECORDING, **more})
 
 
 def add_robot(command: argparse.ArgumentParser) -> None:
-    """Add the arguments for the robot, its joints, and the topic of its joint states."""
+    """Add the arguments for the robot, its joints, and the topic of its joint states.
+
+    They are ``--urdf``, ``--topic``, ``--lock`` and ``--recorded-joints`` (hidden also as
+    ``--joints``).
+
+    Args:
+        command: the parser of the sub-command.
+    """
     command.add_argument("--urdf", default="", metavar="FILE", help=URDF)
     command.add_argument(
         "--topic",
@@ -57,7 +65,12 @@ def add_robot(command: argparse.ArgumentParser) -> None:
 
 
 def add_lock(command: argparse.ArgumentParser, meaning: str) -> None:
-    """Add the argument that holds joints at a position."""
+    """Add the argument ``--lock``, which fixes a joint at a position [rad or m]; repeatable.
+
+    Args:
+        command: the parser of the sub-command.
+        meaning: help text.
+    """
     command.add_argument(
         "--lock",
         type=position,
@@ -69,7 +82,7 @@ def add_lock(command: argparse.ArgumentParser, meaning: str) -> None:
 
 
 def add_config(command: argparse.ArgumentParser, what: str) -> None:
-    """Add the argument for a parameter file of the detector.
+    """Add the argument ``--config`` for a parameter file of the contact detector.
 
     Args:
         command: the parser of the sub-command.
@@ -84,7 +97,13 @@ def add_config(command: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:
-    """Add the argument that overrules a refuted effort kind."""
+    """Add ``--trust-effort-kind``: keep the declared effort kind even if the efforts refute it.
+
+    The effort kind says whether efforts are torques, currents, or torques without gravity.
+
+    Args:
+        command: the parser of the sub-command.
+    """
     command.add_argument(
         "--trust-effort-kind",
         action="store_true",
@@ -94,11 +113,11 @@ def add_trust(command: argparse.ArgumentParser) -> None:
 
 
 def add_outputs(command: argparse.ArgumentParser, report: str) -> None:
-    """Add the arguments for the folder of the report, and for the results as JSON and HTML.
+    """Add the arguments ``--report`` (folder), ``--json`` and ``--html`` (files) for the results.
 
     Args:
         command: the parser of the sub-command.
-        report: description of the files in the folder of the report.
+        report: names of the files that the command writes into the folder, for the help text.
     """
     command.add_argument("--report", type=Path, metavar="DIR", help=f"folder for {report}")
     command.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
@@ -113,12 +132,23 @@ def add_outputs(command: argparse.ArgumentParser, report: str) -> None:
 def add_duration(
     command: argparse.ArgumentParser, meaning: str = "end after this time [s]"
 ) -> None:
-    """Add the argument for the duration of a command."""
+    """Add the argument ``--duration`` [s], whose value is None if the option is not given.
+
+    Args:
+        command: the parser of the sub-command.
+        meaning: help text.
+    """
     command.add_argument("--duration", type=seconds, metavar="S", help=meaning)
 
 
 def add_debug(command: argparse.ArgumentParser, default: object) -> None:
-    """Add the argument that prints the traceback of an error."""
+    """Add the argument ``--debug``, which prints the traceback of an error.
+
+    Args:
+        command: the main parser, or the parser of a sub-command.
+        default: value without the option; ``argparse.SUPPRESS`` in a sub-command keeps the value of
+            the main parser.
+    """
     command.add_argument(
         "--debug",
         action="store_true",

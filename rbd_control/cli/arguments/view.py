@@ -18,7 +18,7 @@ from rbd_control.startup.ros_needed import ros_needed
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the sub-command ``view`` with its arguments to the parser of ``rbd-control``."""
     view = commands.add_parser(
         "view",
         help="show the arm, its residuals and contacts in the browser",

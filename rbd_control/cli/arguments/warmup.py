@@ -8,7 +8,7 @@ from rbd_control.cli.arguments.shared import Commands
 
 
 def add_command(commands: Commands) -> None:
-    """Add the command, which has no arguments."""
+    """Add the sub-command ``warmup``, without arguments, to the parser of ``rbd-control``."""
     warmup = commands.add_parser(
         "warmup",
         help="compile ahead of the first start",

@@ -21,12 +21,12 @@ from rbd_control.errors import InputError
 
 
 class BaseParameters(NamedTuple):
-    """The identifiable combinations of inertial parameters."""
+    """The identifiable combinations of the inertial parameters pi, which are linear."""
 
     columns: np.ndarray
     """(p,) indices of the independent columns of the regressor, ascending."""
     mapping: np.ndarray
-    """(p, 10 bodies) matrix K: the base parameters are K pi, and K[:, columns] = 1."""
+    """(p, 10 bodies) matrix K: the base parameters are K pi; K[:, columns] is the identity."""
 
 
 def base_parameters(
@@ -34,6 +34,8 @@ def base_parameters(
 ) -> BaseParameters:
     """Return the base parameters of a robot, by the numeric rank of its regressor.
 
+    The base parameters are the linear combinations of the inertial parameters ``pi``
+    (:func:`~rbd_control.dynamics.inertial_parameters`) on which torques depend.
     ``regressor(...) @ pi == regressor(...)[..., columns] @ (mapping @ pi)`` holds for every motion
     and for reference velocities. The base parameters depend on the direction of gravity: a first
     joint with a vertical axis has fewer of them than one with a tilted axis.

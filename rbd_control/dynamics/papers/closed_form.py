@@ -44,7 +44,11 @@ Array = np.ndarray
 
 
 class ClosedForm(NamedTuple):
-    """The block matrices of the closed form at one state, N links of six rows each."""
+    """The block matrices of the closed form, with N links of six rows each.
+
+    Links are the bodies, then the rotors; a floating base is one link. Quantities of a link are in
+    its frame at its centre of mass. Numbers in parentheses are equations of LP.
+    """
 
     A: np.ndarray
     """(..., 6 N, nv) joint twists, constant (9.64)."""
@@ -65,14 +69,14 @@ class ClosedForm(NamedTuple):
 
 
 class ClosedFormTerms(NamedTuple):
-    """Terms of the equation of motion ``tau = M a + c + g``."""
+    """Terms of the equation of motion ``tau = M a + c + g``; numbers are equations of LP."""
 
     M: np.ndarray
-    """Mass matrix Aᵀ Lᵀ G L A, (..., nv, nv) (9.82)."""
+    """Mass matrix Aᵀ Lᵀ G L A, (..., nv, nv) [kg·m², kg·m or kg] (9.82)."""
     c: np.ndarray
-    """Coriolis and centripetal torque, (..., nv) (9.83)."""
+    """Coriolis and centripetal torque, (..., nv) [N·m or N] (9.83)."""
     g: np.ndarray
-    """Gravity torque Aᵀ Lᵀ G L V_dot_base, (..., nv) (9.84)."""
+    """Gravity torque Aᵀ Lᵀ G L V_dot_base, (..., nv) [N·m or N] (9.84)."""
 
 
 def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
@@ -82,6 +86,9 @@ def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        A named tuple ``A G W L V ad_V ad_Av V_dot_base``; :class:`ClosedForm` states its shapes.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -98,12 +105,15 @@ def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
 
 
 def closed_form_terms(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedFormTerms:
-    """Return M, c = C v and g by Lynch & Park's closed form.
+    """Return the mass matrix M, c = C v and the gravity torque g by Lynch & Park's closed form.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        A named tuple ``M c g``: (..., nv, nv), (..., nv) and (..., nv).
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -134,9 +144,9 @@ def closed_form_inverse_dynamics(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}`` [N·m, N],
-            world-aligned at the link's origin. LP's F_tip has the opposite sign: it is the wrench
-            that the robot applies.
+        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}``, (..., 6) each
+            [N·m, N], world-aligned at the link's origin. LP's F_tip has the opposite sign: it is
+            the wrench that the robot applies.
 
     Returns:
         (..., nv) [N·m or N].

@@ -1,6 +1,6 @@
 """Change of coordinates ``q = q(q_bar)`` for M, C, g and the Christoffel symbols.
 
-With ``A = dq / dq_bar`` (EW21 eq. 22)::
+With ``A = dq / dq_bar`` (eq. 22 of EW21: Echeandia & Wensing 2021)::
 
     M_bar = Aᵀ M A      C_bar = Aᵀ C A + Aᵀ M A_dot      g_bar = Aᵀ g      tau_bar = Aᵀ tau
 
@@ -41,7 +41,7 @@ from rbd_control.errors import InputError
 
 
 class TransformedTerms(NamedTuple):
-    """Dynamics in other coordinates or generalised speeds, ``M nu_dot + C nu + g = Aᵀ tau``."""
+    """Terms of ``M nu_dot + C nu + g = Aᵀ tau`` for m generalised speeds nu with ``v = A nu``."""
 
     M: np.ndarray
     """(..., m, m) mass matrix."""
@@ -58,7 +58,9 @@ class TransformedTerms(NamedTuple):
 def change_coordinates(
     model: Model, q: np.ndarray, v: np.ndarray, A: np.ndarray, A_dot: np.ndarray
 ) -> TransformedTerms:
-    """Return M, C and g in coordinates or generalised speeds ``nu`` with ``v = A nu``.
+    """Return M, C and g for other generalised speeds ``nu`` with ``v = A nu``.
+
+    ``nu`` may be the rates of new coordinates.
 
     Args:
         model: the robot.
@@ -66,6 +68,9 @@ def change_coordinates(
         v: joint velocities, (..., nv) [rad/s or m/s].
         A: dv / dnu, (..., nv, m); with m < nv the motion is constrained.
         A_dot: rate of A along ``v``, (..., nv, m).
+
+    Returns:
+        A named tuple ``M C g A A_dot`` with M and C (..., m, m) and g (..., m).
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -94,7 +99,7 @@ def change_coordinates(
 def change_christoffel_symbols(
     Gamma: np.ndarray, M: np.ndarray, A: np.ndarray, dA: np.ndarray
 ) -> np.ndarray:
-    """Return the Christoffel symbols of the first kind in new coordinates ``q_bar``.
+    """Return the Christoffel symbols of the first kind in new coordinates ``q_bar``, unchecked.
 
     ``Gamma_bar_ijk = A_ai A_bj A_ck Gamma_abc + A_ai M_ab d²q_b / dq_bar_j dq_bar_k``, summed over
     a, b and c.
@@ -123,7 +128,7 @@ def torque_velocity_derivative(model: Model, q: np.ndarray, v: np.ndarray) -> np
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., nv, nv).
+        (..., nv, nv) [torque or force per unit of joint velocity].
 
     Raises:
         InputError: for arguments of the wrong shape or not finite, and for a floating base, whose
@@ -175,8 +180,11 @@ def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> Transforme
 
     Args:
         model: a robot with a floating base.
-        q: configuration, (..., nq).
-        v: generalised velocity, (..., nv).
+        q: base pose and joint positions, (..., nq) [m, quaternion, rad or m].
+        v: base twist in base axes and joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        A named tuple ``M C g A A_dot`` for the speeds nu, with m = nv.
 
     Raises:
         InputError: for a fixed base, or arguments of the wrong shape or not finite.

@@ -176,10 +176,11 @@ def _coriolis_matrices(packed, q, v, C):
 def modified_newton_euler(
     model: Model, q: np.ndarray, v: np.ndarray, v_a: np.ndarray, a: np.ndarray
 ) -> np.ndarray:
-    """Return the torque M(q) a + C(q, v) v_a + g(q), with the C of this file, in O(N).
+    """Return the torque M(q) a + C(q, v) v_a + g(q) by modified Newton-Euler, in O(N).
 
-    With ``v_a = v`` the result is inverse dynamics. With a reference velocity and acceleration it
-    is the model part of a Slotine-Li law, whose C is admissible but differs from that of
+    C is the matrix of :func:`coriolis_matrix_de_luca_ferrajoli`. With ``v_a = v`` the result is
+    inverse dynamics. With a reference velocity and acceleration it is the model part of a
+    Slotine-Li law, whose C is admissible but differs from the C of
     :func:`~rbd_control.dynamics.slotine_li_torque`.
 
     Args:
@@ -204,12 +205,12 @@ def modified_newton_euler(
 
 
 def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return a Coriolis matrix by N calls of modified Newton-Euler.
+    """Return a Coriolis matrix C by N calls of :func:`modified_newton_euler`.
 
-    Column j is the torque of the modified recursion without gravity for the auxiliary velocity
-    ``v_a = e_j``.
-    C is admissible (``M_dot - 2 C`` is skew-symmetric), but not the matrix of the Christoffel
-    symbols; the docstring of the module gives the difference. The function serves comparisons:
+    Column j is the torque of the modified recursion, without gravity and acceleration, for the
+    auxiliary velocity ``v_a = e_j``, the unit vector of degree of freedom j. C is admissible
+    (``M_dot - 2 C`` is skew-symmetric), but not the matrix of the Christoffel symbols; the
+    docstring of the module gives the difference. The function serves comparisons:
     :func:`~rbd_control.dynamics.coriolis_matrix` costs only O(Nd).
 
     Args:

@@ -1,8 +1,10 @@
 """Other Coriolis matrices: EW21's Algorithm 1 with any body-level factor, and its Jacobian form.
 
-Many matrices C give the same vector ``C v``. A body-level factor with ``B(v, I) v = v x* I v`` and
-``B + Bᵀ = I_dot`` (EW21 Definition 4) gives a C for which ``M_dot - 2 C`` is skew-symmetric
-(Prop. 1). Of the two factors here, only the first gives the C of the Christoffel symbols (Prop. 2):
+EW21 is Echeandia & Wensing, ASME J. Comput. Nonlinear Dyn. 2021. Many matrices C give the same
+vector ``C v``. A body-level factor with ``B(v, I) v = v x* I v`` and ``B + Bᵀ = I_dot`` (EW21
+Definition 4), for a body with twist v and inertia I, gives a C for which ``M_dot - 2 C`` is
+skew-symmetric (Prop. 1). Of the two factors here, only the first gives the C of the Christoffel
+symbols (Prop. 2):
 
 - ``"christoffel"``: ½[(v x*) I + (I v) x̄* - I (v x)], EW21 eq. 10 (Niemeyer & Slotine),
 - ``"cross"``: (v x*) I, EW21 eq. 9; admissible, because its symmetric part equals that of the
@@ -28,7 +30,7 @@ FACTORIZATIONS = ("christoffel", "cross")
 
 
 def motion_cross(v: np.ndarray) -> np.ndarray:
-    """Return the 6x6 matrix of ``v x`` (EW21 Appendix A)."""
+    """Return the (6, 6) matrix of ``v x`` for a twist v = [w; u], (6,) (EW21 Appendix A)."""
     result = np.zeros((6, 6))
     result[:3, :3] = result[3:, 3:] = cross_matrix(v[:3])
     result[3:, :3] = cross_matrix(v[3:])
@@ -36,12 +38,15 @@ def motion_cross(v: np.ndarray) -> np.ndarray:
 
 
 def force_cross(v: np.ndarray) -> np.ndarray:
-    """Return the 6x6 matrix of ``v x*``, which is -(v x)ᵀ (EW21 eq. 8)."""
+    """Return the (6, 6) matrix of ``v x*``, -(v x)ᵀ, for a twist v, (6,) (EW21 eq. 8)."""
     return -motion_cross(v).T
 
 
 def force_cross_bar(f: np.ndarray) -> np.ndarray:
-    """Return the 6x6 matrix of ``f x̄*``, with (f x̄*) v = (v x*) f (EW21 Appendix A)."""
+    """Return the (6, 6) matrix of ``f x̄*`` for a spatial force f = [moment; force], (6,).
+
+    It is defined by (f x̄*) v = (v x*) f for every twist v (EW21 Appendix A).
+    """
     result = np.zeros((6, 6))
     result[:3, :3] = -cross_matrix(f[:3])
     result[:3, 3:] = result[3:, :3] = -cross_matrix(f[3:])
@@ -49,7 +54,12 @@ def force_cross_bar(f: np.ndarray) -> np.ndarray:
 
 
 def body_factor(v: np.ndarray, inertia: np.ndarray, factorization: str) -> np.ndarray:
-    """Return the body-level factor B(v, I), (6, 6), of one body.
+    """Return the body-level factor B(v, I) of one body, (6, 6), as the module's docstring defines.
+
+    Args:
+        v: twist of the body, [w; u], (6,).
+        inertia: spatial inertia of the body, (6, 6), about the same origin and in the same axes.
+        factorization: ``"christoffel"`` or ``"cross"``.
 
     Raises:
         InputError: for an unknown factorisation, listing the choices.
@@ -97,16 +107,18 @@ class _Bodies:
 def admissible_coriolis_matrix(
     model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
 ) -> np.ndarray:
-    """Return the Coriolis matrix of a body-level factorisation.
+    """Return the Coriolis matrix C that follows from a choice of the body-level factor.
+
+    ``C v`` is the same for every choice, and ``M_dot - 2 C`` is skew-symmetric.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
-        factorization: ``"christoffel"`` or ``"cross"``.
+        factorization: ``"christoffel"`` for the C of the Christoffel symbols, or ``"cross"``.
 
     Returns:
-        (..., nv, nv).
+        (..., nv, nv) [torque or force per unit of joint velocity].
 
     Raises:
         InputError: for an unknown factorisation, or arguments of the wrong shape or not finite.
@@ -119,9 +131,10 @@ def admissible_coriolis_matrix(
 def coriolis_matrix_from_body_jacobians(
     model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
 ) -> np.ndarray:
-    """Return C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k), without a recursion.
+    """Return the Coriolis matrix C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k).
 
-    Arguments, result and errors are those of :func:`admissible_coriolis_matrix`.
+    J_k is the Jacobian, I_k the inertia and B_k the body-level factor of body k. Arguments, result
+    and errors are those of :func:`admissible_coriolis_matrix`, which uses a recursion instead.
 
     Source: EW21 Remark 4, eq. 30; O(N³).
     """

@@ -69,7 +69,10 @@ from rbd_control.errors import InputError
 
 
 class Chain(NamedTuple):
-    """Constants of the links: the inertia about each origin is ``least 1 + g gᵀ + h hᵀ``."""
+    """Constants of the links in link axes: the inertia about the link's origin is in three parts.
+
+    It is ``least 1 + g gᵀ + h hᵀ`` [kg·m²], with the unit matrix 1.
+    """
 
     mass: np.ndarray  # (n,)
     first_moment: np.ndarray  # (n, 3), m_i p_Cii
@@ -89,10 +92,10 @@ class Columns(NamedTuple):
 
 @lru_cache(maxsize=16)
 def chain_of(model: Model) -> Chain:
-    """Return the constants of a serial chain of revolute joints.
+    """Return the constants of the links of a serial chain of revolute joints.
 
     Raises:
-        InputError: for any other robot, naming the joint.
+        InputError: for any other robot, naming the joint or the floating base.
     """
     arrays, names = model.arrays, model.joint_names
     wants = "GDAHJ is for serial chains of revolute joints"
@@ -146,7 +149,11 @@ def _rotated_inertia(least, g, h):
 
 @inlined
 def gdahj_sweep(chain, s, columns, A):
-    """Compute A of one state by S18 Algorithm 1, after ``place_bodies``."""
+    """Write the mass matrix of one state to ``A``, (n, n), by S18 Algorithm 1.
+
+    ``chain`` has the constants, ``s`` is the ``Sweep`` after ``place_bodies``, ``columns`` is
+    workspace.
+    """
     n = chain.mass.shape[0]
     zero = (0.0, 0.0, 0.0)
     mass, moment = 0.0, zero  # sums over k > i of m_k and m_k p_Ck
@@ -203,9 +210,9 @@ def mass_matrix_gdahj(model: Model, q: np.ndarray) -> np.ndarray:
         InputError: for another kind of robot, naming the joint; for a ``q`` of the wrong shape or
             not finite.
 
-    Source: S18 Algorithm 1. Without the positions of the links it takes 3 n² + 87 n - 12
-    multiplications and 2.5 n² + 90.5 n - 18 additions (S18 Table I: 3 n² + 88 n - 3 and
-    2.5 n² + 95.5 n - 18).
+    Source: S18 (Safeea, Béarée & Neto 2018), Algorithm 1. Without the positions of the links it
+    takes 3 n² + 87 n - 12 multiplications and 2.5 n² + 90.5 n - 18 additions for n joints (S18
+    Table I: 3 n² + 88 n - 3 and 2.5 n² + 95.5 n - 18).
     """
     chain = chain_of(model)
     batch, shape = configuration(model, q)

@@ -21,9 +21,10 @@ def forward_dynamics_by_mass_matrix(
     tau: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """Return the acceleration that a torque causes: solve ``M a = tau - b``, b by inverse dynamics.
+    """Return the acceleration that a torque causes: the solution a of ``M a = tau - b``.
 
-    The result is that of :func:`~rbd_control.dynamics.forward_dynamics`, which costs O(N) and is
+    Inverse dynamics computes ``b = C v + g - sum of J_kᵀ wrench_k``, with the Jacobian J_k of link
+    k. The result is that of :func:`~rbd_control.dynamics.forward_dynamics`, which costs O(N) and is
     faster for all but the shortest chains.
 
     Args:
@@ -31,8 +32,8 @@ def forward_dynamics_by_mass_matrix(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         tau: joint torques, (..., nv) [N·m or N].
-        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}`` [N·m, N],
-            world-aligned at the link's origin.
+        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}``, (..., 6) each
+            [N·m, N], world-aligned at the link's origin.
 
     Returns:
         (..., nv) [rad/s² or m/s²].
@@ -41,7 +42,8 @@ def forward_dynamics_by_mass_matrix(
         InputError: for an unknown link, arguments of the wrong shape or not finite, or where the
             mass matrix is singular.
 
-    Source: LP section 9.5, algorithm GetJointAccel, eq. 9.89. O(nv³).
+    Source: Lynch & Park, *Modern Robotics* (LP), section 9.5, algorithm GetJointAccel, eq. 9.89.
+    O(nv³).
     """
     (positions, velocities, torques), shape = state(model, q, v=v, tau=tau)
     positions, velocities, torques = (
@@ -55,10 +57,11 @@ def forward_dynamics_by_mass_matrix(
 
 
 def cholesky_factor(M: np.ndarray) -> np.ndarray:
-    """Return the lower triangular R with ``M = R Rᵀ`` of mass matrices, (..., nv, nv).
+    """Return the lower triangular R with ``M = R Rᵀ``, for mass matrices ``M``, (..., nv, nv).
 
     Raises:
-        InputError: where M is singular: in the factorisation a joint has no inertia left.
+        InputError: if a matrix is singular: it is not positive definite, or a squared pivot of the
+            factorisation is at most 1e-13 of the diagonal entry of M.
     """
     try:
         R = np.linalg.cholesky(M)

@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 
 
 class NormalForm:
-    """Brings ``expressions`` and their parts to the normal form."""
+    """Brings expressions to the normal form; call the object with one of them, or a part of one.
+
+    Args:
+        expressions: all sympy expressions that will be converted.
+        quaternion: the four symbols x, y, z, w of a unit quaternion; empty if there is none.
+    """
 
     def __init__(
         self, expressions: Iterable[sympy.Expr], quaternion: Sequence[sympy.Expr] = ()
     ) -> None:
-        """Prepare the normal form; ``quaternion`` holds four symbols whose squares add to one."""
+        """Prepare the normal form; the squares of the four symbols ``quaternion`` add to one."""
         import sympy
 
         symbols, bases = _parts(expressions)
@@ -48,8 +53,9 @@ class NormalForm:
             self._squares[gens.index(scalar)] = 1 - sum(x**2 for x in vector)
 
     def __call__(self, expression: sympy.Expr) -> sympy.Expr:
-        """Return the normal form, with common factors of all terms in front.
+        """Return the normal form of an expression, with common factors of all terms in front.
 
+        ``expression`` is one of the expressions given to the constructor, or a part of one.
         Coefficients with more than 15 digits become floats.
         """
         import sympy

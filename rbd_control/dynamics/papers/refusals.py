@@ -7,11 +7,11 @@ from rbd_control.errors import InputError
 
 
 def refuse_mimics(model: Model, what: str) -> None:
-    """Refuse a model in which a joint mimics another.
+    """Raise an error for a model in which a joint mimics another.
 
     Args:
         model: the robot.
-        what: function that is not defined for such a robot.
+        what: name of the function that is not defined for such a robot, for the message.
 
     Raises:
         InputError: naming the first such joint.

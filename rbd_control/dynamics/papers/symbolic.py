@@ -33,9 +33,9 @@ class SymbolicTerms(NamedTuple):
     """The terms of ``M a + C v + g = tau`` as expressions in the entries of ``q`` and ``v``."""
 
     q: tuple[sympy.Expr, ...]
-    """Joint positions, nq."""
+    """Joint positions, nq expressions."""
     v: tuple[sympy.Expr, ...]
-    """Joint velocities, nv."""
+    """Joint velocities, nv expressions."""
     M: sympy.Matrix
     """Mass matrix, (nv, nv)."""
     C: sympy.Matrix
@@ -115,7 +115,10 @@ def symbolic_dynamics(
 
 
 def on_expressions(kernel: Any) -> Callable[..., Any]:
-    """Return a kernel as a Python function on sympy expressions."""
+    """Return a kernel as a Python function of sympy expressions, with its constants as fractions.
+
+    Arguments are those of the kernel, with arrays of expressions in place of floats.
+    """
     import sympy
 
     return uncompiled(kernel, math=sympy, constant=sympy.Rational)
@@ -127,7 +130,11 @@ def symbolic_arrays(
     origins: Mapping[str, Sequence[Any]] = _NONE,
     gravity: Sequence[Any] | None = None,
 ) -> ModelArrays:
-    """Return the arrays of the model as expressions; arguments as in :func:`symbolic_dynamics`.
+    """Return the arrays of a model with expressions in place of floats.
+
+    Args:
+        model: the robot; its other numbers become fractions with 15 digits.
+        bodies, origins, gravity: expressions that replace numbers, see :func:`symbolic_dynamics`.
 
     Raises:
         InputError: for an unknown link or joint, or the wrong number of expressions.

@@ -10,10 +10,10 @@ With ``V = J v`` the twist of a link (world-aligned at its origin, angular first
     F      = J_barᵀ tau                       task-space force
     eta    = mu + p,  mu = J_barᵀ C v - Lambda J_dot v,  p = J_barᵀ g             LP (9.99)
 
-For six joints Lynch & Park write ``Lambda = J⁻ᵀ M J⁻¹`` and ``J_bar = J⁻¹``. The forms above equal
-them for six joints and hold for any number of joints (Khatib, *A Unified Approach for Motion and
-Force Control of Robot Manipulators*, IEEE J. Robotics and Automation 1987). Correction of the
-source: (9.95) has J⁻ᵀ b where b is meant.
+LP is Lynch & Park, *Modern Robotics*. For six joints they write ``Lambda = J⁻ᵀ M J⁻¹`` and
+``J_bar = J⁻¹``. The forms above equal these for six joints and hold for any number of joints
+(Khatib, *A Unified Approach for Motion and Force Control of Robot Manipulators*, IEEE J. Robotics
+and Automation 1987). Correction of the source: (9.95) has J⁻ᵀ b where b is meant.
 
 With ``M = R Rᵀ`` and the singular values ``sigma`` of ``J R⁻ᵀ`` (sigma⁻² is the effective mass in
 the direction of a singular vector; it is infinite where the link cannot move)::
@@ -73,19 +73,23 @@ def task_space_inertia(
     rows: Sequence[int] = ALL_ROWS,
     damping: float = 0.0,
 ) -> np.ndarray:
-    """Return the task-space inertia Lambda of a link: its kinetic energy is at least ½ Vᵀ Lambda V.
+    """Return the task-space inertia Lambda of a link.
+
+    The kinetic energy of a robot whose link has the twist V is at least ½ Vᵀ Lambda V.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         link: name of the link.
-        rows, damping: as in :func:`task_space_terms`.
+        rows: rows of the twist [w ; u], world-aligned at the link's origin, that form the task.
+        damping: zero for the exact inverse, or a positive value as in :func:`task_space_terms`.
 
     Returns:
         (..., k, k) for k rows [kg·m² between rotations, kg between translations].
 
     Raises:
-        InputError: as :func:`task_space_terms`.
+        InputError: where the exact inverse does not exist or the mass matrix is singular; for an
+            unknown link, invalid rows or damping, or a ``q`` of the wrong shape or not finite.
 
     Source: LP eq. 9.98; Khatib (1987). O(nv³).
     """
@@ -118,10 +122,15 @@ def task_space_terms(
             for rotations] the inertia stays below 1 / damping²; directions whose singular value of
             J R⁻ᵀ (M = R Rᵀ) is smaller than ``damping`` are damped.
 
+    Returns:
+        Lambda, mu, p and the inverse J_bar of the Jacobian in a :class:`TaskSpaceTerms`, which
+        states shapes and units.
+
     Raises:
-        InputError: where the exact inverse does not exist, with the smallest singular value; where
-            the mass matrix is singular; for an unknown link or invalid rows; for arguments of the
-            wrong shape or not finite.
+        InputError: where the exact inverse does not exist, because the smallest singular value of
+            J R⁻ᵀ is at most :data:`SINGULAR` times the largest; where the mass matrix is singular;
+            for an unknown link, invalid rows or damping; for arguments of the wrong shape or not
+            finite.
 
     Source: LP eqs. 9.97 to 9.99; Khatib (1987). O(nv³).
     """

@@ -41,12 +41,16 @@ _NUMPY = SimpleNamespace(empty=_empty)
 def uncompiled(
     kernel: Any, math: Any, constant: Callable[[float], Any] = float
 ) -> Callable[..., Any]:
-    """Return ``kernel`` as a Python function that calls its helpers as Python functions.
+    """Return the source of a compiled kernel as a plain Python function.
+
+    The helpers that the kernel calls run as Python functions as well. The result takes the
+    arguments of the kernel, with arrays of any objects that can be added and multiplied.
 
     Args:
         kernel: a function made by ``compiled`` or ``inlined``. The only function of numpy that it
             may use is ``empty``, which makes arrays of objects here, as does ``scratch``.
-        math: module or object that replaces ``math``, with functions ``cos`` and ``sin``.
+        math: module or object that replaces ``math``; it has ``cos``, ``sin`` and every other
+            function of ``math`` that the kernel calls.
         constant: converts floats in the source, such as 0.5.
     """
     function = kernel.py_func

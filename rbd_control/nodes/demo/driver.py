@@ -1,4 +1,4 @@
-"""Sending of the demo's trajectory and pushes, at times of the simulated arm."""
+"""Publication of the demo's trajectory and pushes, at times of the simulated arm."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ScenarioDriver:
     A message that the middleware refuses is published again at the next call.
 
     Args:
-        node: publishes for the driver.
+        node: creates the publishers of trajectory and pushes.
         scenario: motion and pushes.
         joints: names of the joints, in the order of the scenario.
 
     Attributes:
-        activity: description of the present activity.
+        activity: text that names the present motion or push, for the user; empty before the motion.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ScenarioDriver:
 
     @property
     def is_heard(self) -> bool:
-        """Whether trajectory and pushes have subscribers."""
+        """Whether the topics of the trajectory and of the pushes both have subscribers."""
         readers = (self._trajectory, self._push)
         return all(publisher.get_subscription_count() for publisher in readers)
 
@@ -62,15 +62,15 @@ class ScenarioDriver:
         """Return the time since the beginning of the motion [s], or zero before the motion.
 
         Args:
-            time: time of the arm [s].
+            time: present stamp of the arm's joint states [s].
         """
         return 0.0 if self._begin is None else time - self._begin
 
     def begin(self, time: float) -> bool:
-        """Send the trajectory.
+        """Send the trajectory; the motion and its pushes begin anew.
 
         Args:
-            time: time of the arm [s].
+            time: present stamp of the arm's joint states [s].
 
         Returns:
             Whether the middleware accepted the trajectory. If it refused the trajectory, the motion
@@ -93,10 +93,10 @@ class ScenarioDriver:
         return True
 
     def step(self, time: float) -> None:
-        """Send a push if one is due; call this method often.
+        """Send the next push if it is due, and update ``activity``; call this method often.
 
         Args:
-            time: time of the arm [s].
+            time: present stamp of the arm's joint states [s].
         """
         if self._begin is None:
             return

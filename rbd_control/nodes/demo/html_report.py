@@ -12,11 +12,15 @@ from rbd_control.reports.output import HtmlOutput, analysed_now
 
 
 def demo_html(file: str | Path | None, folder: str | Path | None) -> HtmlOutput:
-    """Prepare the requested files.
+    """Prepare the HTML files of the demo before it runs.
+
+    Args:
+        file: file of the option ``--html``; None without this option.
+        folder: folder of the option ``--report``, which gets ``demo.html``; None without it.
 
     Raises:
-        RbdControlError: for a file without the extra ``report``.
-        OSError: naming the file that cannot be written.
+        RbdControlError: if ``file`` is given and the extra ``report`` (Bokeh) is not installed.
+        OSError: naming ``file``, if it cannot be written.
     """
     return HtmlOutput.of(
         None if file is None else Path(file), None if folder is None else Path(folder), "demo.html"
@@ -24,7 +28,12 @@ def demo_html(file: str | Path | None, folder: str | Path | None) -> HtmlOutput:
 
 
 def write_demo_html(result: DemoResult, html: HtmlOutput, console: Console) -> None:
-    """Write the report of a run.
+    """Write the report of a run; do nothing if no file is requested.
+
+    Args:
+        result: the scored run.
+        html: the requested files, see :func:`demo_html`.
+        console: prints the paths of the files.
 
     Raises:
         OSError: naming the file that cannot be written.

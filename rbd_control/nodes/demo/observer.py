@@ -1,4 +1,4 @@
-"""The demo's own node, which sends the trajectory and the pushes, and records the results."""
+"""The node ``demo``, which sends the trajectory and the pushes, and records the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rbd_control.wording import shortened
 STARTING_NODES = (
     "starting the nodes; where no compiled code is stored, they compile for a minute or two"
 )
-"""Activity shown until the nodes are ready."""
+"""Text that is shown as the activity until the nodes are ready."""
 
 _COUNTS = ("samples", "valid samples")
 
@@ -37,9 +37,16 @@ _COUNTS = ("samples", "valid samples")
 class DemoObserver:
     """Records the topics of the three nodes and runs the scenario on simulated time.
 
+    The nodes are the simulated arm, the controller and the detector. ROS must run before the
+    construction (``rclpy.init``).
+
+    Args:
+        scenario: motion and pushes.
+        thresholds: contact thresholds of the detector, one for each joint or one for all [N·m].
+
     Attributes:
         log: the recorded data.
-        ignored: number of messages that none of the three nodes sends.
+        ignored: number of ignored messages, whose content cannot come from one of the three nodes.
     """
 
     def __init__(self, scenario: Scenario, thresholds: tuple[float, ...]) -> None:
@@ -77,12 +84,12 @@ class DemoObserver:
 
     @property
     def activity(self) -> str:
-        """Description of the present activity."""
+        """Text that names the present activity, for the user."""
         return self._driver.activity or STARTING_NODES
 
     @property
     def is_ready(self) -> bool:
-        """Whether all three nodes are active and subscribe to the demo's topics."""
+        """Whether all three nodes have published, and trajectory and pushes have subscribers."""
         return bool(
             self._verdicts
             and self.log.tracking_error.last
@@ -92,22 +99,22 @@ class DemoObserver:
 
     @property
     def time(self) -> float:
-        """Simulated time of the detector's last sample [s]; 0 before the first sample."""
+        """Stamp of the detector's last residual, by simulated time [s]; 0 before the first."""
         return self.log.residual.last or 0.0
 
     @property
     def elapsed(self) -> float:
-        """Time since the motion began [s]."""
+        """Simulated time since the motion began [s]; 0 before."""
         return self._driver.elapsed(self.time)
 
     def spin(self, seconds: float) -> None:
-        """Process messages for a while, and send the pushes that are due."""
+        """Process messages for ``seconds`` [s], then send a push if it is due."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         self._driver.step(self.time)
         self._node.refusals.log()
 
     def begin(self) -> bool:
-        """Send the trajectory.
+        """Send the trajectory, and begin to count the samples of the motion.
 
         Returns:
             Whether the middleware accepted the trajectory; if not, call this method again.
@@ -118,7 +125,7 @@ class DemoObserver:
         return True
 
     def destroy(self) -> None:
-        """Destroy the node."""
+        """Destroy the node ``demo``."""
         self._executor.remove_node(self._node)
         self._node.destroy_node()
 

@@ -23,7 +23,7 @@ _TRUE, _FOUND = "tab:green", "tab:orange"
 
 
 def print_demo(result: DemoResult, console: Console) -> None:
-    """Print the contacts beside the truth, the tracking error, and the failures."""
+    """Print a table of detected and true contacts, the tracking error, and the failures."""
     table = Table(title="contacts, detected and true", title_justify="left")
     table.add_column("staged")
     for heading in ("onset [s]", "true [s]", "flag after [ms]"):

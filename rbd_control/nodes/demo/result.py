@@ -1,4 +1,4 @@
-"""The recorded data of a demo run, and their comparison with the true contacts."""
+"""The recorded data of a run of the demo, and their comparison with the true contacts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,28 @@ RMS_LIMIT = 0.02
 """Largest tracking error without contact, root mean square over joints and time [rad]."""
 
 RECOVERY = 0.3
-"""Time after a contact in which tracking does not count [s]; the arm returns to its path."""
+"""Time after a contact in which the tracking error does not count [s].
+
+In this time the arm returns to its path.
+"""
 
 _TOUCH = 1e-6
 """True external torque above which there is contact [N·m]; without contact it is exactly zero."""
 
 
 class Series:
-    """A time series of samples of n values."""
+    """A time series of samples of n values each.
+
+    Args:
+        n: number of values of a sample.
+    """
 
     def __init__(self, n: int) -> None:
         self._n = n
         self._times, self._values = array("d"), array("d")
 
     def add(self, time: float, values: Sequence[float]) -> None:
-        """Append one sample; ignore a sample with another number of values."""
+        """Append a sample at ``time`` [s]; ignore a sample that does not have n values."""
         if len(values) == self._n:
             self._times.append(time)
             self._values.extend(values)
@@ -53,19 +60,26 @@ class Series:
 
     @property
     def last(self) -> float | None:
-        """Time of the last sample; None before the first."""
+        """Time of the last sample [s]; None before the first."""
         return self._times[-1] if self._times else None
 
 
 class DemoLog:
-    """The data recorded during the demo; all times are stamps [s].
+    """The data recorded during the demo; all times are stamps of the simulated arm [s].
+
+    Args:
+        joints: names of the n joints, in the order of the model.
+        thresholds: contact thresholds, (n,) [N·m].
+        staged: descriptions of the contacts that the scenario provokes, in the order of time.
 
     Attributes:
-        residual, true_torque, tracking_error: (k, n) each, by joint.
+        residual: series of the external joint torques that the detector estimates [N·m].
+        true_torque: series of the external joint torques in the simulation [N·m].
+        tracking_error: series of measured minus desired joint positions [rad].
         true_forces: time, link and force (3,) of each true contact force, world axes [N].
         events: the last event of each reported contact, by contact id.
-        begin: time at which the trajectory was sent.
-        valid_fraction: share of the samples during the motion with a verdict.
+        begin: time at which the trajectory was sent; NaN before.
+        valid_fraction: share of the samples during the motion with a verdict, in [0, 1].
         fault: why the controller switched to the safe torque; an empty text if it did not.
     """
 
@@ -83,10 +97,12 @@ class DemoLog:
 
 @dataclass(frozen=True)
 class StagedContact:
-    """One true contact.
+    """One true contact of the simulation.
 
-    ``what`` describes it; ``start`` and ``end`` are its times [s]; ``force`` (3,) is its largest
-    force [N]; ``event`` is the event that detected it.
+    ``what`` describes it, or is ``not staged`` if there are more contacts than the scenario
+    provokes; ``start`` and ``end`` are its times [s]; ``link`` and ``force``, (3,) in world axes
+    [N], belong to its largest force; ``event`` is the event that detected it, None if it was
+    missed.
     """
 
     what: str
@@ -99,10 +115,20 @@ class StagedContact:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The scores of the demo. All times [s] count from the first sample.
+    """The scores of the demo. All times except ``first`` and those in ``log`` count from ``first``.
 
-    ``tracking_rms`` [rad] is over all joints without contact; ``failures`` describes each unmet
-    requirement.
+    Attributes:
+        log: the recorded data.
+        first: stamp of the first residual [s].
+        samples: number of residuals.
+        duration: time from the first to the last residual [s].
+        events: the last event of each reported contact.
+        contacts: the true contacts, each with the event that detected it.
+        score: scores of the events against the true contacts.
+        tracking_rms: root mean square of the tracking error over all joints, from the beginning of
+            the motion and without contacts and :data:`RECOVERY` after each [rad].
+        residual_max: largest magnitude of the residual of each joint, (n,) [N·m].
+        failures: one text for each requirement that is not met; empty if the demo has passed.
     """
 
     log: DemoLog
@@ -135,7 +161,11 @@ class DemoResult:
 
 
 def judge(log: DemoLog) -> DemoResult:
-    """Score a run: delay of each staged contact, other events, and tracking error.
+    """Score a run: delay of each staged contact, other events, tracking error and faults.
+
+    A run passes if no fault occurred, exactly the staged contacts happened and were detected within
+    :data:`ONSET_TOLERANCE`, no other event was reported, and the tracking error is below
+    :data:`RMS_LIMIT`.
 
     Raises:
         ValueError: if the log contains no samples.

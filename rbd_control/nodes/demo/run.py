@@ -37,7 +37,10 @@ from rbd_control.startup.stop_requests import stop_requests
 NODES = ("simulated_arm", "passivity_controller", "contact_detector")
 
 STARTING = 180.0
-"""Longest time until the nodes are ready [s]; the first start includes compilation."""
+"""Longest time without progress of simulated time until the nodes are ready [s].
+
+The first start includes compilation.
+"""
 
 LEAD, TAIL = 1.0, 1.0
 """Time at rest before and after the motion [s]."""
@@ -46,7 +49,7 @@ STALLED = 20.0
 """Time without progress of simulated time after which the demo fails [s]."""
 
 DURATION = 20.0
-"""Length of the motion [s]."""
+"""Default length of the motion [s]."""
 
 Show = Callable[[str, float], None]
 
@@ -58,17 +61,23 @@ def run_demo(
     view: bool = False,
     html_path: str | Path | None = None,
 ) -> int:
-    """Run the demo; return 0 if it detected exactly the staged contacts, in time.
+    """Run the demo, print the result, and write the requested files.
 
     Args:
-        duration: of the motion [s]; at least :data:`SHORTEST`.
-        report: folder for ``demo.png``, ``demo.html`` and ``demo.json``, made if need be.
-        json_path: file for the outcome as JSON.
+        duration: length of the motion [s]; None means :data:`DURATION`, and a shorter one than
+            :data:`SHORTEST` is raised to it.
+        report: folder for ``demo.png``, ``demo.html`` and ``demo.json``, made if need be; or None.
+        json_path: file for the outcome as JSON, or None.
         view: show the demo in the browser; the page stays until SIGINT or SIGTERM comes.
-        html_path: file for the report as HTML.
+        html_path: file for the report as HTML, or None.
+
+    Returns:
+        The exit code: 0 if the demo has passed, see :func:`~rbd_control.nodes.demo.result.judge`; 1
+        otherwise, also if a node does not start, stops or makes no progress, which is printed.
 
     Raises:
-        RbdControlError: if a node or the simulation does not start, or dies.
+        RbdControlError: if a library for ``view`` or ``html_path`` is not installed, if the page
+            cannot be opened or its process ends, or if no ROS domain is free.
         OSError: if the result cannot be written.
         KeyboardInterrupt: on SIGINT and SIGTERM, after all nodes are stopped.
     """
@@ -76,7 +85,7 @@ def run_demo(
     if not console.is_terminal:
         console = Console(highlight=False, width=140)
     html = demo_html(html_path, report)
-    scenario = Scenario(max(duration or DURATION, SHORTEST))
+    scenario = Scenario(max(DURATION if duration is None else duration, SHORTEST))
     if duration is not None and duration < SHORTEST:
         console.print(f"the contacts take {SHORTEST:g} s; {duration:g} s are too short for them")
     with reserved_domain() as domain, demo_view(domain, console, start=view) as wait_for_end:
@@ -134,7 +143,7 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
         stack.callback(observer.destroy)
 
         def wait(done: Callable[[], bool], patience: float, what: str) -> None:
-            """Spin until ``done``; ``patience`` [s] counts from the last simulation progress."""
+            """Spin until ``done``; ``patience`` [s] counts from the last step of simulated time."""
             deadline, seen = time.monotonic() + patience, observer.time
             while not done():
                 observer.spin(0.05)

@@ -35,9 +35,9 @@ class Push:
     """A push at the origin of a link.
 
     Attributes:
-        time: from the start of the trajectory [s].
-        link: the link.
-        force: along the axes of the link [N].
+        time: time of the push from the start of the trajectory [s].
+        link: the link that is pushed.
+        force: x, y, z along the axes of the link [N].
     """
 
     time: float
@@ -47,18 +47,21 @@ class Push:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The demo's motion and pushes, distributed over ``duration`` [s]."""
+    """The demo's motion and pushes for the arm ``arm7``, distributed over ``duration`` [s].
+
+    All contacts happen if ``duration`` is at least :data:`SHORTEST`.
+    """
 
     duration: float
 
     @property
     def stroke(self) -> float:
-        """Time at which the motion into the ball begins [s]."""
+        """Time at which the motion into the ball begins, from the start of the trajectory [s]."""
         return self.duration - _STROKE_TIME
 
     @property
     def pushes(self) -> tuple[Push, ...]:
-        """A push on the tool and a push on a link in the middle of the arm."""
+        """The pushes in the order of time: 25 N on ``tool``, then 30 N on ``link_5``."""
         free = self.stroke
         return (
             self._push(0.35 * free, "tool", np.array([0.0, 25.0, 0.0])),
@@ -74,7 +77,7 @@ class Scenario:
 
     @property
     def contacts(self) -> tuple[str, ...]:
-        """Descriptions of the staged contacts in the order of time."""
+        """Descriptions of the contacts that the scenario provokes, in the order of time."""
         pushed = (f"push of {np.linalg.norm(p.force):.0f} N on {p.link}" for p in self.pushes)
         return (*pushed, "collision with the ball")
 

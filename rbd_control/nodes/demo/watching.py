@@ -1,4 +1,4 @@
-"""The view of the demo in the browser, in another terminal or as part of the demo."""
+"""The view of the demo in the browser, started from another terminal or by the demo itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ros_variables(domain: int) -> dict[str, str]:
 
 
 def watching_line(domain: int) -> str:
-    """Return the command that shows the demo from another terminal."""
+    """Return a line of text with the command that shows the demo from another terminal."""
     variables = " ".join(f"{name}={value}" for name, value in ros_variables(domain).items())
     return f"watch it live, from another terminal: {variables} rbd-control view"
 
@@ -36,7 +36,7 @@ def free_port() -> int:
     """Return the first of :data:`PORTS` that is free on this machine.
 
     Raises:
-        InputError: when all are in use.
+        InputError: if all of them are in use.
     """
     for port in PORTS[:-1]:
         with suppress(InputError):
@@ -48,13 +48,20 @@ def free_port() -> int:
 
 @contextmanager
 def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callable[[], None]]:
-    """Print the command that shows the demo or, with ``start``, show it in the browser.
+    """Print the command that shows the demo or, with ``start``, serve the page for the browser.
+
+    Args:
+        domain: ROS domain of the demo.
+        console: prints the command, or the address of the page.
+        start: whether to start ``rbd-control view`` as a process, which ends with the context.
 
     Yields:
-        A function that waits for SIGINT or SIGTERM while the page is open.
+        A function that keeps the page open until SIGINT or SIGTERM; without ``start`` it returns at
+        once. It raises an :class:`RbdControlError` if the process of the page has ended.
 
     Raises:
-        RbdControlError: when the page cannot be opened.
+        RbdControlError: if the libraries of the view are not installed, or all :data:`PORTS` are in
+            use.
     """
     if not start:
         console.print(watching_line(domain), markup=False, soft_wrap=True)

@@ -2,11 +2,11 @@
 
 // Draws the plots of a report, and lets the rows of its tables move their axis of time.
 
-const MARGIN = 1.3; // the threshold, at 1, can always be seen
+const MARGIN = 1.3; // least extent of the vertical axis: the threshold, at 1, is always visible
 
 const MOST_POINTS = 3000; // of a curve, so that drawing is fast; 1.5 s at 1 kHz are fewer
 
-const charts = new Map(); // id of a holder of time plots: its axis
+const charts = new Map(); // id of the element of time plots: the range of its axis of time
 
 /** Return the first index of an increasing array whose value is not below a limit. */
 function indexOf(values, limit) {
@@ -24,8 +24,8 @@ function columnsOf(source) {
   return new Map(entries.map(([name, values]) => [name, Float64Array.from(values)]));
 }
 
-/** Return a part of columns that share their times, at most MOST_POINTS of each: where there are
- *  more samples, the lowest and the highest of each of many short intervals. */
+/** Return the part of columns with common times from begin to end [s], at most MOST_POINTS
+ *  values of each: of more samples, the lowest and highest value of each of many short intervals. */
 function reduced(columns, begin, end) {
   const times = columns.get("x");
   const first = Math.max(indexOf(times, begin) - 1, 0);
@@ -60,7 +60,7 @@ function curvesOf(figure) {
   return figure.renderers.filter((one) => one.glyph.x?.field && one.glyph.y?.field);
 }
 
-/** Fit the vertical axis to what is shown of the curves. */
+/** Fit the vertical axis to the shown parts of the curves. */
 function fit(figure, shown) {
   let lowest = Infinity, highest = -Infinity;
   for (const renderer of curvesOf(figure)) {
@@ -78,12 +78,13 @@ function fit(figure, shown) {
   figure.y_range.setv({ start: lowest - room, end: highest + room });
 }
 
-/** Show an interval of time [s]. */
+/** Show an interval of time [s] in the time plots of the element with this id. */
 function show(id, begin, end) {
   charts.get(id)?.setv({ start: begin, end });
 }
 
-/** Make one holder of time plots: its axis follows the tables, its panels follow its axis. */
+/** Prepare the time plots in one element: at each change of the axis of time, show the points in
+ *  its range, and fit the vertical axes. */
 function connect(holder, layout) {
   const figures = layout.children;
   const range = figures[0].x_range;
@@ -112,7 +113,7 @@ function connect(holder, layout) {
   follow();
 }
 
-/** Draw the plots of one holder. */
+/** Draw the plots in one element from their JSON. */
 async function draw(holder) {
   const item = JSON.parse(document.getElementById(`${holder.id}-data`).textContent);
   const views = await Bokeh.embed.embed_item(item, holder);
@@ -125,7 +126,7 @@ async function draw(holder) {
   if (holder.classList.contains("time")) connect(holder, layout);
 }
 
-/** Let a row show its moment, and mark it. */
+/** Show the interval of time of a row in the plots of its section, and mark the row. */
 function choose(row) {
   const section = row.closest("section");
   const holder = section.querySelector(".plots.time");

@@ -219,14 +219,14 @@ def system_inertia(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def centroidal_momentum_matrix(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return the matrix A of the centroidal momentum, h = A v.
+    """Return the matrix A that gives the momentum of the robot about its centre of mass, h = A v.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
 
     Returns:
-        (..., 6, nv), angular rows first, about the centre of mass, world axes.
+        (..., 6, nv), angular rows first, in world axes [kg·m²/s and kg·m/s per unit of velocity].
 
     Raises:
         InputError: if nothing that moves has mass, or for a ``q`` of the wrong shape or not finite.
@@ -268,8 +268,9 @@ def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarra
 def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return the velocity with the same joint rates and the base twist for which momentum is zero.
 
-    ``R(n)⁻¹ h_S`` is subtracted from the twist V(n) of the base. Use the function to remove the
-    drift of a simulation whose momentum should stay zero.
+    ``R(n)⁻¹ h_S``, the twist of a rigid body with the inertia and the momentum of the robot, is
+    subtracted from the twist V(n) of the base. Use the function to remove the drift of a simulation
+    whose momentum should stay zero.
 
     Args:
         model: a robot with a floating base.
@@ -280,7 +281,8 @@ def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         (..., nv): ``v`` with other values of its first six entries.
 
     Raises:
-        InputError: for a fixed base, or arguments of the wrong shape or not finite.
+        InputError: for a fixed base, if nothing that moves has mass, or for arguments of the wrong
+            shape or not finite.
 
     Source: J24, "Nullifying spatial momentum".
     """

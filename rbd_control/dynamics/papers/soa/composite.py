@@ -172,7 +172,7 @@ def _interbody_forces(
 
 @inlined
 def store_full(inertia, out):
-    """Write the 6x6 matrix of (m, h, S), column by column."""
+    """Write the (6, 6) matrix of an inertia (m, h, S), angular part first, to ``out``."""
     for k in range(6):
         unit = (
             (1.0 * (k == 0), 1.0 * (k == 1), 1.0 * (k == 2)),
@@ -209,7 +209,7 @@ def _composite_inertias(packed, q, out):
 
 @inlined
 def place_with_inertias(model, q, s):
-    """Fill the placements of the bodies and their inertias for the configuration ``q``."""
+    """Write the placements and inertias of all bodies at ``q``, (nq,), to the ``Sweep`` ``s``."""
     place_bodies(model, q, s)
     place_inertias(model, s)
 
@@ -242,8 +242,9 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
         q: joint positions, (..., nq) [rad or m]; composite k depends on joints in its subtree only.
 
     Returns:
-        (..., nv, 6, 6), in the frame of the body that degree of freedom k moves; all six entries of
-        a floating base are equal. A rotor counts as part of the body that carries it.
+        R(k) for each degree of freedom k, (..., nv, 6, 6), in the frame of the body that it moves;
+        all six entries of a floating base are equal. A rotor counts as part of the body that
+        carries it.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite, and a model with mimic joints.
@@ -259,6 +260,8 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
 
 def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
     """Return the trace of the mass matrix, the sum of H(k) R(k) H(k)ᵀ, without the matrix itself.
+
+    H(k)ᵀ is the motion subspace of joint k and R(k) the composite inertia behind it.
 
     Args:
         model: the robot.
@@ -288,22 +291,23 @@ def composite_inverse_dynamics(
 ) -> np.ndarray:
     """Return the torque of a motion by composite bodies, tau = H (R alpha + y).
 
-    The result is that of :func:`~rbd_control.dynamics.inverse_dynamics`, which costs less.
+    R alpha is the force on each body and its subtree as one rigid body at rest, y the remainder,
+    and H projects both on the joints. The result is that of
+    :func:`~rbd_control.dynamics.inverse_dynamics`, which costs less.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}``, (..., 6) each [N·m, N],
             world-aligned at the link's origin.
 
     Returns:
         (..., nv) [N·m or N].
 
     Raises:
-        InputError: for an unknown link, arguments of the wrong shape or not finite, and a model
-            with mimic joints.
+        InputError: for an unknown link, or arguments of the wrong shape or not finite.
 
     Source: J24, "CRB-based Inverse dynamics algorithm"; O(N).
     """
@@ -323,19 +327,22 @@ def interbody_forces(
 ) -> InterbodyForces:
     """Return the force across every joint, including bearing loads, in the two splits of J24.
 
+    The splits are the force on the body itself and on its children, and the force on the composite
+    body and a residual.
+
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}``, (..., 6) each [N·m, N],
             world-aligned at the link's origin.
 
     Returns:
-        A named tuple ``force own outboard composite residual``, each (..., nv, 6). The component of
-        the force along the axis of joint k is the torque of
-        :func:`~rbd_control.dynamics.inverse_dynamics` minus the torque that accelerates the rotor
-        of that joint.
+        A named tuple ``force own outboard composite residual``, each (..., nv, 6), as
+        :class:`InterbodyForces` describes. The component of the force along the axis of joint k is
+        the torque of :func:`~rbd_control.dynamics.inverse_dynamics` minus the torque that
+        accelerates the rotor of that joint.
 
     Raises:
         InputError: for an unknown link, arguments of the wrong shape or not finite, and a model

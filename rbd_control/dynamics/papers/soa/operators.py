@@ -38,8 +38,8 @@ FRAMES = ("body", "inertial")
 class Operator:
     """A linear map of stacked vectors that never forms its matrix.
 
-    ``A(x)`` applies it to x ``(..., *columns)``, ``A.T`` is its adjoint, and ``A @ B`` applies B
-    first, then A.
+    ``A(x)`` applies the map to x ``(..., *columns)``, ``A.T`` is its adjoint, ``A @ B`` applies B
+    first, then A, and ``A + B`` is the sum. ``forward`` computes the map, ``backward`` the adjoint.
     """
 
     rows: tuple[int, ...]
@@ -50,7 +50,11 @@ class Operator:
     backward: Callable[[Array], Array]
 
     def __call__(self, x: ArrayLike) -> Array:
-        """Return the operator applied to ``x``, whose leading axes it keeps."""
+        """Return the operator applied to ``x``, (..., *columns): an array (..., *rows).
+
+        Raises:
+            InputError: if the last axes of ``x`` are not ``columns``.
+        """
         x = np.asarray(x, dtype=float)
         if x.shape[max(x.ndim - len(self.columns), 0) :] != self.columns:
             takes = ", ".join(map(str, ("...", *self.columns)))
@@ -59,7 +63,7 @@ class Operator:
 
     @property
     def T(self) -> Operator:
-        """Adjoint of the operator."""
+        """Adjoint of the operator, whose matrix is the transpose."""
         return Operator(self.columns, self.rows, self.backward, self.forward)
 
     def __matmul__(self, other: Operator) -> Operator:
@@ -110,7 +114,7 @@ def _block_diagonal(blocks: Array) -> Operator:
 
 @dataclass(frozen=True, eq=False)
 class SpatialOperators:
-    """The operators of one configuration, or of many; letters as in the source.
+    """The operators of one configuration, or of many; letters as in J24.
 
     Rows are those of ``model.arrays``: bodies, then rotors. Forces and motions of all rows are
     stacked as (..., n, 6).
@@ -119,7 +123,8 @@ class SpatialOperators:
     E_phi: Operator
     """Moves each force to the parent: (E_phi x)(k) = sum of phi(k, child) x(child)."""
     phi: Operator
-    """(1 - E_phi)⁻¹; block (i, j) carries a force from body j to body i, zero off the chain."""
+    """(1 - E_phi)⁻¹; block (i, j) carries a force from body j to body i, of whose subtree j must be
+    a part; all other blocks are zero."""
     phi_tilde: Operator
     """phi - 1 = E_phi phi."""
     H: Operator
@@ -127,7 +132,7 @@ class SpatialOperators:
     M: Operator
     """Spatial inertias, block diagonal."""
     R: Operator
-    """Composite body inertias, block diagonal."""
+    """Composite inertias, of each body and its subtree as one rigid body, block diagonal."""
     E: Operator
     """Sum of the forces on the base bodies, in world axes about the origin, (6,)."""
     parent: NDArray[np.int64]
@@ -144,7 +149,10 @@ class SpatialOperators:
     """(n,) row whose body H(i)ᵀ is fixed in: i, and row 5 for the six rows of a floating root."""
 
     def coriolis_acceleration(self, v: ArrayLike) -> Array:
-        """Return a(k) = V(k) x H(k)ᵀ v(k), (..., n, 6), for v (..., nv)."""
+        """Return the accelerations a(k) = V(k) x H(k)ᵀ v(k), (..., n, 6), for v (..., nv).
+
+        V(k) is the twist of body k at the joint velocities v [rad/s or m/s].
+        """
         along_joint = self.H.T(v)
         V = self.phi.T(along_joint)[..., self.carriers, :]
         angular = np.cross(V[..., :3], along_joint[..., :3])
@@ -154,7 +162,10 @@ class SpatialOperators:
         )
 
     def gyroscopic_force(self, v: ArrayLike) -> Array:
-        """Return b(k) = V(k) x* M(k) V(k), (..., n, 6), for v (..., nv)."""
+        """Return the forces b(k) = V(k) x* M(k) V(k), (..., n, 6), for v (..., nv).
+
+        V(k) is the twist of body k at the joint velocities v [rad/s or m/s].
+        """
         V = self.phi.T(self.H.T(v))
         h = self.M(V)
         angular = np.cross(V[..., :3], h[..., :3]) + np.cross(V[..., 3:], h[..., 3:])
@@ -162,7 +173,9 @@ class SpatialOperators:
 
 
 def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> SpatialOperators:
-    """Return the spatial operators E_phi, phi, H, M, R, E of a configuration.
+    """Return the spatial operators E_phi, phi, phi~, H, M, R and E of configurations.
+
+    :class:`SpatialOperators` states their meanings and shapes.
 
     Args:
         model: the robot.
@@ -200,9 +213,18 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
 
 
 def link_operator(model: Model, q: np.ndarray, link: str, frame: str = "body") -> Operator:
-    """Return B, which takes a force at a link's origin, world axes (6,), to its body (n, 6).
+    """Return the operator B from a wrench on a link to the stacked forces on all rows, (n, 6).
 
-    With the operators of the same ``frame`` the Jacobian of the link is ``J = Bᵀ phiᵀ Hᵀ``.
+    The wrench ``[moment ; force]`` (6,) is world-aligned at the link's origin; only the body of the
+    link gets a force. With the operators of the same ``frame`` the Jacobian of the link is
+    ``J = Bᵀ phiᵀ Hᵀ``.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        link: name of the link.
+        frame: frame of the forces on the rows, ``"body"`` or ``"inertial"``, as in
+            :func:`spatial_operators`.
 
     Raises:
         InputError: for a link that is unknown or fixed to the world, an unknown frame, a ``q`` of

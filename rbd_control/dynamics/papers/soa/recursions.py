@@ -22,7 +22,9 @@ Array = NDArray[np.float64]
 
 
 def gather(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
-    """Return y = phi x, tips to base: ``y(k) = sum of phi(k, child) y(child) + x(k)``.
+    """Return y = phi x, tips to base: ``y(k) = x(k) + sum of phi(k, child) y(child)``.
+
+    The sum is over the children of k.
 
     Args:
         parent: the tree, (n,).
@@ -58,15 +60,17 @@ def scatter(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
 
 
 def gather_inertias(parent: NDArray[np.int64], hops: Array, M: Array) -> Array:
-    """Return the composite inertias, tips to base: ``R(k) = sum of phi R(child) phiᵀ + M(k)``.
+    """Return the composite inertias, tips to base: ``R(k) = M(k) + sum of phi R(child) phiᵀ``.
+
+    The sum is over the children of k, with ``phi = phi(k, child)``.
 
     Args:
         parent: the tree, (n,).
         hops: phi(parent(i), i), (..., n, 6, 6).
-        M: spatial inertias, (..., n, 6, 6).
+        M: spatial inertias of the single bodies, (..., n, 6, 6).
 
     Returns:
-        (..., n, 6, 6).
+        Inertia of each body and its subtree as one rigid body, (..., n, 6, 6).
     """
     R = np.array(np.broadcast_to(M, np.broadcast_shapes(M.shape, hops.shape)))
     for i in reversed(range(parent.size)):
@@ -77,5 +81,5 @@ def gather_inertias(parent: NDArray[np.int64], hops: Array, M: Array) -> Array:
 
 
 def times(A: Array, x: Array) -> Array:
-    """Return A x for stacks of matrices and vectors."""
+    """Return the products A x of matrices (..., m, n) and vectors (..., n), (..., m)."""
     return np.asarray((A @ x[..., None])[..., 0])
