@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import rbd_control
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.joint_states.advice import WITHOUT_SHARED_MEMORY, advice
 from rbd_control.startup import executables
@@ -56,6 +57,8 @@ def test_a_node_without_ros_says_what_to_install(
     node: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(executables, "prepare", lambda: None)
+    # The package that the node imports below takes this place; other tests need the former one.
+    monkeypatch.setattr(rbd_control, "nodes", None, raising=False)
     for name in [*sys.modules]:
         if name.split(".")[0] in ("rclpy", "rcl_interfaces") or name.startswith(
             "rbd_control.nodes"

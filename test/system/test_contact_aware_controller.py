@@ -102,8 +102,8 @@ def test_both_nodes_are_there_with_all_they_have(
     bring_up: BringUp, probe: Probe, process: Process
 ) -> None:
     assert process.is_running
-    names = {name for name, _ in probe.node.get_node_names_and_namespaces()}
-    assert {DETECTOR, CONTROLLER} <= names
+    both = {DETECTOR, CONTROLLER}
+    probe.wait(lambda: both <= set(probe.node.get_node_names()), "discovers only one node")
     report = probe.report(DETECTOR)
     assert report.values["valid"] == "True"
     assert f"residual {MODEL.joint_names[0]} [N·m]" in report.values
