@@ -147,3 +147,18 @@ def test_another_claim_found_after_a_pause_is_given_way_to(bench: Bench) -> None
     bench.others = 1
     assert bench.look(PERIOD) >= DURATION
     assert not bench.is_claimed()
+
+
+def test_a_claim_that_lasts_is_answered_by_the_own_claim() -> None:
+    """A controller that does not start withdraws its claim, but only if it sees another one."""
+    bench = Bench()
+    bench.claim.make()
+    bench.others = 1
+    bench.look(1.0)
+    assert not bench.is_claimed()
+    shown = 0.0
+    for _ in range(round(4.0 * DURATION / PERIOD)):
+        bench.look(PERIOD)
+        shown += PERIOD * bench.is_claimed()
+    # At least one look of the other controller, and no more than it needs.
+    assert LONGEST_STEP < shown < 1.0

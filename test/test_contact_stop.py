@@ -491,3 +491,22 @@ def test_one_retreat_for_each_stop() -> None:
 
 
 # Supervision of the retreat -----------------------------------------------------------------------
+
+
+def test_other_joints_hide_no_gap_in_the_path() -> None:
+    """While the states of the arm were missing, those of a gripper kept the path alive."""
+    motion, retreat = (
+        ArmMotion(("a", "b")),
+        Retreat(StopParameters(retreat_distance=0.3, joints=("a", "b"))),
+    )
+
+    def see(now: float, names: list[str], position: list[float]) -> None:
+        if motion.hear(now, names, position, [0.1] * len(names), now, 0.02):
+            retreat.take(motion.positions_since(), motion.positions(), False)
+
+    for k in range(11):
+        see(0.01 * k, ["a", "b"], [0.01 * k, 0.0])
+    for k in range(45):
+        see(0.1 + 0.01 * k, ["finger"], [0.0])
+    see(0.55, ["a", "b"], [0.15, 0.1])
+    assert retreat.begin([0.15, 0.1]) == []

@@ -483,3 +483,18 @@ def test_friction_that_is_not_known_any_more_is_no_loss() -> None:
     level, pushed = after.level, tau - gravity_torque(model, q)
     after.limit(q + DT * v, v, tau, DT)
     assert after.level == pytest.approx(level - DT * v @ pushed, rel=1e-9)
+
+
+def test_an_empty_tank_does_not_damp_an_arm_that_floats() -> None:
+    """Guiding the arm by hand after a collision had to overcome all of K_D."""
+    loop = Loop(arm7(), tank_capacity=2.0, stop_time=0.01)
+    loop.run(0.05)
+    controller = loop.controller
+    controller.law.tank._level = 0.0
+    controller.float_()
+    q, v = loop.arm.q, np.full(7, 0.2)
+    for k in range(1, 4):
+        command = controller.update(loop.arm.time + 0.001 * k, q + 0.001 * k * v, v)
+    weight = gravity_torque(controller.model, q + 0.003 * v)
+    assert command.mode == "float"
+    assert np.abs(command.torque - weight).max() < 0.01

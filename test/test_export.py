@@ -211,6 +211,31 @@ def test_results_may_overwrite_inputs(tmp_path: Path) -> None:
 
 
 @needs_compiler
+def test_a_momentum_observer_in_place_computes_the_same(tmp_path: Path) -> None:
+    """A result was written before all inputs were read."""
+    model = panda()
+    code = Code(export_c(model, prefix="p", functions=("momentum_observer",)), "p", tmp_path)
+    random, n = np.random.default_rng(4), model.nv
+    q, v, tau, gain, p, rate, r = random.uniform(0.2, 1.0, (7, n))
+    apart = [np.empty(n) for _ in range(3)]
+    call = code.library.p_momentum_observer
+    dt = ctypes.c_double(0.001)
+    inputs = [pointer(x) for x in (q, v, tau)] + [dt] + [pointer(x) for x in (gain, p, rate, r)]
+    call(*inputs, *map(pointer, apart))
+    call(*inputs, pointer(p), pointer(rate), pointer(r))
+    for ours, expected in zip((p, rate, r), apart, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_renamed_links_do_not_take_the_name_of_another_link() -> None:
+    text = random_tree_urdf(0, 3, fixed=0.0).replace("link0", "a_b_2")
+    model = Model.from_urdf(text.replace("link1", "a-b").replace("link2", "a_b"))
+    files = export_c(model, prefix="odd", links=("all",), functions=("frame_placement",))
+    names = set(re.findall(r"void (odd_frame_placement_\w+)\(", files.header))
+    assert len(names) >= 3
+
+
+@needs_compiler
 def test_names_of_any_kind_compile(tmp_path: Path) -> None:
     text = random_tree_urdf(0, 3, fixed=0.0)
     text = text.replace("joint0", "Gelenk */ &quot;ä&quot; \\n ??/ 0").replace("link1", "a-b")

@@ -63,3 +63,7 @@ def test_messages_that_a_slow_process_misses_do_not_pile_up() -> None:
     assert pace.position(3701.0) == pytest.approx(2.0)
     assert pace.position(3702.0) == pytest.approx(4.0)
     assert pace.late == pytest.approx(3600.0)
+
+
+def test_a_first_message_without_time_does_not_release_all_others() -> None:
+    assert due((nan, 10.0, 12.0), 3) == pytest.approx([0.0, 0.0, 2.0])

@@ -25,7 +25,7 @@ from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import Trajectory
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.errors import TrajectoryError
+from rbd_control.errors import StalePlanError, TrajectoryError
 from rbd_control.simulation import arm7_urdf
 
 NUMBERS = st.sampled_from(
@@ -293,3 +293,16 @@ def test_without_a_horizon_there_are_no_streams(model: Model) -> None:
     for _ in range(2):
         controller.set_trajectory(model.joint_names, now)
         assert controller._planning._stream is None
+
+
+def test_a_trajectory_waits_for_the_first_joint_state_after_a_start(model: Model) -> None:
+    """It was accepted, and ended with the first joint state as if the clock had jumped."""
+    controller = started(model)
+    controller.clock_went_back()  # as a node does when it is activated
+    names, near = model.joint_names, [TrajectoryPoint(HOME + 0.001, time_from_start=0.1)]
+    planned = controller._planning.prepare(names, near, None, 0.0)
+    with pytest.raises(StalePlanError, match="no joint state"):
+        controller.accept(planned)
+    controller.update(0.001, HOME, STILL)
+    controller.set_trajectory(names, near)
+    assert controller.update(0.002, HOME, STILL).mode == "follow"

@@ -178,7 +178,8 @@ def test_friction_may_keep_an_arm_at_rest(model: Model, effort: bool) -> None:
         assert command.mode == mode
 
 
-def test_a_change_of_mode_is_no_push(model: Model) -> None:
+@pytest.mark.parametrize("by", ["contact", "float"])
+def test_a_change_of_mode_is_no_push(model: Model, by: str) -> None:
     """The torque jumps, and an arm that friction holds still stands."""
     controller = started(model, replace(SHIPPED, safe_torque="zero"))
     stamp = 0.0
@@ -204,9 +205,12 @@ def test_a_change_of_mode_is_no_push(model: Model) -> None:
         controller.update(stamp, HOME, STILL, effort=np.full(7, float(k)))
     pressed = see(100)
     assert pressed.mode == "hold"
-    controller.contact(True)  # the arm is held where it is
+    if by == "contact":
+        controller.contact(True)  # the arm is held where it is
+    else:  # a fault here would drop the arm
+        controller.float_()
     released = see(100)
-    assert (released.mode, released.reason) == ("hold", "contact")
+    assert released.mode == {"contact": "hold", "float": "float"}[by]
     assert np.abs(pressed.torque - released.torque).max() > 0.1 * model.effort_limit.max()
 
 
@@ -314,19 +318,25 @@ def test_a_joint_at_rest_beside_others_that_move_is_not_stuck(model: Model) -> N
     assert (command.mode, command.goal) == ("hold", "reached")
 
 
-def test_stuck_joints_are_not_looked_for_on_request(model: Model) -> None:
-    controller = started(model, replace(SHIPPED, repeated_torque_share=2.0))
+@pytest.mark.parametrize("amplitude", [1e-6, 0.0])
+def test_stuck_joints_are_not_looked_for_on_request(model: Model, amplitude: float) -> None:
+    controller = started(
+        model, replace(SHIPPED, repeated_torque_share=2.0, tracking_limit=(0.0,), bandwidth=(60.0,))
+    )
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 1.0)])
     for k in range(1, 600):
-        others = HOME + 1e-6 * np.sin(k) * (np.arange(7) > 0)
+        others = HOME + amplitude * np.sin(k) * (np.arange(7) > 0)
         command = controller.update(0.001 * k, others, STILL)
-    assert command.mode == "follow"
+    assert (command.mode, command.reason) == ("follow", "")
 
 
-def show_others_alive(controller: PassivityController, joint: int, times: np.ndarray) -> Command:
-    """Show one joint at rest, and the others nearly."""
+def show_others_alive(
+    controller: PassivityController, joint: int, times: np.ndarray, hold: float = 0.0
+) -> Command:
+    """Show one joint at rest, and the others nearly; samples repeat for the time ``hold``."""
     for t in times:
-        q = HOME + 1e-6 * np.sin(3e3 * t) * (np.arange(7) != joint)
+        shown = t if hold == 0.0 else hold * np.floor(t / hold)
+        q = HOME + 1e-6 * np.sin(3e3 * shown) * (np.arange(7) != joint)
         command = controller.update(t, q, STILL)
     return command
 
@@ -342,6 +352,46 @@ def test_a_joint_that_has_not_yet_felt_its_torque_is_not_stuck(model: Model) -> 
     controller.set_trajectory(model.joint_names, move(0, 0.3, 0.6))
     command = show_others_alive(controller, 0, np.array([0.14, 0.141, 0.142, 0.143]))
     assert command.mode == "follow", command.reason
+
+
+@pytest.mark.parametrize("hold", [0.002, 0.01])
+def test_a_stuck_joint_is_found_on_hardware_that_updates_slowly(model: Model, hold: float) -> None:
+    """The repeated samples of the driver ended the comparison, and the torque went on growing."""
+    controller = started(model, replace(SHIPPED, tracking_limit=(0.0,)))
+    show_others_alive(controller, 0, np.arange(0.001, 0.1, 0.001), hold)
+    controller.set_trajectory(model.joint_names, move(0, 0.3, 0.6))
+    command = show_others_alive(controller, 0, np.arange(0.1, 0.7, 0.001), hold)
+    assert command.mode == "safe"
+    assert "joint_1 is stuck" in command.reason
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_withheld_torque_is_no_sign_of_frozen_joint_states(model: Model, repeats: bool) -> None:
+    """The shoulder is saturated, so the wrist cannot move, whatever the law asks of it."""
+    parameters = replace(SHIPPED, tracking_limit=(0.0,), velocity_mismatch=0.0)
+    controller = started(model, parameters)
+    loaded = HOME - 0.3 * (np.arange(7) == 0)
+    controller.set_trajectory(model.joint_names, move(6, 0.3, 1.0))
+    for k in range(1, 400):
+        share = min(k / 200, 1.0)
+        alive = 0.0 if repeats and k > 200 else 1e-6 * np.sin(3.0 * k)
+        q = HOME + share * (loaded - HOME) + alive * (np.arange(7) < 6)
+        command = controller.update(0.001 * k, q, STILL)
+        assert command.mode == "follow", (k, command.reason)
+
+
+def test_a_jump_of_the_clock_does_not_end_frozen_joint_states(model: Model) -> None:
+    """One more identical sample was accepted, and ``resume`` held a stale posture."""
+    controller = started(model, replace(NO_RATE, repeated_time=0.015))
+    for k in range(1, 100):
+        controller.update(0.001 * k, HOME, STILL + 0.2)
+    controller.clock_went_back()
+    command = controller.update(0.0, HOME, STILL + 0.2)
+    assert command.mode == "safe"
+    with pytest.raises(InputError, match="no good joint states"):
+        controller.resume()
+    assert controller.update(0.001, HOME + 1e-4, STILL + 0.2) is not None
+    assert controller.resume() == "holding here"
 
 
 def test_friction_below_its_share_makes_no_joint_stuck(model: Model) -> None:

@@ -201,7 +201,8 @@ def _of_joint(
     is_torque = True
     if factor != 1.0:
         need = float(np.sqrt((evidence.need[:, i] ** 2).mean()))
-        verdict = _of_scale(factor, need > LOADED * limit)
+        present = float(parameters.for_joints("effort_gain", model.nv)[i])
+        verdict = _of_scale(factor, need > LOADED * limit, present)
         if verdict.kind == "unclear":
             # The scale is doubtful, so friction and misfit are given in the recorded unit.
             friction = (factor * friction[0], factor * friction[1], factor * friction[2])
@@ -237,8 +238,11 @@ def _of_joint(
     )
 
 
-def _of_scale(scale: float, loaded: bool) -> _Verdict:
-    """Return the kind of an effort that is ``scale`` times the model's torque."""
+def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
+    """Return the kind of an effort that is ``scale`` times the model's torque.
+
+    ``present`` is the ``effort_gain`` that the effort contains.
+    """
     low, high = UNIT_SCALES
     size = f"{scale:.3g} times the model's torque"
     if -high / low <= scale <= -low / high:
@@ -250,7 +254,8 @@ def _of_scale(scale: float, loaded: bool) -> _Verdict:
     for factor, unit in UNITS:
         if abs(abs(scale) / factor - 1.0) < LIKE:
             sign = "-" if scale < 0.0 else ""
-            remedy = f"set effort_gain to {sign}{1.0 / factor:g}"
+            gain = float(f"{sign}{1.0 / factor:g}") * present
+            remedy = f"set effort_gain to {gain:g}"
             return _Verdict("unit", "bad", f"{size}, so torque in {unit}", remedy)
     kind = "current" if abs(scale) < low else "unit"
     return _Verdict(kind, "bad", f"{size}, {1.0 / scale:.3g} N·m per unit", _CALIBRATE)

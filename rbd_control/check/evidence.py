@@ -154,10 +154,13 @@ def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evide
     """
     field = np.array(model.arrays.gravity, dtype=float)
     variants = [model, *(_in_field(model, axis) for axis in (np.zeros(3), *np.eye(3)))]
+    thinned = [motion for motion in map(_thinned, motions) if motion.t.size > 1]
+    # Samples that were left out are no gap.
+    spacings = [float(np.median(np.diff(motion.t))) for motion in thinned]
     columns = filtered_columns(
-        [_thinned(motion) for motion in motions],
+        thinned,
         model,
-        maximum_gap,
+        max([maximum_gap, *(1.5 * spacing for spacing in spacings)]),
         [(0, 0, one) for one in (*variants, *unit_payloads(model), *_unit_rotors(model))],
     )
     need, weightless = columns.inertia[..., 0], columns.inertia[..., 1]

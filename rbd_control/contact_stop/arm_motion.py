@@ -28,6 +28,8 @@ class _JointMotion:
     """Last known speed [rad/s or m/s]."""
     heard: float = -inf
     """Receipt of the last known speed on the steady clock [s]; minus infinity before the first."""
+    placed: float = -inf
+    """Receipt of the last position on the steady clock [s]; minus infinity before the first."""
     still_since: float = inf
     """Time on the steady clock since which the joint is at rest [s]; infinite if it moves."""
 
@@ -111,7 +113,7 @@ class ArmMotion:
             speed: float | None = velocity[i] if velocity else None
             if speed is None or not isfinite(speed):
                 speed = joint.difference(stamp, position[i])
-            joint.position, joint.stamp = position[i], stamp
+            joint.position, joint.stamp, joint.placed = position[i], stamp, now
             if speed is not None and abs(speed) <= LARGEST:
                 joint.take_speed(abs(speed), now, standstill_speed)
         return bool(self._motions) and not self.missing(now)
@@ -133,6 +135,13 @@ class ArmMotion:
         if not joints or self.missing(now):
             return None
         return max(joint.still_since for joint in joints)
+
+    def positions_since(self) -> float:
+        """Return the receipt of the oldest of the last positions on the steady clock [s].
+
+        It is minus infinity before every joint of ``joints`` has had a position.
+        """
+        return min((self._motions[name].placed for name in self._joints), default=-inf)
 
     def positions(self) -> list[float]:
         """Return the last positions in the order of ``joints`` [rad or m].

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rbd_control.control.adaptation_parameters import ALL, AdaptationParameters
 from rbd_control.control.adaptive_step import Bodies, JointFriction
@@ -15,6 +16,9 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.inertia import pseudo_inertia
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.robot.friction import CoulombViscousFriction
+
+LEAST = 1e-9
+"""Smallest eigenvalue of the scaled pseudo-inertia of a body, see :class:`Bodies`."""
 
 
 def adapted_links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
@@ -65,10 +69,9 @@ def adapted_bodies(
         P[:3, :3] = arrays.second_moment[row]
         P[:3, 3] = P[3, :3] = arrays.first_moment[row]
         P[3, 3] = arrays.mass[row]
-        S[k] = np.linalg.cholesky(P + placement @ ball @ placement.T)
+        S[k] = np.linalg.cholesky(_positive(P) + placement @ ball @ placement.T)
         inverse = np.linalg.inv(S[k])
-        W[k] = inverse @ P @ inverse.T
-        W[k] = 0.5 * (W[k] + W[k].T)
+        W[k] = _physical(inverse @ P @ inverse.T)
         # Linear in P, and so in W: the mass, and the second moment about the link's origin.
         origin = np.vstack((-np.eye(3), placement[:3, 3]))
         weights = np.diag([0.0, 0.0, 0.0, 1.0]), origin @ origin.T
@@ -76,8 +79,24 @@ def adapted_bodies(
             cap[k, c] = S[k].T @ A @ S[k]
             most[k, c] = (A * P).sum() + room
     # A described body may be a point or a rod, on the border of the physically possible bodies.
-    least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], 1e-9)
+    least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], LEAST)
     return Bodies(rows, S, W, W.copy(), least, W.copy(), cap, most)
+
+
+def _positive(P: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
+    """Return a symmetric matrix with eigenvalues of at least ``least``, and otherwise the same."""
+    values, vectors = np.linalg.eigh(P)
+    if values[0] >= least:
+        return P
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def _physical(W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scaled pseudo-inertia of a body that can exist, and has a mass.
+
+    Descriptions may have bodies without mass, and inertias that no body can have.
+    """
+    return _positive(0.5 * (W + W.T), LEAST)
 
 
 def adapted_friction(friction: Any, n: int, adapt: bool) -> JointFriction:

@@ -119,7 +119,7 @@ class EnergyTank:
             return 1.0
         return min(max(self._level / (self._energy.tank_valve * capacity), 0.0), 1.0)
 
-    def limit(self, q: Array, v: Array, tau: Array, dt: float) -> Array:
+    def limit(self, q: Array, v: Array, tau: Array, dt: float, damping_share: float = 1.0) -> Array:
         """Account for the work of the last period, then limit a torque as the level requires.
 
         Send the returned torque to the motors. If other limits change it before, send the torque
@@ -130,6 +130,8 @@ class EnergyTank:
             tau: requested torque, (nv,) [N·m or N], already limited: even a small share of an
                 unlimited torque may be too large.
             dt: the period [s]: time since the last call, and until the next.
+            damping_share: share of K_D that ``tau`` contains, 0 to 1, in place of K_D in the
+                dissipative part: an arm that floats is not damped because the tank is empty.
 
         Returns:
             (nv,) [N·m or N]; ``tau`` itself if it need not be limited.
@@ -160,8 +162,8 @@ class EnergyTank:
         limited = np.empty(n)
         share = tank_step(
             self.model.packed,
-            self._damping,
-            self._damping_rate,
+            damping_share * self._damping,
+            damping_share * self._damping_rate,
             q,
             v,
             pushing,

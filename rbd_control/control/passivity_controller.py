@@ -35,7 +35,7 @@ from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
 from rbd_control.control.watches import Watches
 from rbd_control.control.waypoints import Points
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.errors import InputError, TrajectoryError
+from rbd_control.errors import InputError, StalePlanError, TrajectoryError
 
 Array = NDArray[np.float64]
 
@@ -170,7 +170,7 @@ class PassivityController:
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
-        frozen = watches.finds_frozen(wanted.torque)
+        frozen = watches.finds_frozen(wanted.torque, path.withheld)
         if frozen or watches.finds_stuck(wanted.s, path.withheld):
             return self._answer(path.brake())
         return self._answer(path.limit(wanted, tracks))
@@ -367,8 +367,11 @@ class PassivityController:
 
         Raises:
             TrajectoryError: as :meth:`require_free`, or if a repeated plan fails.
-            StalePlanError: for a plan of more than 50 points that is out of date; plan it again.
+            StalePlanError: for a plan of more than 50 points that is out of date, and after a start
+                or a jump of the clock until the next valid joint state; plan it again.
         """
+        if self._start.is_pending:
+            raise StalePlanError("no joint state has come since the start or a jump of the clock")
         self._planning.accept(planned, goal)
 
     def require_free(self) -> None:

@@ -79,6 +79,15 @@ class Repetition:
         """Use other limits from the next sample on; arguments as of the constructor."""
         self._names, self._effort, self._parameters = names, effort, parameters
 
+    def restart(self) -> None:
+        """Forget the last samples and torques, unless the joint states are frozen.
+
+        Frozen joint states remain frozen until a position or velocity changes, whatever the clock
+        of their stamps does.
+        """
+        if not self._frozen:
+            self.reset()
+
     def reset(self) -> None:
         """Forget the last samples and torques, and end a detected fault.
 
@@ -124,7 +133,7 @@ class Repetition:
                 learn_steps(q, last[0], self.step)
             # A slower joint may repeat, because an encoder has a finite resolution.
             self._moving = moves(v, self._parameters.repeated_time, self.step)
-            self._frozen, self._torque = "", None
+            self._frozen, self._torque, self._pushed_since = "", None, np.inf
             return ""
         self._count += 1
         if self._frozen or not self._moving or self._count < LEAST_SAMPLES:
@@ -139,7 +148,7 @@ class Repetition:
         )
         return self._frozen
 
-    def push(self, torque: Array, order: int) -> str:
+    def push(self, torque: Array, withheld: Array, order: int) -> str:
         """Compare the torque for this sample with the torque at the start of the repetition.
 
         Joint states at rest are frozen if, while :data:`LEAST_SAMPLES` samples or more are equal,
@@ -149,8 +158,10 @@ class Repetition:
 
         Args:
             torque: (nv,) torque of the law for the sample that :meth:`take` got last [N·m or N].
-            order: number that changes when the desired motion, and with it the torque, jumps; the
-                comparison then restarts.
+            withheld: (nv,) torque of the last sample that limits have withheld [N·m or N]; a change
+                of the torque by so much moves no joint.
+            order: number that changes when the torque jumps, because the desired motion jumps or
+                the law changes; the comparison then restarts.
 
         Returns:
             The reason if the joint states are frozen, otherwise an empty text.
@@ -159,22 +170,23 @@ class Repetition:
             self._torque, self._order = torque, order
             self._pushed_since = np.inf
             return ""
-        if self._count < LEAST_SAMPLES or self._moving:
-            return ""
         most = self._parameters.repeated_torque_share
-        if self._measured and self._effort_since <= self._since and most < NEVER:
+        if self._count < LEAST_SAMPLES or self._moving or most >= NEVER:
+            return ""
+        if self._measured and self._effort_since <= self._since:
             most *= WITH_EFFORT
-        j, share = largest_share(torque, self._torque, self._effort)
+        change = torque - self._torque
+        change -= np.clip(change, -np.abs(withheld), np.abs(withheld))
+        j, share = largest_share(self._torque + change, self._torque, self._effort)
         if share <= most:
             self._pushed_since = np.inf
             return ""
         self._pushed_since = min(self._pushed_since, self._stamp)
         if self._stamp - self._pushed_since < self._parameters.repeated_time - ROUNDING:
             return ""
-        change = abs(torque[j] - self._torque[j])
         self._frozen = (
             f"joint states have repeated to the last digit for {self._stamp - self._since:.3g} s "
-            f"while the torque of {self._names[j]} changed by {change:.4g} "
+            f"while the torque of {self._names[j]} changed by {abs(change[j]):.4g} "
             f"(at most {most * self._effort[j]:.4g})"
         )
         return self._frozen
@@ -182,6 +194,11 @@ class Repetition:
     def forget_torque(self) -> None:
         """Restart the comparison of torques, for example after a change of payload or gains."""
         self._torque, self._pushed_since = None, np.inf
+
+    @property
+    def time(self) -> float:
+        """Time for which positions and velocities have been equal [s]; 0 if the last two differ."""
+        return self._stamp - self._since if self.is_repeating else 0.0
 
     @property
     def is_repeating(self) -> bool:

@@ -75,6 +75,11 @@ class Start:
         self._path.zero()
         self._law.tank.reset()
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether the clock jumped and no valid sample has come since, as after an activation."""
+        return self._clock_jumped
+
     def clock_went_back(self) -> None:
         """Note that the clock of the joint states jumped; :meth:`check` restarts the control.
 
@@ -82,7 +87,7 @@ class Start:
         """
         self._clock_jumped = True
         self._samples.lose()
-        self._samples.repetition.reset()
+        self._samples.repetition.restart()
         self._law.tank.skip()
 
     def check(self, follows: bool) -> None:

@@ -139,8 +139,10 @@ class TorquePath:
         cut = limits.cut(wanted.torque, law.packed, q, v, wanted.s, period, wanted.share)
         let = limited = cut
         if self._has_tank:
-            let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
-            limited = limits.cut(let, law.packed, q, v, v, period)
+            # The first sample after a jump of the clock has no period of its own.
+            dt = samples.dt if samples.dt >= SHORTEST else period
+            let = law.tank.limit(q, v, cut, dt, wanted.share)
+            limited = limits.cut(let, law.packed, q, v, v, period, wanted.share)
         bounds = limits.bounds(q)
         slow = motors.slow(limited, self._elapsed(), bounds)
         final = law.tank.sent(let, slow, bounds)
@@ -156,10 +158,10 @@ class TorquePath:
         It is zero without a valid sample, and with ``safe_torque: zero``.
         """
         samples = self._samples
+        self._law.forget_recent()
         if self._safe.is_zero or not samples.good:
             return self.zero()
         self.is_tracking = False
-        self._law.forget_recent()
         self._law.tank.skip()
         sent, _ = self._safe.torque(
             self._law.packed,

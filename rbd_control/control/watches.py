@@ -99,15 +99,18 @@ class Watches:
             self._law.discard_estimates()
             self._modes.fault(swings)
 
-    def finds_frozen(self, torque: Array) -> bool:
+    def finds_frozen(self, torque: Array, withheld: Array) -> bool:
         """Switch to a fault if joint states are frozen at rest; return whether they are.
 
         They repeat then although the torque for them changes, see :meth:`Repetition.push`.
 
         Args:
             torque: (nv,) torque of the law for the last sample [N·m or N].
+            withheld: (nv,) torque of the last sample that limits have withheld [N·m or N].
         """
-        frozen = self._samples.repetition.push(torque, self._motion.jumps)
+        # The torque also jumps between the control law and gravity compensation alone.
+        order = 2 * self._motion.jumps + self._modes.tracks
+        frozen = self._samples.repetition.push(torque, withheld, order)
         if frozen:
             self._samples.lose()
             self._modes.fault(frozen)
@@ -121,8 +124,11 @@ class Watches:
             withheld: (nv,) torque of the last sample that limits have withheld [N·m or N].
         """
         modes, samples = self._modes, self._samples
-        if not modes.tracks or samples.repetition.is_repeating:
+        repetition = samples.repetition
+        if not modes.tracks or repetition.time >= self._parameters.repeated_time:
             self._stuck.forget()
+            return False
+        if repetition.is_repeating:  # the driver publishes faster than its hardware updates
             return False
         driven = self._stuck.driven(
             (samples.stamp, samples.q, samples.v),

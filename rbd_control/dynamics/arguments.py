@@ -58,6 +58,10 @@ def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, .
     return batch, array.shape[:-1]
 
 
+LEAST_SQUARE, MOST_SQUARE = 1e-300, 1e300
+"""Bounds of the squared norm of a base quaternion, within which it can be normalised."""
+
+
 def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
     """Return joint positions as an array (batch, nq), and the shape of their leading axes.
 
@@ -70,8 +74,13 @@ def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
             base is zero.
     """
     batch, shape = as_batch("q", q, model.nq)
-    if model.floating_base and not np.linalg.norm(batch[:, 3:7], axis=1).all():
-        raise InputError("q[3:7], the quaternion of the base, is zero; give [qx qy qz qw]")
+    if model.floating_base:
+        with np.errstate(over="ignore", under="ignore"):
+            square = (batch[:, 3:7] ** 2).sum(axis=1)
+        if not ((square > LEAST_SQUARE) & (square < MOST_SQUARE)).all():
+            raise InputError(
+                "q[3:7], the quaternion of the base, is zero or out of range; give [qx qy qz qw]"
+            )
     return batch, shape
 
 

@@ -18,12 +18,20 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba.core.errors import NumbaError
 
-from rbd_control.dynamics.arguments import check_out, external_wrenches, state
+from rbd_control.dynamics.arguments import (
+    LEAST_SQUARE,
+    MOST_SQUARE,
+    check_out,
+    external_wrenches,
+    state,
+)
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.sweep import position_offset
 from rbd_control.errors import InputError
@@ -73,6 +81,7 @@ class Kernels:
         "failure",
         "is_ready",
         "lanes",
+        "lock",
         "names",
         "new_results",
         "states",
@@ -94,6 +103,7 @@ class Kernels:
         self.new_results = new_results
         self._compiled_from = compiled_from
         self.is_ready = False
+        self.lock = RLock()
 
     def of(self, count: int) -> Any:
         """Return the kernel for a batch of ``count`` states: ``lanes`` for a large one.
@@ -196,10 +206,12 @@ def evaluate_checked(
         shared = (model.packed, bodies, points)
         rows.insert(0, values.reshape(-1, 6))
     kernel = kernels.of(count)
-    if not over_states(kernel, shared, count, [*rows, *results]):
-        raise InputError(kernels.failure)
-    if kernel is kernels.states and not wrenches:
-        kernels.settle()
+    # Another thread must not end the compilation while this thread waits for it.
+    with nullcontext() if kernels.is_ready else kernels.lock:
+        if not over_states(kernel, shared, count, [*rows, *results]):
+            raise InputError(kernels.failure)
+        if kernel is kernels.states and not wrenches:
+            kernels.settle()
     return out
 
 
@@ -279,7 +291,8 @@ def places(model, q):
     result = finite(q)
     if position_offset(model) > 0:
         for first in range(3, q.shape[0], model.nv + 1):
-            result &= (
-                abs(q[first]) + abs(q[first + 1]) + abs(q[first + 2]) + abs(q[first + 3]) > 0.0
-            )
+            square = 0.0
+            for c in range(4):
+                square += q[first + c] * q[first + c]
+            result &= LEAST_SQUARE < square < MOST_SQUARE
     return result

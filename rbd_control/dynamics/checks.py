@@ -17,7 +17,7 @@ def numbers_of(name: str, value: Any) -> np.ndarray:
     """
     try:
         return np.asarray(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} is not an array of numbers: {error}") from error
 
 
@@ -30,7 +30,7 @@ def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} is {value!r}; give numbers") from error
     if array.shape != shape:
         raise InputError(f"{name} has shape {array.shape}; it must be {shape}")

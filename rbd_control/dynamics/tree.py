@@ -113,7 +113,7 @@ def _checked_positions(robot: Robot, locked: Mapping[str, float]) -> dict[str, f
             )
         try:
             positions[name] = float(position)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             positions[name] = math.nan
         if not math.isfinite(positions[name]):
             raise InputError(

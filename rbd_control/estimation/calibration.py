@@ -23,7 +23,7 @@ from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
 from rbd_control.estimation.delay_fit import delay_note, estimate_delay, with_delay
-from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_parameters import LARGEST_THRESHOLD, DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
 from rbd_control.estimation.effort_kind import refuse_effort_kind
 from rbd_control.estimation.effort_scale import (
@@ -304,6 +304,7 @@ def _what_does_not_fit(
     motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
+    large = np.minimum(large, 0.5 * LARGEST_THRESHOLD)
     plain = replace(
         known,
         friction_offset=(0.0,),

@@ -28,7 +28,6 @@ from rbd_control.estimation.decision import (
     BEGUN,
     BROKEN_OFF,
     ENDED,
-    LOOK_AT_PEAK,
     NOTHING,
     decide,
     forget_mean,
@@ -189,7 +188,8 @@ class ContactDetector:
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
-            InputError: for a ``force_link`` or ``tool_frame`` that the model lacks.
+            InputError: for a ``force_link`` or ``tool_frame`` that the model lacks, or that is
+                fixed to the world.
         """
         self._change(self.model, parameters)
 
@@ -203,7 +203,9 @@ class ContactDetector:
             InputError: if the model has other joints, or lacks ``force_link`` or ``tool_frame``.
                 Nothing is changed then.
         """
-        if model.joint_names != self.model.joint_names or model.nq != self.model.nq:
+        if model.joint_names == self.model.joint_names and model.nq != self.model.nq:
+            raise InputError("one of the models has a floating base, and the other a fixed base")
+        if model.joint_names != self.model.joint_names:
             raise InputError(
                 f"the model has joints {', '.join(model.joint_names)} but the detector was made "
                 f"for {', '.join(self.model.joint_names)}"
@@ -289,7 +291,7 @@ class ContactDetector:
         return Detection(
             stamp=self._stamp,
             valid=not code,
-            reason=self._told(code, row) if code else "",
+            reason=self._told(code, row if dropped in (VALID, code) else NO_JOINT) if code else "",
             contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
             residual=self._residual,
@@ -374,7 +376,15 @@ class ContactDetector:
         """Create everything that depends on the model and the parameters."""
         parameters = with_default_thresholds(parameters, model)
         force_link = parameters.force_link or model.joint_links[-1]
-        model.link_index(force_link)
+        try:
+            is_fixed = model.link_index(force_link) < 0
+        except InputError as error:
+            raise InputError(f"force_link: {error}") from None
+        if is_fixed:
+            raise InputError(
+                f"force_link: link {force_link!r} is fixed to the world, so no joint can measure a "
+                "force on it"
+            )
         tool = ToolWrenchEstimator.of(model, parameters) if parameters.tool_frame else None
         observer = parameters.make_observer(model)
         settings = decision_settings(parameters, model, observer, self._tare.bias)
@@ -490,7 +500,7 @@ class ContactDetector:
             return self._events.end(stamp)
         if why == BEGUN:
             return self._events.begin(stamp, q)
-        self._events.look(stamp, q, at_peak=why == LOOK_AT_PEAK)
+        self._events.look(stamp, q)
         return None
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:

@@ -18,8 +18,11 @@ from rbd_control.estimation.detector_state import (
 )
 from rbd_control.estimation.isolation import Isolation, LinkIsolation, found
 from rbd_control.estimation.observers import Observer
-from rbd_control.estimation.onset import estimate_onset
+from rbd_control.estimation.onset import Onset, estimate_onset
 from rbd_control.estimation.residual_doubt import jolt_doubt, residual_doubt
+
+NEAR_PEAK = 0.9
+"""Fraction of the highest ratio of residual to threshold from which a sample counts as the peak."""
 
 
 class ContactEvents:
@@ -40,6 +43,8 @@ class ContactEvents:
         self._memory = memory
         self._count = 0
         self._peak = np.zeros(memory.joint.size)
+        self._height = 0.0  # ratio of this peak to the threshold
+        self._has_risen = False  # whether the torque was there before the first residual
         self._average = 0  # number of the average of the isolation to which the peak belongs
         self.open: ContactEvent | None = None
         self.now: Isolation | None = None
@@ -80,9 +85,13 @@ class ContactEvents:
             q: joint positions at this sample, (nq,) [rad or m].
         """
         joint = self._settings.joint
-        onset = estimate_onset(
-            *recent_residuals(self._memory), self._observer, 1.0 / joint["contact"]
-        )
+        stamps, residuals = recent_residuals(self._memory)
+        onset = estimate_onset(stamps, residuals, self._observer, 1.0 / joint["contact"])
+        # A contact that was there before the first of these samples shows its whole torque.
+        self._has_risen = bool((np.abs(residuals[0]) > self._memory.joint["threshold"]).any())
+        if self._has_risen:
+            onset = Onset(float(stamps[0]), math.nan)
+        self._height = float(self._memory.arm["peak"][0])
         self._peak = self._memory.residual
         # The few milliseconds since the onset have hardly changed the velocity.
         self._isolation.begin(q, self._memory.v)
@@ -107,7 +116,7 @@ class ContactEvents:
         )
         return self.open
 
-    def look(self, stamp: float, q: np.ndarray, *, at_peak: bool) -> None:
+    def look(self, stamp: float, q: np.ndarray) -> None:
         """Isolate the open contact again, with the residual of the last sample.
 
         A contact must be open. The events describe the highest peak of the residual. If the average
@@ -117,15 +126,10 @@ class ContactEvents:
         Args:
             stamp: time of the last sample [s].
             q: joint positions at this sample, (nq,) [rad or m].
-            at_peak: whether the residual is at its peak, so that the events take its link and
-                force.
         """
         assert self.open is not None
-        residual = self._memory.residual
-        self.now = self._look(stamp, q, residual, self.open.onset)
-        if at_peak and not self._isolation.is_turned:
-            self._peak = residual
-            self._average = self._isolation.average
+        self.now = self._look(stamp, q, self._memory.residual, self.open.onset)
+        self._take_peak(looks=True)
         if self._average == self._isolation.average:
             force = self._isolation.force(self._peak)
             self.open = replace(self.open, force=force, **found(self.now))
@@ -135,12 +139,41 @@ class ContactEvents:
         if self.open is None:
             return None
         event = self._with_peak(self.open, int(self._memory.arm["height"][0]))
+        self._take_peak(looks=False)
+        if self._average == self._isolation.average:
+            event = replace(event, force=self._isolation.force(self._peak))
         self.open = self.now = None
-        return replace(event, phase="release", release=float(release))
+        # Samples that repeat the first one of a contact end it at that sample.
+        return replace(event, phase="release", release=max(float(release), event.detected))
+
+    def _take_peak(self, *, looks: bool) -> None:
+        """Store the residuals of a higher peak, unless the last one belongs to another push.
+
+        A look near the peak shows it with less noise than the highest sample. If no look came near
+        it, the residuals of the highest sample are stored.
+
+        Args:
+            looks: whether the contact was isolated with the last sample.
+        """
+        if self._isolation.is_turned:
+            return
+        height = NEAR_PEAK * float(self._memory.arm["peak"][0])
+        residual = self._memory.residual
+        present = float((np.abs(residual) / self._memory.joint["threshold"]).max())
+        if looks and present >= height:
+            self._height, self._peak = present, residual
+        elif self._height < height:
+            self._height = height / NEAR_PEAK
+            self._peak = self._memory.joint["peak"].copy()
+        else:
+            return
+        self._average = self._isolation.average
 
     def _look(self, stamp: float, q: np.ndarray, residual: np.ndarray, onset: float) -> Isolation:
         """Isolate the contact; return no force if the residual is beyond the range of any arm."""
         risen = self._observer.risen(stamp - onset)
+        if self._has_risen:
+            risen = np.ones_like(risen)
         try:
             hard = bool(self._memory.arm["level"][0] == COLLISION)
             doubt = self.doubt()

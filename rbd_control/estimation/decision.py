@@ -43,15 +43,12 @@ from rbd_control.estimation.validity import (
     residuals_in_range,
 )
 
-NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
+NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK = range(5)
 """Reasons for a stop of the loop: none; a contact begins; a contact ends; a contact ends because
-there is no verdict any more; a contact lasts and its link and force are to be estimated again,
-below or at the peak of its residual."""
+there is no verdict any more; a contact lasts and its link and force are to be estimated again."""
 
 LOOK_PERIOD = 0.02
 """Period in which link and force of a lasting contact are estimated again [s]."""
-NEAR_PEAK = 0.9
-"""Fraction of the highest ratio of residual to threshold from which a sample counts as the peak."""
 TARE_TIME = 1.0
 """Time constant of the average residual that a tare removes, and shortest averaging time [s]."""
 RECENT_TIME = 0.2
@@ -188,6 +185,10 @@ def _keep(settings, memory, samples, k):
     for i in range(memory.joint.shape[0]):
         memory.v[i] = samples.v[k, i]
         memory.effort[i] = samples.effort[k, i]
+        if samples.effort[k, i] != 0.0:
+            arm.measured = True
+            memory.joint[i].measured = True
+            memory.joint[i].zero_since = math.nan
         if abs(samples.torque[k, i]) >= settings.joint[i].saturated:
             arm.saturated = stamp
     for i in range(memory.q.shape[0]):
@@ -235,7 +236,7 @@ def _fate(samples, k, settings, memory):
         fate, why = RESTART, JUMP
     elif arm.frozen:
         fate = RESTART
-    if fate != DROP and not same:
+    if fate != DROP and (is_fresh or not same):
         arm.same_since = stamp
     return fate, why, row
 
@@ -318,20 +319,30 @@ def _has_lasted(arm, holds, dt, is_long, debounce):
 
 
 @inlined_borrowing
-def _event(rules, arm, stamp, dt, is_long, doubtful, excess):
+def _take_peak(memory, excess):
+    """Store the residuals of the highest ratio to the threshold in the present contact."""
+    arm = memory.arm[0]
+    arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+    for i in range(memory.joint.shape[0]):
+        memory.joint[i].peak = memory.observer[i].residual
+
+
+@inlined_borrowing
+def _event(rules, memory, stamp, dt, is_long, doubtful, excess):
     """Apply debounce and hysteresis to a valid sample; return the reason for a stop."""
+    arm = memory.arm[0]
     if arm.level == FREE:
         debounce = _onset_debounce(rules, arm, stamp)
         if not _has_lasted(arm, excess.largest > 1.0, dt, is_long, debounce):
             return NOTHING
         arm.level = arm.height = excess.level
-        arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+        _take_peak(memory, excess)
         arm.looked = stamp
         arm.lasted = 0.0
         return BEGUN
     arm.level = arm.height = max(arm.level, excess.level)
     if excess.ratio > arm.peak:
-        arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+        _take_peak(memory, excess)
     # The allowance for torque between samples delays a contact but does not end one.
     calm = max(excess.largest, excess.ratio) < rules.release_ratio and not doubtful
     if _has_lasted(arm, calm, dt, is_long, rules.release_debounce):
@@ -341,7 +352,7 @@ def _event(rules, arm, stamp, dt, is_long, doubtful, excess):
         return ENDED
     if stamp - arm.looked >= LOOK_PERIOD:
         arm.looked = stamp
-        return LOOK_AT_PEAK if excess.ratio >= NEAR_PEAK * arm.peak else LOOK
+        return LOOK
     return NOTHING
 
 
@@ -377,7 +388,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
 
     Returns:
         Index of the sample at which the loop stopped, and the reason, ``BEGUN`` to
-        ``LOOK_AT_PEAK``; at the end, the number of samples and ``NOTHING``.
+        ``LOOK``; at the end, the number of samples and ``NOTHING``.
     """
     arm, joints, rules = memory.arm[0], memory.joint, settings.arm[0]
     for k in range(first, samples.stamp.shape[0]):
@@ -402,7 +413,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 event = _lose(arm, joints, last)
                 _restart(memory)
                 _begin(memory, samples, k)
-                arm.started = arm.same_since = stamp
+                arm.started = stamp
             _keep(settings, memory, samples, k)
             if fate == RESTART or stamp - arm.started < rules.settling_time:
                 if fate == CARRY:
@@ -414,7 +425,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)
                 excess = _excess(samples, k, settings, memory)
-                event = _event(rules, arm, stamp, stamp - last, is_long, doubtful, excess)
+                event = _event(rules, memory, stamp, stamp - last, is_long, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
                 reason = VALID

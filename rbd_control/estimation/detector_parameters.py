@@ -296,6 +296,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
             raise ParameterError("residual_covariance is not symmetric")
         try:
             least = float(np.linalg.eigvalsh(covariance)[0])
+            np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
             least = math.nan
         if not least >= LEAST_VARIANCE:

@@ -111,6 +111,7 @@ _JOINT_MEMORY = np.dtype(
         ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
         ("measured", "?"),  # some effort was not exactly zero since the start
+        ("peak", "f8"),  # residual at the peak of the last contact [N·m or N]
     ],
     align=True,
 )

@@ -116,8 +116,9 @@ def find_mismatches(
     text = _gravity(x, need, gravity, threshold, parameters.effort_kind)
     if text:
         return (*found, Mismatch("gravity", "", text))
+    present = parameters.for_joints("effort_gain", model.nv)
     scaled = [
-        _scale(joint, x[:, i], need[:, i], float(threshold[i]))
+        _scale(joint, x[:, i], need[:, i], float(threshold[i]), float(present[i]))
         for i, joint in enumerate(model.joint_names)
     ]
     theta = _solve(payload, -x, threshold)
@@ -176,7 +177,9 @@ def _tell(
     friction = parameters.friction(model.nv)
     slow = SecondOrderObserver(model, FILTER_GAIN)
     parts = []
-    for part in motion.stretches(parameters.maximum_gap, 1.0):
+    # The motion may contain fewer samples than the detector processes.
+    spacing = float(np.median(np.diff(motion.t))) if motion.t.size > 1 else 0.0
+    for part in motion.stretches(max(parameters.maximum_gap, 1.5 * spacing), 1.0):
         tau = gain * part.tau
         g = gravity_torque(model, part.q)
         if parameters.effort_kind == "torque_without_gravity":
@@ -271,8 +274,11 @@ def _payload(theta: Array, model: Model, share: str) -> Mismatch:
     return Mismatch("payload", "", text)
 
 
-def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | None:
-    """Return a mismatch if the efforts of a joint are proportional to the model's torques."""
+def _scale(joint: str, x: Array, need: Array, threshold: float, present: float) -> Mismatch | None:
+    """Return a mismatch if the efforts of a joint are proportional to the model's torques.
+
+    ``present`` is the ``effort_gain`` that the efforts contain; the remedy names another one.
+    """
     size, power = float((x**2).mean()), float((need**2).mean())
     if not np.sqrt(size) > 0.5 * threshold or power == 0.0:
         return None
@@ -293,13 +299,13 @@ def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | No
             "sign",
             joint,
             f"the effort of {joint} has the wrong sign: it is {gain:.2f} times the model's "
-            f"torque; set its effort_gain to -1",
+            f"torque; set its effort_gain to {-present:.3g}",
         )
     return Mismatch(
         "unit",
         joint,
         f"the effort of {joint} is {gain:.3g} times the model's torque: it looks like motor "
-        f"current or another unit; set effort_gain to {1.0 / gain:.3g}, or run rbd-control "
+        f"current or another unit; set effort_gain to {present / gain:.3g}, or run rbd-control "
         f"calibrate --effort current",
     )
 

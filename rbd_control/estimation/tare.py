@@ -78,8 +78,10 @@ class Tare:
         change = np.abs(recent - mean) / threshold
         i = int(np.argmax(change))
         if change[i] > STEADY:
+            first = mean.size - len(joint_names)
+            where = joint_names[i - first] if i >= first else "the base"
             raise InputError(
-                f"cannot tare: the residual of {joint_names[i - mean.size]} still changes, from "
+                f"cannot tare: the residual of {where} still changes, from "
                 f"{mean[i]:.3g} to {recent[i]:.3g} N·m or N; hold the arm still and try again in "
                 f"{TARE_TIME:g} s"
             )

@@ -103,9 +103,6 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
         moving = moving or samples.v[k, i] != 0.0
         if samples.effort[k, i] != 0.0:
             all_zero = False
-            memory.arm[0].measured = True
-            joint.measured = True
-            joint.zero_since = math.nan
         elif settings.joint[i].loaded < math.inf:
             if math.isnan(joint.zero_since):
                 joint.zero_since = stamp

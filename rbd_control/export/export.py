@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -98,12 +97,14 @@ def _functions(model: Model, names: Sequence[str], frictionless: bool) -> tuple[
 
 def _distinct(functions: Sequence[ExportedFunction]) -> list[ExportedFunction]:
     """Return the functions with distinct C names, also for links such as ``a-b`` and ``a_b``."""
-    met: Counter[str] = Counter()
+    taken: set[str] = set()
     result = []
     for function in functions:
-        name = identifier(function.name)
-        met[name] += 1
-        result.append(replace(function, name=f"{name}_{met[name]}" if met[name] > 1 else name))
+        own = identifier(function.name)
+        names = (own, *(f"{own}_{k}" for k in range(2, len(functions) + 2)))
+        name = next(each for each in names if each not in taken)
+        taken.add(name)
+        result.append(replace(function, name=name))
     return result
 
 

@@ -195,8 +195,9 @@ class _Writer:
                     lines.append(Statement(text.text, text.uses, node))
                     text = _Text(placeholder(node), _ATOM, (node,))
             self._texts[node] = text
+            # After all inputs are loaded, because a result may be written over an input.
             for target in self._targets.get(node, ()):
-                lines.append(Statement(text.text, text.uses, target=target))
+                self.body.after.append(Statement(text.text, text.uses, target=target))
 
     def _text(self, node: int) -> _Text:
         operation, *rest = self._graph.nodes[node]

@@ -17,6 +17,16 @@ Call the method at least this often. The observed time is the time without anoth
 counts towards the ``duration`` of a :class:`Claim`.
 """
 
+SHOWN = 2.0 * LONGEST_STEP
+"""Least time for which a claim exists [s], so that other controllers see it."""
+
+PATIENCE = 3.0
+"""Time for which another claim is respected, in multiples of ``duration``.
+
+A controller that starts holds its claim for about one of them; one that does not start withdraws it
+as soon as it sees another claim.
+"""
+
 LONGEST_GAP = 0.5
 """Time between two calls of :meth:`Claim.look` after which the observed time is reset to zero [s].
 
@@ -58,7 +68,7 @@ class Claim:
         self._node, self.topic, self._duration, self._clock = node, topic, duration, clock
         self._publisher: Publisher[Empty] | None = None
         self._looked = 0.0
-        self._last = self._again = clock()
+        self._last = self._again = self._made = self._free = clock()
 
     def make(self) -> None:
         """Create the publisher of the claim, and reset the observed time.
@@ -68,6 +78,7 @@ class Claim:
         if self._publisher is None:
             self._publisher = self._node.create_publisher(Empty, self.topic, 1)
             self._looked, self._last = 0.0, self._clock()
+            self._made = self._last
 
     def withdraw(self) -> None:
         """Destroy the publisher of the claim, if it exists."""
@@ -89,7 +100,9 @@ class Claim:
         now = self._clock()
         gap, self._last = now - self._last, now
         self._looked = 0.0 if gap > LONGEST_GAP else self._looked + min(gap, LONGEST_STEP)
-        if others > 0 and self._publisher is not None:
+        # Long enough for other controllers, which look at least once in this time, to see it.
+        is_seen = now - self._made >= SHOWN
+        if others > 0 and is_seen and self._publisher is not None:
             self.withdraw()
             self._again = now + random.uniform(0.0, 2.0 * self._duration())
         return others > 0
@@ -103,11 +116,16 @@ class Claim:
             ``duration`` less the observed time; during the back-off its remainder plus
             ``duration``; while another claim exists ``duration``, although the wait may be longer.
         """
-        if self.look():
-            return self._duration()
+        duration, there_are_others = self._duration(), self.look()
+        now = self._clock()
+        if not there_are_others:
+            self._free = now
         if self._publisher is None:
-            back_off = self._again - self._clock()
-            if back_off > 0.0:
-                return back_off + self._duration()
+            if there_are_others and now - self._free < PATIENCE * duration:
+                return duration
+            if not there_are_others and self._again > now:
+                return self._again - now + duration
+            # Also beside a claim that lasts: a controller that does not start withdraws then.
             self.make()
-        return max(self._duration() - self._looked, 0.0)
+            self._free = now
+        return duration if there_are_others else max(duration - self._looked, 0.0)

@@ -64,6 +64,13 @@ ROS discovery by Fast DDS takes up to 3 s.
 """
 
 
+LATEST_RETREAT = 5.0
+"""Time from a stop to its confirmation above which the arm does not retreat [s].
+
+An operator may have begun to free or to move the arm meanwhile. Stops take up to 3 s.
+"""
+
+
 @dataclass(frozen=True)
 class ContactGuardParameters(NodeParameters, StopParameters):
     """Parameters of the node: the requests of a stop, and its conditions.
@@ -169,7 +176,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
         self._orders = StopOrders(self, parameters.actions, parameters.services, moveit)
         self._retreat.set_parameters(parameters)
-        self._retreat.configure(parameters.retreat_topic)
+        try:
+            self._retreat.configure(parameters.retreat_topic)
+        except ParameterError:
+            self.cleanup()
+            raise
 
     def cleanup(self) -> None:
         """Destroy the clients of the stop and the publisher of the retreat."""
@@ -237,9 +248,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             return
         now = time.monotonic()
         for event in events_in(message)[0]:
+            # A contact may become a collision after its onset; its release says so.
+            if event.level == "collision" and self._stop.hear_collision(now):
+                self._begin_stop()
             if event.phase == "onset":
-                if event.level == "collision" and self._stop.hear_collision(now):
-                    self._begin_stop()
                 clock = self.get_clock().now().nanoseconds * 1e-9
                 self._stop.hear_onset(clock - event.onset, now)
 
@@ -256,7 +268,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             parameters.standstill_speed,
         )
         if is_whole:
-            self._retreat.add(now, self._motion, self._stop.is_latched)
+            self._retreat.add(self._motion, self._stop.is_latched)
 
     def _on_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:
@@ -312,8 +324,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if self._stop.confirm(is_settled, still_since, now):
             unknown = "; standstill is unknown" if still_since is None else ""
             self.get_logger().info(f"stopped: {summary(self._stop.times)}{unknown}")
+            assert self._stop.times is not None
             if self._stop.is_by_contact:
-                self._retreat.begin(now, self._motion, silence)
+                late = now - self._stop.times.begin > LATEST_RETREAT
+                why = f"the stop took more than {LATEST_RETREAT:g} s" if late else silence
+                self._retreat.begin(now, self._motion, why)
 
     def _send_refused(self) -> None:
         """Send the requests again that the middleware refused; log when all of them are sent."""
@@ -347,7 +362,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if self._orders is None:
             return
         now, stop = time.monotonic(), self._stop
-        self._orders.report(status, stop.is_latched)
+        self._orders.report(status, stop.is_latched and self.is_active)
         status.add("guard", stop.state)
         status.add("retreat", self._retreat.phase)
         status.add("stops", stop.stops)

@@ -53,10 +53,11 @@ class JointScout:
             )
 
     def stop(self) -> None:
-        """Destroy the subscription; ``reported`` is kept."""
+        """Destroy the subscription, and forget what was reported: a held joint may move."""
         if self._subscription is not None:
             self._node.destroy_subscription(self._subscription)
             self._subscription = None
+        self.reported = ReportedJoints()
         self._first = 0.0
 
     def waiting_for(self, arm: RobotParameters, text: str) -> str:

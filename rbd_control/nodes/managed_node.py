@@ -293,6 +293,9 @@ class ManagedNode(GuardedNode, Generic[P_co]):
     def _find_model_and_configure(self) -> None:
         what = ""
         if self._source is not None:
+            missing = self._source.missing_positions()
+            if missing:
+                raise NotReadyError(f"waiting for {missing}")
             self.robot = self._source.make()
             self.check_robot()
             what = f": {joints_and_payload(self.robot)}"

@@ -73,8 +73,14 @@ class ModelChecks:
         self.restart_fit()
         model, parameters = self._detector.model, self._detector.parameters
         self.effort_kind = EffortKindJudge(model, parameters)
+        self._begin_start_check(seconds)
+
+    def _begin_start_check(self, seconds: float) -> None:
         self.end()
-        self._start_check = StartCheckStatus(self._node, model, parameters, seconds)
+        detector = self._detector
+        self._start_check = StartCheckStatus(
+            self._node, detector.model, detector.parameters, seconds
+        )
 
     def end(self) -> None:
         """End the check of the first seconds; its findings stay in the diagnostics."""
@@ -86,6 +92,9 @@ class ModelChecks:
         self.effort_kind.set_parameters(self._detector.model, self._detector.parameters)
         self._check_settings()
         self.restart_fit()
+        if self._start_check is not None and self._start_check.is_running:
+            # It would judge the arm as it was, for example without the payload.
+            self._begin_start_check(self._start_check.seconds)
 
     def restart_fit(self) -> None:
         """Discard the differences found between model and robot, and compare them again.

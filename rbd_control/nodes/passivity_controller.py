@@ -14,6 +14,7 @@ from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS
 from rbd_control.dynamics import gravity_torque
+from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport
@@ -209,8 +210,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self.controller.fault(f"the node did not respond for {late:.3g} s")
 
     def _send_zero(self) -> None:
-        if self._output is not None:
-            self._output.send_zero()
+        output = self._output  # another thread may replace it meanwhile
+        if output is not None:
+            output.send_zero()
 
     def _look_around(self) -> None:
         """Check for other publishers of torque, for the detector, and for subscribers."""
@@ -421,7 +423,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def parameters_changed(self) -> None:
         """Apply new parameters from the next sample on."""
         self.robot = self.robot.with_parameters(self.parameters)
+        was_adaptive = self.controller.law.adaptive is not None
         self.controller.set_parameters(self.robot.in_model_order(self.parameters), self.robot.model)
+        if not was_adaptive:
+            # Otherwise ~/save_estimates would replace a file that was never read.
+            try:
+                self._load_estimates()
+            except InputError as error:
+                self.get_logger().error(f"the estimates are not used: {error}")
         why = self.controller.law.discarded
         if why:
             self.get_logger().warning(f"what the adaptive law had learned is discarded: {why}")

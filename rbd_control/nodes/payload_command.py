@@ -137,8 +137,11 @@ def _has_taken(node: CommandNode, name: str, payload: PayloadParameters) -> bool
             continue
         rclpy.spin_until_future_complete(node, answer, timeout_sec=1.0)
         if answer.done() and answer.result() is not None:
-            mass, link, com, inertia = answer.result().values
-            arrays = (tuple(values.double_array_value) for values in (com, inertia))
+            values = answer.result().values
+            if len(values) != len(names):  # of a node without these parameters
+                return False
+            mass, link, com, inertia = values
+            arrays = (tuple(each.double_array_value) for each in (com, inertia))
             if (mass.double_value, link.string_value, *arrays) == wanted:
                 return True
         rclpy.spin_once(node, timeout_sec=_POLL)

@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 
 from rclpy.duration import Duration
+from rclpy.exceptions import InvalidTopicNameException
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.contact_stop import ArmMotion, Retreat, RetreatPoint, StopParameters
 from rbd_control.contact_stop.retreat_along_path import Phase, RetreatSupervision
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, ParameterError
 from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.publications import GuardedPublisher
 
@@ -60,11 +61,18 @@ class RetreatOutput:
 
         Args:
             topic: topic on which the controller of the arm receives trajectories.
+
+        Raises:
+            ParameterError: for an invalid name of a topic.
         """
-        if self._retreat.parameters.retreat_distance:
+        if not self._retreat.parameters.retreat_distance:
+            return
+        try:
             self._publisher = self._node.create_publisher(
                 JointTrajectory, topic, QoSProfile(depth=1)
             )
+        except InvalidTopicNameException as error:
+            raise ParameterError(f"retreat_topic: {error}") from None
 
     def cleanup(self) -> None:
         """Destroy the publisher."""
@@ -114,18 +122,18 @@ class RetreatOutput:
 
     # Retreat ---------------------------------------------------------------------------------
 
-    def add(self, now: float, motion: ArmMotion, is_latched: bool) -> None:
-        """Add the present position to the travelled path.
+    def add(self, motion: ArmMotion, is_latched: bool) -> None:
+        """Add the present position to the travelled path, with its time of receipt.
 
         Args:
-            now: time on the steady clock [s].
             motion: the monitored joints, which all have a position.
             is_latched: whether a stop is latched, so that the path before it is kept.
         """
         if self._publisher is not None:
-            self._retreat.take(now, motion.positions(), is_latched)
+            # The oldest position of a joint: other joints of the message hide no gap of the arm's.
+            self._retreat.take(motion.positions_since(), motion.positions(), is_latched)
 
-    def begin(self, now: float, motion: ArmMotion, silence: str) -> None:
+    def begin(self, now: float, motion: ArmMotion, obstacle: str) -> None:
         """Publish the retreat of an arm that has stopped, once for each stop.
 
         There is no retreat, and the log says why, without a verdict about contact, while it is
@@ -135,11 +143,11 @@ class RetreatOutput:
         Args:
             now: time on the steady clock [s].
             motion: the monitored joints.
-            silence: reason why there is no verdict about contact; empty with a verdict.
+            obstacle: reason why the arm must not retreat, such as a missing verdict; or empty.
         """
         if self._publisher is None:
             return
-        reason = silence or ("standstill is unknown" if motion.still_since(now) is None else "")
+        reason = obstacle or ("standstill is unknown" if motion.still_since(now) is None else "")
         position = motion.positions()
         points = [] if reason else self._retreat.begin(position)
         if not points:

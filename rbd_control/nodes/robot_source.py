@@ -59,6 +59,13 @@ class RobotSource:
                 return self._scout.waiting_for(arm, description_text(arm) or self._received)
         return ""
 
+    def missing_positions(self) -> str:
+        """Return the condition for the positions of the joints that are held; empty if it is met.
+
+        Only the parameter ``joints`` makes a node hold joints.
+        """
+        return self.missing() if self._scout is not None and self._parameters().joints else ""
+
     def make(self) -> Robot:
         """Build and return the arm; log warnings about its description, and the fixed joints.
 

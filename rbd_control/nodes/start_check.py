@@ -37,12 +37,15 @@ class StartCheckStatus:
         model: the model that the detector uses.
         parameters: of the detector, per-joint values in the order of the model.
         seconds: length of the checked motion [s]; with 0 there is no check.
+
+    Attributes:
+        seconds: the same.
     """
 
     def __init__(
         self, node: GuardedNode, model: Model, parameters: DetectorParameters, seconds: float
     ) -> None:
-        self._node, self._seconds = node, seconds
+        self._node, self.seconds = node, seconds
         self._check = StartCheck(model, parameters, seconds)
         self._slices: Generator[None, None, None] | None = None
         self._taken = Durations()
@@ -50,6 +53,11 @@ class StartCheckStatus:
         self._timer: Timer | None = None
         if seconds > 0.0:
             self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the check has not ended."""
+        return self._timer is not None
 
     def add(self, sample: JointSample, is_touched: bool = False) -> None:
         """Store one sample for the check; ignore a sample without velocity or effort.
@@ -74,14 +82,14 @@ class StartCheckStatus:
 
         Each finding is one value. Doubtful findings are warnings, bad findings are errors.
         """
-        if self._seconds <= 0.0:
+        if self.seconds <= 0.0:
             return None
         status = Status()
         lines = self._check.lines
         if self._failure:
             status.raise_to(WARN, f"the check failed: {self._failure}")
         elif not lines:
-            status.raise_to(OK, f"checking the first {self._seconds:g} s")
+            status.raise_to(OK, f"checking the first {self.seconds:g} s")
         for line in lines:
             if line.level != "good":
                 status.raise_to(_LEVELS[line.level], f"{line.topic}: {line.text}")

@@ -77,7 +77,7 @@ class EffortFit:
         if FITTING[0] <= self.ratio <= FITTING[1] or not off > 2.0 * self.remainder:
             return ""
         if self.ratio < REVERSED and self.correlation < REVERSED:
-            guess = "its sign looks reversed (set effort_gain to -1)"
+            guess = "its sign looks reversed (change the sign of its effort_gain)"
         elif abs(self.correlation) < UNRELATED:
             guess = (
                 "it does not follow gravity; the driver may subtract gravity, or it is not a torque"

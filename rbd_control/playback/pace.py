@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from rbd_control.joint_states import JointMessage
 
@@ -39,9 +40,9 @@ def timeline(
     while True:
         first, elapsed, count = None, 0.0, 0
         for message in messages():
-            if first is None:
-                first = message.receipt
-            elapsed = max(elapsed, message.receipt - first)
+            if isfinite(message.receipt):
+                first = message.receipt if first is None else first
+                elapsed = max(elapsed, message.receipt - first)
             count += 1
             yield begin + elapsed, begin, message
         if not loop or not count:

@@ -400,3 +400,23 @@ def test_a_link_of_the_world_stays_and_its_wrench_has_no_effect() -> None:
     assert equal(dynamics.frame_jacobian_rate(model, q, v, root), np.zeros((2, 6, 3)))
     pushed = dynamics.inverse_dynamics(model, q, v, a, {root: np.ones(6)})
     assert equal(pushed, dynamics.inverse_dynamics(model, q, v, a))
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-170, 1e-156, 1e156])
+def test_a_quaternion_that_has_no_direction_is_refused_at_every_call(size: float) -> None:
+    """After a good call it gave NaN without an error."""
+    model = Model.from_urdf(random_tree_urdf(0, 3), floating_base=True)
+    good, bad = np.zeros(model.nq), np.zeros(model.nq)
+    good[6], bad[6] = 1.0, size
+    for _ in range(2):
+        with pytest.raises(InputError, match="quaternion"):
+            dynamics.mass_matrix(model, bad)
+        assert np.isfinite(dynamics.mass_matrix(model, good)).all()
+
+
+def test_a_number_beyond_the_range_of_floats_is_an_input_error() -> None:
+    text = random_tree_urdf(0, 3, fixed=0.0)
+    with pytest.raises(InputError):
+        dynamics.gravity_torque(Model.from_urdf(text), [10**400, 0, 0])
+    with pytest.raises(InputError, match="give a number"):
+        Model.from_urdf(text, locked={"joint0": 10**400})

@@ -394,3 +394,9 @@ def test_a_recording_of_short_stretches_is_too_short(motions: list[Motion], mode
     torn = replace(whole, t=whole.t + 1.0 * pieces)
     with pytest.raises(RecordingError, match="0 s of motion can be used"):
         calibrate([torn], model)
+
+
+def test_an_effort_limit_that_is_none_is_no_wrong_effort(motions: list[Motion]) -> None:
+    """``effort="1e9"`` in a description was taken for efforts of another unit."""
+    text = re.sub(r'effort="[^"]*"', 'effort="1e9"', arm7_urdf())
+    assert calibrate(motions, Model.from_urdf(text)).parameters.contact_threshold

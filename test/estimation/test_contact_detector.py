@@ -323,3 +323,87 @@ def test_a_block_after_a_verdict_without_its_detection(model: Model) -> None:
     state = (np.tile(x, (later.size, 1)) for x in (Q, rest, tau))
     found = detector.update_block(later, *state)
     assert found.contact.all()
+
+
+def test_a_force_link_that_no_joint_moves_is_refused(model: Model) -> None:
+    """Its force was zero for ever, so the detector never reported contact."""
+    for link, why in (("panda_link0", "fixed to the world"), ("nothing", "no link")):
+        with pytest.raises(InputError, match=f"force_link: .*{why}"):
+            ContactDetector(model, replace(PARAMETERS, force_link=link))
+
+
+def test_a_dropped_effort_does_not_make_zero_efforts_measured() -> None:
+    """An arm without efforts got the verdict "no contact" for five seconds."""
+    model = Model.from_urdf(arm7_urdf())
+    parameters = replace(PARAMETERS, effort_kind="torque_without_gravity")
+    detector = ContactDetector(model, parameters)
+    rest, tau = np.zeros(7), np.zeros(7)
+    for k in range(3000):
+        tau[1] = 1e30 if k == 1000 else 0.0
+        found = detector.update(0.001 * k, 0.3 * np.ones(7), rest, tau)
+        assert not found.valid or k < 100, k
+
+
+def test_the_force_of_a_contact_at_the_start_is_not_that_of_a_rise() -> None:
+    """The step response of an earlier contact made the force of a present one too large."""
+    model = Model.from_urdf(arm7_urdf())
+    J = frame_jacobian(model, Q, "link_7")[3:]
+    push = J.T @ np.array([0.0, 15.0, 10.0])
+    bench = Bench(model)
+    bench.run(0.3)
+    bench.run(0.3, push)
+    bench.run(0.5)
+    bench.detector.reset()
+    late = bench.run(0.3, push)
+    fresh = Bench(model)
+    expected = fresh.run(0.3, push)
+    for ours, theirs in zip(late[120:], expected[120:], strict=True):
+        assert ours.link == theirs.link
+        assert ours.force is not None
+        assert theirs.force is not None
+        np.testing.assert_allclose(ours.force, theirs.force, rtol=0.02, atol=0.05)
+
+
+def test_the_force_of_a_short_collision_is_that_of_its_peak() -> None:
+    """Between two looks at the contact the peak was missed."""
+    model = Model.from_urdf(arm7_urdf())
+    J = frame_jacobian(model, Q, "link_7")[3:]
+    bench = Bench(model)
+    bench.run(0.3)
+    bench.run(0.010, J.T @ np.array([0.0, 50.0, 33.0]))
+    bench.run(0.5)
+    onset, release = bench.events
+    assert release.force is not None
+    assert onset.force is not None
+    # The residual reaches 1 - exp(-1) of the torque, for which the estimate allows.
+    assert 0.8 * 60.0 < np.linalg.norm(release.force) < 1.3 * 60.0
+
+
+def test_a_contact_of_identical_samples_is_not_released_before_its_detection(model: Model) -> None:
+    bench = Bench(model)
+    bench.run(0.3)
+    bench.run(6.0, on_joint(1, 5.0))
+    onset, release = bench.events[:2]
+    assert release.phase == "release"
+    assert release.release is not None
+    assert release.release >= onset.detected
+
+
+def test_a_gap_does_not_make_identical_samples_new(model: Model) -> None:
+    """With one lost sample every few seconds, a dead driver got "no contact" for ever."""
+    detector, tau = ContactDetector(model, PARAMETERS), gravity_torque(model, Q)
+    stamp, found = 0.0, None
+    for k in range(9000):
+        stamp += 0.15 if k % 4000 == 3999 else 0.001
+        found = detector.update(stamp, Q, np.zeros(7), tau)
+    assert found is not None
+    assert not found.valid
+    assert "repeated" in found.reason
+
+
+def test_a_floating_and_a_fixed_base_are_told_apart() -> None:
+    fixed = Model.from_urdf(arm7_urdf())
+    with pytest.raises(InputError, match="floating base"):
+        ContactDetector(fixed, PARAMETERS).set_model(
+            Model.from_urdf(arm7_urdf(), floating_base=True)
+        )

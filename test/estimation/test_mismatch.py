@@ -148,3 +148,25 @@ def test_stray_efforts_give_no_mismatch(model: Model, effort: float) -> None:
     stray = motion(model)
     stray.tau[100::500, 1] = effort
     assert kinds(stray, model) == []
+
+
+def test_remedies_contain_the_present_gain(model: Model) -> None:
+    """They named a gain in place of the present one, with which the next remedy was the former."""
+    wrong = motion(model)
+    wrong.tau[:, 1] /= -9.0
+    wrong.tau[:, 3] /= 18.0
+    present = replace(PARAMETERS, effort_gain=(1.0, 9.0, 1.0, 9.0, 1.0, 1.0, 1.0))
+    found = {item.joint: item.text for item in find_mismatches(wrong, model, present)}
+    assert "effort_gain to -9" in found["joint_2"]
+    assert "effort_gain to 18" in found["joint_4"] or "effort_gain to 17.9" in found["joint_4"]
+
+
+def test_a_short_maximum_gap_hides_no_mismatch(model: Model) -> None:
+    """The samples that the check keeps are further apart than those of the detector."""
+    watch = FitWatch(20.0)
+    wrong = motion(model, rate=1000.0)
+    wrong.tau[:, 1] *= -1.0
+    for row in zip(wrong.t, wrong.q, wrong.v, wrong.tau, strict=True):
+        watch.add(*row)
+    detector = ContactDetector(model, replace(PARAMETERS, maximum_gap=0.01))
+    assert [item.kind for item in watch.mismatches(detector)] == ["sign"]
