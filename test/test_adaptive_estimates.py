@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,10 @@ from rbd_control.control import (
     PassivityController,
     SlotineLiController,
 )
-from rbd_control.errors import InputError
+from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, ModelWarning
+from rbd_control.simulation import arm7_urdf
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
@@ -126,3 +130,19 @@ def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"cannot read estimates from .*{name}"):
             Estimates.load(tmp_path / name)
     assert np.array_equal(law.torque(*random_state(7)), tau)
+
+
+def test_an_inertia_that_no_body_can_have_does_not_stop_the_law() -> None:
+    """The law could not be made, or refused the estimates that it had written itself."""
+    text = re.sub(
+        r'(<link name="link_7">.*?<inertia )[^/]*/>',
+        r'\1ixx="1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>',
+        arm7_urdf(),
+        flags=re.DOTALL,
+    )
+    with pytest.warns(ModelWarning, match="triangle inequality"):
+        model = Model.from_urdf(text)
+    law = AdaptiveSlotineLiController(model, ControllerParameters(), AdaptationParameters())
+    law.set_estimates(law.estimates)
+    zero = np.zeros(7)
+    assert np.isfinite(law.reference_torque(zero, zero, zero, zero, 0.001)).all()

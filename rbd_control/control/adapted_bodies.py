@@ -69,7 +69,8 @@ def adapted_bodies(
         P[:3, :3] = arrays.second_moment[row]
         P[:3, 3] = P[3, :3] = arrays.first_moment[row]
         P[3, 3] = arrays.mass[row]
-        S[k] = np.linalg.cholesky(_positive(P) + placement @ ball @ placement.T)
+        P = _positive(P)  # descriptions may have inertias that no body can have
+        S[k] = np.linalg.cholesky(P + placement @ ball @ placement.T)
         inverse = np.linalg.inv(S[k])
         W[k] = _physical(inverse @ P @ inverse.T)
         # Linear in P, and so in W: the mass, and the second moment about the link's origin.

@@ -162,7 +162,7 @@ def calibrate(
     start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
     recorded, found, known = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
-    _refuse_short(0.0 if not stretches else np.inf, least_time)
+    _refuse_short(_duration(stretches), least_time)
     friction, true = known.friction(model.nv), known.corrected(felt)
     noise = [
         (part.t, external_means(part, true) + means(friction.torque(part.v))) for part in stretches
@@ -371,9 +371,9 @@ def _with_motion(motions: Sequence[Motion], model: Model) -> list[Motion]:
     return moving
 
 
-def _duration(free: Sequence[FreeMotion]) -> float:
-    """Return the duration of all stretches after settling [s]."""
-    return sum(float(motion.t[-1] - motion.t[0]) for motion in free)
+def _duration(motions: Sequence[FreeMotion | Motion]) -> float:
+    """Return the duration of all motions together [s]; each has at least one sample."""
+    return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
 
 
 def _joints(
