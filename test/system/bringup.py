@@ -16,6 +16,8 @@ import yaml
 import rbd_control
 from rbd_control.nodes.processes import ending_with_parent
 
+from .forked_nodes import ForkedNode
+
 SOURCE = Path(rbd_control.__file__).resolve().parent.parent
 
 PATIENCE = 120.0
@@ -47,19 +49,29 @@ def with_preamble(executable: str, preamble: str) -> list[str]:
 
 
 class Process:
-    """One started executable."""
+    """One started executable.
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        self._log = log
+    Args:
+        process: the process.
+        log: file that receives its standard output and standard error.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes] | ForkedNode, log: Path) -> None:
+        self._process, self._log = process, log
+
+    @classmethod
+    def of(cls, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
+        """Start a command with this environment, and no other variables."""
         with log.open("wb") as stream:
-            self._process = subprocess.Popen(
-                arguments,
+            process = subprocess.Popen(
+                command,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 preexec_fn=ending_with_parent(),
             )
+        return cls(process, log)
 
     @property
     def output(self) -> str:
@@ -102,7 +114,7 @@ class Process:
         """Wait for its end; the exit code."""
         try:
             return self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, TimeoutError):
             raise AssertionError(f"did not end within {timeout} s:\n{self.output}") from None
 
     def kill(self) -> None:
@@ -135,20 +147,31 @@ class BringUp:
         parameters: Mapping[str, Any] | None = None,
         ros_arguments: Sequence[str] = (),
         preamble: str = "",
+        is_forked: bool = True,
     ) -> Process:
         """Start one with parameters from a file, as a launch file would.
 
-        ``preamble`` is Python code that runs before the node, to inject faults.
+        Args:
+            executable: name of the executable.
+            parameters: values of its parameters.
+            ros_arguments: arguments after ``--ros-args``.
+            preamble: Python code that runs before the node, to inject faults.
+            is_forked: whether the node is forked from a process that has imported the package,
+                which is faster; otherwise, and with a preamble, the executable is started.
         """
         number = len(self._processes)
-        start = with_preamble(executable, preamble) if preamble else command(executable)
-        arguments = [*start, "--ros-args", *ros_arguments]
+        log = self._folder / f"{number}.log"
+        arguments = ["--ros-args", *ros_arguments]
         if parameters:
             file = self._folder / f"{number}.yaml"
             content = {"/**": {"ros__parameters": dict(parameters)}}
             file.write_text(yaml.safe_dump(content), encoding="utf-8")
             arguments += ["--params-file", str(file)]
-        process = Process(arguments, self.environment, self._folder / f"{number}.log")
+        if is_forked and not preamble:
+            process = Process(ForkedNode(executable, arguments, self.environment, log), log)
+        else:
+            start = with_preamble(executable, preamble) if preamble else command(executable)
+            process = Process.of([*start, *arguments], self.environment, log)
         self._processes.append(process)
         return process
 

@@ -27,7 +27,7 @@ def started(tmp_path: Path) -> Process:
     """Start the shortest demo."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     report = str(tmp_path / "report")
-    return Process(
+    return Process.of(
         [sys.executable, "-m", "rbd_control.cli.main", "demo", "--duration", "10"]
         + ["--report", report, "--json", str(tmp_path / "out" / "demo.json")],
         environment,

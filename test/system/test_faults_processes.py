@@ -169,7 +169,7 @@ def failing(
 ) -> Iterator[tuple[Process, Path]]:
     """Yield a controller that can be made to fail, and the folder of the files that do it."""
     folder = tmp_path_factory.mktemp("failing")
-    process = Process(
+    process = Process.of(
         [sys.executable, "-c", FAILING, str(folder), ",".join(METHODS.values()), "--ros-args"]
         + ["-p", "urdf:=arm7", "-p", f"timeout:={STANDSTILL}", "-r", "__node:=failing"]
         + ["-r", f"{COMMANDS}:=failing/commands", "-r", "contact_detector/contact:=flag"],

@@ -77,11 +77,13 @@ def source(probe: Probe) -> Source:
 
 
 def start(bring_up: BringUp, space: str, preamble: str = "") -> Process:
+    """Start the executable itself, as signals come until the very end of the process."""
     return bring_up.start(
         NODE,
         PARAMETERS,
         ["-r", f"{COMMANDS}:={space}/commands", "-r", f"__node:={space}"],
         preamble=preamble,
+        is_forked=False,
     )
 
 

@@ -70,7 +70,7 @@ def wait_for_node(probe: Probe, name: str) -> None:
 @pytest.mark.parametrize("executable", STARTED)
 def test_a_node_uses_no_shared_memory(executable: str, bring_up: BringUp, probe: Probe) -> None:
     """[110] A stopped subscriber then holds no lock that a node waits for in ``publish``."""
-    process = bring_up.start(executable, STARTED[executable])
+    process = bring_up.start(executable, STARTED[executable], is_forked=False)
     wait_for_node(probe, executable)
     # A thread gets its name shortly after its start.
     probe.wait(lambda: any("dds.udp" in name for name in threads(process)), "no thread for UDP")
@@ -90,7 +90,7 @@ def test_the_user_may_select_shared_memory(bring_up: BringUp, probe: Probe) -> N
 
 def test_processes_with_shared_memory_send_and_receive(bring_up: BringUp, probe: Probe) -> None:
     """A driver and the tools of ROS 2 start with the middleware's own transports."""
-    arm = bring_up.start("simulated_arm", STARTED["simulated_arm"])
+    arm = bring_up.start("simulated_arm", STARTED["simulated_arm"], is_forked=False)
     heard = probe.listen(JointState, "/ordinary")
     with subprocess.Popen([sys.executable, "-c", ORDINARY], env=bring_up.environment) as ordinary:
         try:
