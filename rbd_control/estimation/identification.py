@@ -19,7 +19,7 @@ negative, and the shape of friction are chosen joint by joint in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -164,7 +164,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
     better = geared < ROTOR_PAYS * error
     if better.any():
         kept, shapes, error = _tried(columns.only(bodies & pays | rotors & better[joint]), shapes)
-    found = _fit(kept, shapes)
+    found = _fit(_Factors.together(_factors(kept, shapes)), kept)
     n = len(kept.which)
     corrections = np.zeros((model.nv, len(CORRECTIONS)))
     corrections[tuple(kept.which.T)] = found[:n]
@@ -191,7 +191,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
 
 def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArray[np.int64], Array]:
     """Return columns, shapes of friction and prediction error with all corrections."""
-    found = _fit(columns, shapes)
+    found = _fit(_Factors.together(_factors(columns, shapes)), columns)
     # With corrected masses, another shape of friction may fit better.
     others = _best_shapes(
         columns.x + columns.inertia @ found[: len(columns.which)], columns.friction
@@ -282,55 +282,102 @@ def filtered_columns(
     return Columns(x, friction, inertial, which, spread)
 
 
-def _fit(
-    columns: Columns, shapes: NDArray[np.int64], rows: NDArray[np.bool_] | slice = slice(None)
-) -> Array:
-    """Return the coefficients: corrections, then friction joint by joint."""
+@dataclass(frozen=True, eq=False)
+class _Factors:
+    """Triangular factors of regressions, which least squares needs instead of their rows.
+
+    A regression has the rows A = [columns, x]. With A = Q R, the residual of coefficients c has the
+    norm ``|A (c, 1)| = |R (c, 1)|``, and R has at most as many rows as columns.
+    """
+
+    R: Array
+    """(..., r, k) the factors, one for each joint or joint and shape."""
+    rows: int
+    """Number of rows of each regression."""
+
+    @classmethod
+    def of(cls, A: Array) -> list[_Factors]:
+        """Return the factors of ``A`` (..., n, k), for each of :data:`FOLDS` parts of its rows."""
+        n = A.shape[-2]
+        fold = np.arange(n) * FOLDS // n
+        parts = [A[..., fold == part, :] for part in range(FOLDS)]
+        return [cls(_triangular(part), part.shape[-2]) for part in parts]
+
+    @classmethod
+    def together(cls, parts: Sequence[_Factors]) -> _Factors:
+        """Return the factors of the rows of all parts."""
+        R = np.concatenate([part.R for part in parts], axis=-2)
+        return cls(_triangular(R), sum(part.rows for part in parts))
+
+    @classmethod
+    def left_out(cls, parts: Sequence[_Factors]) -> Iterator[tuple[_Factors, _Factors]]:
+        """Yield the factors of each part that has rows, and of all others together."""
+        for k, part in enumerate(parts):
+            if part.rows:
+                yield part, cls.together([*parts[:k], *parts[k + 1 :]])
+
+    def squares(self, coefficients: Array) -> Array:
+        """Return the sum of the squared residuals, (...); coefficients are (..., k - 1)."""
+        residual = self.R[..., :-1] @ coefficients[..., None] + self.R[..., -1:]
+        return np.asarray(np.square(residual).sum(axis=(-2, -1)))
+
+
+def _triangular(A: Array) -> Array:
+    """Return the factor R of the decomposition A = Q R of each matrix, (..., min(n, k), k)."""
+    R: Array = np.linalg.qr(A, mode="r")  # type: ignore[assignment]
+    return R
+
+
+def _factors(columns: Columns, shapes: NDArray[np.int64]) -> list[_Factors]:
+    """Return the factors of each part of the rows: corrections, friction of this shape, x."""
+    joints = np.arange(columns.x.shape[1])
+    friction = columns.friction[:, joints, shapes]
+    A = np.concatenate([columns.inertia, friction, columns.x[..., None]], axis=-1)
+    return _Factors.of(A.transpose(1, 0, 2))
+
+
+def _fit(factors: _Factors, columns: Columns) -> Array:
+    """Return the coefficients: corrections, then friction joint by joint, (P + 4 nv,)."""
     from scipy.optimize import lsq_linear
 
-    D = _design(columns, shapes)
-    n, nv, size = D.shape
-    corrections = len(columns.which)
+    nv, r, _ = factors.R.shape
+    P = len(columns.which)
+    size = P + COLUMNS * nv
     lower = np.full(size, -np.inf)
-    lower[:corrections][columns.which[:, 1] == ROTOR] = 0.0
-    lower[corrections:].reshape(nv, COLUMNS)[:] = LOWER
-    prior = np.zeros((corrections, size))
-    prior[:, :corrections] = np.diag(1.0 / columns.spread)
+    lower[:P][columns.which[:, 1] == ROTOR] = 0.0
+    lower[P:].reshape(nv, COLUMNS)[:] = LOWER
+    prior = np.zeros((P, size))
+    prior[:, :P] = np.diag(1.0 / columns.spread)
+    # All joints share the corrections, and each has friction of its own.
+    A = np.zeros((nv, r, size + 1))
+    A[:, :, :P], A[:, :, -1] = factors.R[:, :, :P], -factors.R[:, :, -1]
+    for i in range(nv):
+        A[i, :, P + COLUMNS * i :][:, :COLUMNS] = factors.R[i, :, P:-1]
     weight = np.ones(nv)
     for _ in range(2):
-        A = (D[rows] / weight[:, None]).reshape(-1, size)
-        b = -(columns.x[rows] / weight).ravel()
-        # The triangular factor of a QR decomposition is equivalent, with as few rows as columns.
-        R: Array = np.linalg.qr(np.column_stack([A, b]), mode="r")  # type: ignore[assignment]
-        A, b = np.vstack([R[:, :-1], prior]), np.append(R[:, -1], np.zeros(corrections))
-        found = lsq_linear(A, b, bounds=(lower, np.inf), method="bvls").x
-        left = columns.x[rows] + D[rows] @ found
-        weight = np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_SPREAD)
+        weighted = (A / weight[:, None, None]).reshape(-1, size + 1)
+        R = _triangular(weighted)
+        rows, b = np.vstack([R[:, :-1], prior]), np.append(R[:, -1], np.zeros(P))
+        found = lsq_linear(rows, b, bounds=(lower, np.inf), method="bvls").x
+        mean = factors.squares(_by_joint(found, P, nv)) / factors.rows
+        weight = np.maximum(np.sqrt(mean), LEAST_SPREAD)
     # A zero column, such as that of an absent Stribeck effect, does not determine its coefficient.
-    found[~D.any(axis=(0, 1))] = 0.0
+    found[~A[:, :, :-1].any(axis=(0, 1))] = 0.0
     return np.asarray(found)
 
 
-def _design(columns: Columns, shapes: NDArray[np.int64]) -> Array:
-    """Return the design matrix, (n, nv, P + 4 nv): the effect of every coefficient."""
-    n, nv, corrections = columns.inertia.shape
-    D = np.zeros((n, nv, corrections + COLUMNS * nv))
-    D[:, :, :corrections] = columns.inertia
-    for i in range(nv):
-        first = corrections + COLUMNS * i
-        D[:, i, first : first + COLUMNS] = columns.friction[:, i, shapes[i]]
-    return D
+def _by_joint(found: Array, P: int, nv: int) -> Array:
+    """Return the coefficients of each joint: all P corrections, then its friction, (nv, P + 4)."""
+    return np.column_stack([np.tile(found[:P], (nv, 1)), found[P:].reshape(nv, COLUMNS)])
 
 
 def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
     """Return the RMS error of the prediction of each part of the motion by the others, (nv,)."""
-    fold = np.arange(len(columns.x)) * FOLDS // len(columns.x)
-    D = _design(columns, shapes)
-    left = np.empty_like(columns.x)
-    for part in range(FOLDS):
-        found = _fit(columns, shapes, fold != part)
-        left[fold == part] = columns.x[fold == part] + D[fold == part] @ found
-    return np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_SPREAD)
+    n, nv = columns.x.shape
+    squares = np.zeros(nv)
+    for part, others in _Factors.left_out(_factors(columns, shapes)):
+        squares += part.squares(_by_joint(_fit(others, columns), len(columns.which), nv))
+    return np.maximum(np.sqrt(squares / n), LEAST_SPREAD)
 
 
 def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
@@ -340,20 +387,20 @@ def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
     """
     from scipy.optimize import lsq_linear
 
-    n, nv, count, _ = friction.shape
-    fold = np.arange(n) * FOLDS // n
-    error = np.zeros((count, nv))
-    for s in range(count):
-        for i in range(nv):
-            for part in range(FOLDS):
-                F, b = friction[fold != part, i, s], -x[fold != part, i]
-                R: Array = np.linalg.qr(np.column_stack([F, b]), mode="r")  # type: ignore[assignment]
-                found = lsq_linear(R[:, :-1], R[:, -1], bounds=(LOWER, np.inf), method="bvls").x
-                left = x[fold == part, i] + friction[fold == part, i, s] @ found
-                error[s, i] += float(left @ left)
-    plain = np.argmin(error[:PLAIN_SHAPES], axis=0)
-    best = np.argmin(error, axis=0)
-    pays = error.min(axis=0) < PAYS**2 * error[plain, np.arange(nv)]
+    _, nv, count, _ = friction.shape
+    A = np.concatenate(
+        [friction, np.broadcast_to(x[:, :, None, None], (*friction.shape[:3], 1))], -1
+    )
+    error = np.zeros((nv, count))
+    found = np.empty((nv, count, COLUMNS))
+    for part, others in _Factors.left_out(_Factors.of(A.transpose(1, 2, 0, 3))):
+        for i, s in np.ndindex(nv, count):
+            R = others.R[i, s]
+            found[i, s] = lsq_linear(R[:, :-1], -R[:, -1], bounds=(LOWER, np.inf), method="bvls").x
+        error += part.squares(found)
+    plain = np.argmin(error[:, :PLAIN_SHAPES], axis=1)
+    best = np.argmin(error, axis=1)
+    pays = error.min(axis=1) < PAYS**2 * error[np.arange(nv), plain]
     return np.where(pays, best, plain)
 
 
