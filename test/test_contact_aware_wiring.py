@@ -25,7 +25,7 @@ def test_a_failing_reaction_leads_to_the_safe_torque(
     guard = CallbackGuard(lambda _line: None, lambda name, _reason: reactions.append(name))
     controller = SimpleNamespace(guard=guard, on_contact=fails, on_force=fails)
     detector = SimpleNamespace(
-        flag=SimpleNamespace(), output=SimpleNamespace(), tap=None, report=None
+        flag=SimpleNamespace(), output=SimpleNamespace(), tap=None, report=None, repeat=None
     )
     monkeypatch.setattr(contact_aware_controller, "TappingDetector", lambda: detector)
     monkeypatch.setattr(

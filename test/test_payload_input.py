@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from geometry_msgs.msg import InertiaStamped
+from rclpy.qos import QoSProfile
 
 from rbd_control.errors import InputError
 from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.robot.robot import Robot
 
@@ -28,11 +30,13 @@ class Node:
     Attributes:
         lines: lines in the log.
         masses: masses of the payloads that the node has accepted [kg].
+        publishers: publishers of the topic.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.masses: list[float] = []
+        self.publishers: list[SimpleNamespace] = []
         self.diagnostics: list[Callable[[Status], None]] = []
         self.is_configured, self.robot, self.steady = False, ARM, None
         self.receive: Callable[[Any], None] = lambda _message: None
@@ -54,6 +58,12 @@ class Node:
     def destroy_timer(self, timer: object) -> None:
         assert timer is self.tick
         self.tick = lambda: None
+
+    def resolve_topic_name(self, name: str) -> str:
+        return f"/{name}"
+
+    def get_publishers_info_by_topic(self, _topic: str) -> list[SimpleNamespace]:
+        return self.publishers
 
     def get_logger(self) -> SimpleNamespace:
         def write(text: str, **_: object) -> None:
@@ -132,3 +142,15 @@ def test_the_node_decides_on_the_weight() -> None:
     node.receive(announcement(1.0))
     assert not node.masses
     assert "too heavy for its share" in node.status().messages[0]
+
+
+def test_a_publisher_that_cannot_be_received_is_named() -> None:
+    """A volatile publisher is the default of rclpy; its payload was never in force, silently."""
+    node: Any = Node()
+    PayloadInput(node, lambda: Q)
+    latched = SimpleNamespace(node_name="gripper", qos_profile=LATCHED)
+    node.publishers = [latched]
+    assert not node.status().messages
+    node.publishers = [latched, SimpleNamespace(node_name="hand", qos_profile=QoSProfile(depth=1))]
+    (message,) = node.status().messages
+    assert message.startswith("/payload of hand cannot be received: ")

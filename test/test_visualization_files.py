@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +21,8 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from diagnostic_msgs.msg import DiagnosticArray
 from published import KEYS, TYPES, key_pattern
 
+from rbd_control.nodes.diagnostics import Durations
+from rbd_control.nodes.start_check import StartCheckStatus
 from rbd_control.startup import executables
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
@@ -156,3 +159,25 @@ def test_the_aggregator_takes_each_node_once() -> None:
         re.fullmatch(e, "other_contact_detector") for a in analyzers.values() for e in a["regex"]
     )
     assert len(analyzers) == len(nodes)
+
+
+def test_the_aggregator_takes_every_status_of_the_nodes() -> None:
+    """A status without an analyzer is listed under "Other"; that of the start check was."""
+    node: Any = SimpleNamespace(get_fully_qualified_name=lambda: "/left/contact_detector")
+    check: Any = SimpleNamespace(lines=[])
+    # Built without its timer and its checks.
+    reporting = StartCheckStatus.__new__(StartCheckStatus)
+    reporting.seconds, reporting._node, reporting._check = 5.0, node, check
+    reporting._failure, reporting._taken = "", Durations()
+    status = reporting.status()
+    assert status is not None
+    for name in (status.name, status.name.removeprefix("left/"), "left/contact_detector"):
+        found = [
+            analyzer["path"]
+            for analyzer in AGGREGATOR.values()
+            if isinstance(analyzer, dict)
+            and any(re.fullmatch(expression, name) for expression in analyzer["regex"])
+        ]
+        assert found == ["Contact detection"], name
+    paths = [each["path"] for each in AGGREGATOR.values() if isinstance(each, dict)]
+    assert len(set(paths)) == len(paths), "two analyzers would share a path"

@@ -138,6 +138,7 @@ def arm_file(
         "contact_detector:",
         "  ros__parameters:",
         *_entries(robot, parameters, _OF_THE_DETECTOR),
+        *([] if parameters.check_effort_kind else ["    check_effort_kind: false"]),
         "",
         "passivity_controller:",
         "  ros__parameters:",

@@ -76,8 +76,12 @@ def effort_options(arguments: argparse.Namespace) -> EffortOptions:
 
 
 def payload_paths(arguments: argparse.Namespace) -> list[Path]:
-    """Return the path of the recording in each ``--payload-recording RECORDING=MASS…``."""
-    return [Path(text.rpartition("=")[0]) for text in arguments.payload_recordings]
+    """Return the path of the recording in each ``--payload-recording RECORDING=MASS…``.
+
+    Texts without a path are left out; :func:`gain_evidence` refuses them.
+    """
+    paths = (text.rpartition("=")[0] for text in arguments.payload_recordings)
+    return [Path(path) for path in paths if path]
 
 
 def _payload(text: str, motions: Callable[[Path], Sequence[Motion]]) -> KnownPayload:

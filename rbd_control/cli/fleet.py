@@ -33,7 +33,7 @@ from rbd_control.fleet.outcome import Record
 from rbd_control.fleet.run import Entry, FleetRun, Workers, run_fleet
 from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
 from rbd_control.fleet.store import Store
-from rbd_control.fleet.table import CSV, record_row, refuse_format, write_table
+from rbd_control.fleet.table import CSV, TABLES, record_row, refuse_format, write_table
 from rbd_control.playback.labels import read_labels
 from rbd_control.playback.truth import Label
 from rbd_control.wording import listed
@@ -59,9 +59,7 @@ def run_replay_fleet(arguments: argparse.Namespace) -> int:
         OSError: naming a result that cannot be written.
     """
     _refuse(arguments, ("report", "json", "html"))
-    paths = find_recordings(
-        arguments.recordings, [path for path in (arguments.labels, arguments.sheet) if path]
-    )
+    paths = _recordings(arguments, arguments.labels)
     labels = read_labels(arguments.labels, paths) if arguments.labels else None
 
     def entry(index: int, source: Source, row: SheetRow) -> Entry:
@@ -98,7 +96,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     else:
         _refuse(arguments, ("report", "json", "html"))
     _refuse(arguments, ("payload_recordings",))
-    paths = find_recordings(arguments.recordings, [arguments.sheet] if arguments.sheet else [])
+    paths = _recordings(arguments)
     effort = effort_options(arguments)
     evidence = gain_evidence(arguments, lambda _path: [])
 
@@ -132,6 +130,13 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
         changed = {"recordings": usable, "urdf": arguments.urdf if is_given else urdf}
         run_calibrate(argparse.Namespace(**{**vars(arguments), **changed}))
     return code
+
+
+def _recordings(arguments: argparse.Namespace, labels: Path | None = None) -> list[Path]:
+    """Return the recordings of a fleet, without its sheet, its labels and its own tables."""
+    tables = [arguments.fleet / f"{name}.{CSV}" for name in TABLES]
+    others = [path for path in (arguments.sheet, labels) if path]
+    return find_recordings(arguments.recordings, [*others, *tables])
 
 
 def _refuse(arguments: argparse.Namespace, options: Sequence[str]) -> None:

@@ -15,6 +15,21 @@ MOST_JOINTS = 1000
 LARGEST = 1e6
 """Position or speed above which a joint state is ignored [rad, m, rad/s or m/s]."""
 
+SPEED_TIME = 0.1
+"""Time over which the speed of a joint is taken from its positions if its velocities are zero [s].
+
+Within this time, noise and steps of an encoder are small against the motion at standstill speed.
+"""
+
+SHORTEST_STEP = 1e-3
+"""Time by which a motion is divided at least for its speed [s]; messages may arrive together."""
+
+PAUSE = 0.1
+"""Time without a call of :meth:`ArmMotion.beat` that counts as a pause of the guard [s]."""
+
+RECOVERY = 0.5
+"""Time after a pause in which the middleware may still deliver joint states of the pause [s]."""
+
 
 @dataclass(slots=True)
 class _JointMotion:
@@ -32,6 +47,32 @@ class _JointMotion:
     """Receipt of the last position on the steady clock [s]; minus infinity before the first."""
     still_since: float = inf
     """Time on the steady clock since which the joint is at rest [s]; infinite if it moves."""
+    has_velocity: bool = False
+    """Whether a velocity other than zero was received."""
+    origin: float = 0.0
+    """Position at the beginning of the present interval of ``shown_speed`` [rad or m]."""
+    begun: float = -inf
+    """Receipt of ``origin`` on the steady clock [s]; minus infinity before the first."""
+    shown_speed: float = 0.0
+    """Speed that the positions of the last interval show [rad/s or m/s]."""
+
+    def speed_shown(self, position: float, now: float, standstill_speed: float) -> float:
+        """Return the mean speed that the positions show over :data:`SPEED_TIME`.
+
+        A position too far from the first one for a joint at rest ends the interval earlier.
+
+        Args:
+            position: position of the joint state [rad or m].
+            now: its receipt on the steady clock [s].
+            standstill_speed: speed up to which a joint is at rest [rad/s or m/s].
+        """
+        moved, elapsed = abs(position - self.origin), now - self.begun
+        if self.begun == -inf:
+            self.origin, self.begun = position, now
+        elif elapsed >= SPEED_TIME or moved > standstill_speed * SPEED_TIME:
+            self.shown_speed = moved / max(elapsed, SHORTEST_STEP)
+            self.origin, self.begun = position, now
+        return self.shown_speed
 
     def difference(self, stamp: float, position: float) -> float | None:
         """Return the speed from the last position to this position; None if it is unknown."""
@@ -70,7 +111,20 @@ class ArmMotion:
     def __init__(self, joints: Sequence[str] = ()) -> None:
         self._joints = tuple(joints)
         self._motions = {name: _JointMotion() for name in self._joints}
+        self._ran, self._doubtful_until = inf, -inf
         self.ignored = 0
+
+    def beat(self, now: float) -> None:
+        """Record that the guard runs; more than :data:`PAUSE` since the last call was a pause.
+
+        Joint states that are received within :data:`RECOVERY` after a pause may be from before.
+
+        Args:
+            now: time on the steady clock [s].
+        """
+        if now - self._ran > PAUSE:
+            self._doubtful_until = now + RECOVERY
+        self._ran = now
 
     def hear(
         self,
@@ -84,8 +138,10 @@ class ArmMotion:
         """Process a joint state; return whether every monitored joint has a recent known speed.
 
         If the velocity of a joint is missing or not finite, its speed is the difference of its last
-        two positions divided by their time step, and is unknown after the first position. A joint
-        whose position is NaN or beyond :data:`LARGEST` is skipped, and so is a speed beyond it.
+        two positions divided by their time step, and is unknown after the first position. If all
+        velocities of a joint so far are zero, its driver may not measure them, and its speed is the
+        mean speed that its positions show over :data:`SPEED_TIME`. A joint whose position is NaN or
+        beyond :data:`LARGEST` is skipped, and so is a speed beyond it.
         A message with fields of different lengths is counted in ``ignored``.
 
         Args:
@@ -113,6 +169,10 @@ class ArmMotion:
             speed: float | None = velocity[i] if velocity else None
             if speed is None or not isfinite(speed):
                 speed = joint.difference(stamp, position[i])
+            elif speed != 0.0:
+                joint.has_velocity = True
+            elif not joint.has_velocity:
+                speed = joint.speed_shown(position[i], now, standstill_speed)
             joint.position, joint.stamp, joint.placed = position[i], stamp, now
             if speed is not None and abs(speed) <= LARGEST:
                 joint.take_speed(abs(speed), now, standstill_speed)
@@ -125,6 +185,9 @@ class ArmMotion:
         however old that state is. A joint that was at rest counts as at rest for
         :data:`JOINT_STATE_TIMEOUT`; after that its motion is unknown.
 
+        After a pause of the guard, no joint is at rest, and the motion of none is unknown, before
+        :data:`RECOVERY` is over; the result is then the end of this time, later than ``now``.
+
         Returns:
             Infinity if any monitored joint moves, whatever is known of the other joints. None if no
             joint moves and the motion of a joint is unknown, or no joint has a state.
@@ -133,8 +196,9 @@ class ArmMotion:
         if any(joint.is_moving for joint in joints):
             return inf
         if not joints or self.missing(now):
-            return None
-        return max(joint.still_since for joint in joints)
+            # After a pause, joint states may only not have been received yet.
+            return self._doubtful_until if now < self._doubtful_until else None
+        return max(self._doubtful_until, *(joint.still_since for joint in joints))
 
     def positions_since(self) -> float:
         """Return the receipt of the oldest of the last positions on the steady clock [s].
@@ -142,6 +206,13 @@ class ArmMotion:
         It is minus infinity before every joint of ``joints`` has had a position.
         """
         return min((self._motions[name].placed for name in self._joints), default=-inf)
+
+    def stamps_since(self) -> float:
+        """Return the oldest stamp of the last positions, by the clock of their senders [s].
+
+        It is infinite before every joint of ``joints`` has had a position.
+        """
+        return min((self._motions[name].stamp for name in self._joints), default=inf)
 
     def positions(self) -> list[float]:
         """Return the last positions in the order of ``joints`` [rad or m].
@@ -177,6 +248,7 @@ class ArmMotion:
     def forget(self) -> None:
         """Discard all states, for example after an interruption of the monitoring."""
         self._motions = {name: _JointMotion() for name in self._joints}
+        self._ran, self._doubtful_until = inf, -inf
 
     def _monitored(self, name: str) -> _JointMotion | None:
         """Return the motion of a joint, a new object for a new joint; None if not monitored."""

@@ -25,7 +25,7 @@ class StopParameters(Parameters):
     )
     stop_at: str = parameter(
         "contact",
-        "condition of a stop: 'contact', or 'collision' (an event of the detector) or a contact "
+        "condition of a stop: 'contact', or 'collision' (a contact of this level) or a contact "
         "longer than longest_contact",
         choices=("contact", "collision"),
     )

@@ -66,7 +66,7 @@ class Retreat:
         self._path.clear()
         self._is_over = False
 
-    def take(self, now: float, position: list[float], is_latched: bool) -> None:
+    def take(self, now: float, position: list[float], is_latched: bool, stamp: float = inf) -> None:
         """Add joint positions to the travelled path, unless the retreat has already begun.
 
         Args:
@@ -74,12 +74,13 @@ class Retreat:
             position: positions of all joints [rad or m].
             is_latched: whether the guard has stopped the arm. Before a stop, the path covers the
                 last ``retreat_time``; after it, no position is discarded.
+            stamp: time of the positions by their sender [s]; infinite if it is unknown.
         """
         if self._is_over:
             return
         if not is_latched:
             self._path.forget_before(now - self.parameters.retreat_time)
-        self._path.add(now, position)
+        self._path.add(now, position, stamp)
 
     def begin(self, position: list[float]) -> list[RetreatPoint]:
         """Begin the retreat and return its points.
@@ -191,7 +192,9 @@ class RetreatSupervision:
         """Return the reason to stop or drop the retreat; empty if it may continue.
 
         In the phases *waiting* and *retreating* the reasons are: a new contact, a pause of the
-        checks of more than :data:`LONGEST_PAUSE`, a missing verdict, and missing joint states. In
+        checks of more than :data:`LONGEST_PAUSE`, a missing verdict, and missing joint states. A
+        flag that is raised within :data:`LONGEST_PAUSE` after a pause of more than :data:`PRESENT`
+        counts as a new contact, because a fall of the flag during the pause is not known. In
         the phase *waiting* also: the arm is not at rest, or the wait exceeds :data:`LONGEST_WAIT`.
         In the phase *retreating* also: the flag has not fallen within :data:`FLAG_FALLS`, the arm
         rests more than :data:`ARRIVED` before the end, or it still moves after the longest time,
@@ -206,7 +209,7 @@ class RetreatSupervision:
         paused = self._time_since_check(now)
         if self._phase not in ("waiting", "retreating"):
             return ""
-        is_new = is_touched and self._was_free
+        is_new = is_touched and (self._was_free or now < self._doubtful_until)
         self._was_free |= not is_touched
         missing = motion.missing(now)
         reason = ""

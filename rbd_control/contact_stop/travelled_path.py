@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 SPACING = 0.002
@@ -44,13 +45,14 @@ class TravelledPath:
     def __init__(self) -> None:
         self._points: deque[tuple[float, list[float]]] = deque(maxlen=MOST_POINTS)
         self._last: float | None = None
+        self._stamp = inf
 
     def clear(self) -> None:
         """Discard the path."""
         self._points.clear()
-        self._last = None
+        self._last, self._stamp = None, inf
 
-    def add(self, now: float, position: list[float]) -> None:
+    def add(self, now: float, position: list[float], stamp: float = inf) -> None:
         """Add joint positions, unless no joint has moved by :data:`SPACING` since the last point.
 
         After a gap in time (:data:`LONGEST_GAP`) or position (:data:`LARGEST_STEP`) the earlier
@@ -59,8 +61,13 @@ class TravelledPath:
         Args:
             now: time on the steady clock [s].
             position: positions of all joints [rad or m].
+            stamp: time of the positions by their sender [s]; infinite if it is unknown. After a
+                pause of the guard, joint states from before and after a gap arrive together, and
+                only their stamps show it.
         """
         late = self._last is not None and now - self._last > LONGEST_GAP
+        late |= stamp - self._stamp > LONGEST_GAP  # not a number if both are unknown
+        self._stamp = stamp
         if late or (self._points and _distance(position, self._points[-1][1]) > LARGEST_STEP):
             self._points.clear()
         self._last = now

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.errors import InputError
+from rbd_control.files.yaml_input import read_yaml
 
 Array = NDArray[np.float64]
 
@@ -112,12 +113,14 @@ class Estimates:
         """Read a file that :meth:`save` wrote.
 
         Raises:
-            InputError: as :meth:`from_dict`, and if the file cannot be read.
+            InputError: as :meth:`from_dict`, and if the file cannot be read, is no YAML, has an
+                alias, or is larger or nested deeper than
+                :func:`~rbd_control.files.yaml_input.read_yaml` permits.
         """
         try:
-            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise InputError(f"cannot read estimates from {path}: {error}") from error
+            values = read_yaml(path, InputError)
+        except InputError as error:
+            raise InputError(f"cannot read estimates from {path}: {error.message}") from error
         return cls.from_dict(values)
 
 

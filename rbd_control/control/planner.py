@@ -126,7 +126,7 @@ def plan(
     waypoints = Waypoints.of(
         model.joint_names, request.names, request.points, p.allow_partial_joints_goal
     )
-    delay = 0.0 if request.starts_in is None else request.starts_in - state.lead
+    delay = _delay(waypoints, request.starts_in, state.lead)
 
     def build(slower: float, limits: PositionLimits | None = None) -> Trajectory:
         return Trajectory.through(
@@ -151,12 +151,28 @@ def plan(
             require_hold(state.limits, state.weight, state.start.q_d, past.final)
             return PlannedTrajectory(request, state, past, arrived)
     if p.stretch_to_limits:
-        trajectory = stretched(build, model, state.limits)
+        trajectory = stretched(build, model, state.limits, state.start)
         trajectory.check(state.soft, state.start)
     else:
         trajectory = build(1.0, state.soft)
     require_hold(state.limits, state.weight, state.start.q_d, trajectory.final)
     return PlannedTrajectory(request, state, trajectory, arrived)
+
+
+def _delay(waypoints: Waypoints, starts_in: float | None, lead: float) -> float:
+    """Return the time from the splice to the points' time 0 [s]; negative for a time before it.
+
+    A last point that is due between the snapshot and the splice is due at the splice.
+
+    Args:
+        waypoints: the points.
+        starts_in: time from the snapshot to the points' time 0 [s]; None for the splice.
+        lead: time from the snapshot to the splice [s].
+    """
+    if starts_in is None:
+        return 0.0
+    last = float(waypoints.times[-1])
+    return max(starts_in - lead, -last) if starts_in + last >= 0.0 else starts_in - lead
 
 
 def require_hold(

@@ -143,7 +143,7 @@ class Planning:
 
         This takes microseconds, or about 1 ms if the plan must be repeated.
 
-        A plan is out of date if the parameters or the motion have changed since, or if a motion
+        A plan is out of date if parameters, model or motion have changed since, or if a motion
         in progress has passed the splice (``planned.state.splice``). A plan of up to ``SMALL_PLAN``
         points is then repeated at once.
 
@@ -174,7 +174,8 @@ class Planning:
     def _fits(self, planned: PlannedTrajectory) -> bool:
         """Return whether a plan continues the present motion."""
         state, place = planned.state, self._motion.place
-        if state.parameters is not self._parameters or state.base is not place.trajectory:
+        # New limits come with new parameters and with a new model, for example another payload.
+        if state.limits is not self._limits or state.base is not place.trajectory:
             return False
         # From rest a motion may begin later than it was planned to.
         return place.time <= state.splice or state.splice >= place.trajectory.duration

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.trajectory import Trajectory
+from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import TrajectoryError
 
@@ -24,18 +24,23 @@ _ROUNDS = 10
 """Maximum number of time factors that are tried."""
 
 
-def stretched(build: Callable[[float], Trajectory], model: Model, limits: ArmLimits) -> Trajectory:
+def stretched(
+    build: Callable[[float], Trajectory], model: Model, limits: ArmLimits, start: DesiredState
+) -> Trajectory:
     """Return ``build(slower)`` with the smallest ``slower >= 1`` that keeps the limits.
 
     Multiplication of all times by ``slower`` divides speeds by ``slower`` and the torque beyond
     gravity by its square. For a trajectory that starts at rest this gives ``slower`` directly, up
     to 0.1 % too large. From a moving arm, whose initial speed is fixed, the factor is found
-    iteratively. Limits are compared at sampled states; position limits are not checked.
+    iteratively. Limits are compared at sampled states; position limits are not checked. A joint
+    that exceeds its limit of speed at the start may exceed it as much on the way, and with the
+    factor 1 this holds for the torque of the start's acceleration as well.
 
     Args:
         build: function from the factor on all times to the trajectory; it checks no limits.
         model: the arm.
         limits: limits of the arm; ``velocity`` and ``torque`` are used.
+        start: the state from which all trajectories begin.
 
     Raises:
         TrajectoryError: if a gravity torque on the path exceeds its limit; if ten factors in a row
@@ -44,7 +49,7 @@ def stretched(build: Callable[[float], Trajectory], model: Model, limits: ArmLim
     slower = 1.0
     for _ in range(_ROUNDS):
         trajectory = build(slower)
-        excess = _excess(trajectory, model, limits)
+        excess = _excess(trajectory, model, limits, start)
         if excess <= 1.0:
             return trajectory
         slower *= 1.001 * excess
@@ -53,7 +58,7 @@ def stretched(build: Callable[[float], Trajectory], model: Model, limits: ArmLim
     )
 
 
-def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits) -> float:
+def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits, start: DesiredState) -> float:
     """Return the remaining time factor; 1 or less if the limits are kept."""
     segments = len(trajectory.knots) - 1
     intervals = min(max(_STATES // segments, 1), _INTERVALS)
@@ -73,6 +78,8 @@ def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits) -> float:
         )
     rest = inverse_dynamics(model, q, v, a) - weight
     room = np.where(rest > 0.0, largest - weight, largest + weight)
+    if np.allclose(a[0], start.a_d):  # The arm goes on with the acceleration that it has.
+        room = np.where(rest * rest[0] > 0.0, np.maximum(room, np.abs(rest[0])), room)
     with np.errstate(divide="ignore", invalid="ignore"):
         effort = np.nanmax(np.abs(rest) / room)
     return max(speed, float(np.sqrt(effort)))

@@ -86,15 +86,18 @@ class TrackingLaw:
             self._given = before._given
             if self.adaptive is None:
                 why = "adaptive is false now"
-            elif before.adaptive is None:
-                self.discard_estimates()
             else:
                 try:
-                    self.adaptive.continue_from(before.adaptive)
+                    if before.adaptive is not None:
+                        self.adaptive.continue_from(before.adaptive)
+                    elif self._given is not None:
+                        self.adaptive.set_estimates(self._given)
                     self._use_estimates()
                 except InputError as error:  # other links or bounds: learning restarts
                     self._given, why = None, str(error)
-        if before.adaptive is not None and before.adaptive.learned_energy > 0.0:
+        loses_given = before._given is not None and self._given is None
+        has_learned = before.adaptive is not None and before.adaptive.learned_energy > 0.0
+        if loses_given or has_learned:
             self.discarded = why
 
     def set_estimates(self, estimates: Estimates) -> None:

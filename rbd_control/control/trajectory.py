@@ -162,7 +162,8 @@ class Trajectory:
                 that are already due are skipped.
             turning: indices of continuous joints, whose positions are shifted by the whole turns
                 that bring the first point nearest to the start.
-            slower: factor on all times, which reduces speeds and accelerations.
+            slower: factor on all times, which reduces speeds and accelerations, also the
+                acceleration of ``start`` but not its speed.
             turned: (n,) offset of the unwrapping in ``start``, to add to all positions [rad].
 
         Raises:
@@ -205,7 +206,8 @@ class Trajectory:
             knots,
             np.vstack((start.q_d, q[first:])),
             np.vstack((start.v_d, v[first:])),
-            np.vstack((start.a_d, a[first:])),
+            # A start acceleration that is held for longer would lead to higher speeds.
+            np.vstack((start.a_d / slower**2, a[first:])),
         )
         trajectory.check(limits, start, first)
         return trajectory

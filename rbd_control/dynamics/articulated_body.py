@@ -57,6 +57,7 @@ from rbd_control.dynamics.fused import fma
 from rbd_control.dynamics.memory import keep, lane_scratch, numbers, scratch
 from rbd_control.dynamics.mimic_dynamics import solve_with_mimics
 from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.singular import singularity, void_roundoff
 from rbd_control.dynamics.spatial import (
     accumulate6,
     add6,
@@ -280,6 +281,13 @@ def articulated_body_sweep(model, q, v, tau, s, x, a):
     articulate(model, v, tau, s, x, a)
 
 
+@inlined
+def regular_sweep(model, q, v, tau, s, x, a):
+    """Compute what :func:`articulated_body_sweep` does; NaN where the mass matrix is singular."""
+    articulated_body_sweep(model, q, v, tau, s, x, a)
+    void_roundoff(model, s, x, a)
+
+
 @compiled
 def _forward_dynamics(packed, q, v, tau, a):
     model = unpacked(packed)
@@ -289,7 +297,7 @@ def _forward_dynamics(packed, q, v, tau, a):
         return False
     n = model.parent.shape[0]
     s, x = new_sweep(n), new_articulated(n)
-    sweep_motions(articulated_body_sweep, model, q, v, tau, s, x, a)
+    sweep_motions(regular_sweep, model, q, v, tau, s, x, a)
     return finite(a)
 
 
@@ -302,7 +310,9 @@ def _forward_dynamics_pushed(packed, bodies, points, wrenches, q, v, tau, a):
     for k in range(count_states(model, q)):
         bodies_apart(model, part(q, k, nq), part(v, k, nv), s, x)
         subtract_wrenches(s, bodies, points, part(wrenches, k, pushes), x.force)
-        articulate(model, part(v, k, nv), part(tau, k, nv), s, x, part(a, k, nv))
+        a_k = part(a, k, nv)
+        articulate(model, part(v, k, nv), part(tau, k, nv), s, x, a_k)
+        void_roundoff(model, s, x, a_k)
     return finite(a)
 
 
@@ -314,16 +324,15 @@ def _forward_dynamics_in_lanes(packed, q, v, tau, a):
     n = model.parent.shape[0]
     s, x = new_lane_sweep(n), new_lane_articulated(n)
     room = lane_scratch(4 * model.nv + position_offset(model))
-    sweep_motions_in_lanes(articulated_body_sweep, model, q, v, tau, s, x, room, a)
+    sweep_motions_in_lanes(regular_sweep, model, q, v, tau, s, x, room, a)
     keep(room)
     return finite(a)
 
 
-_SINGULAR = "the mass matrix is singular at this configuration: massless bodies"
 _FORWARD_DYNAMICS = Kernels(
-    _forward_dynamics, _forward_dynamics_in_lanes, new_vector, ("v", "tau"), failure=_SINGULAR
+    _forward_dynamics, _forward_dynamics_in_lanes, new_vector, ("v", "tau"), failure=singularity
 )
-_PUSHED = Kernels(_forward_dynamics_pushed, new_results=new_vector, failure=_SINGULAR)
+_PUSHED = Kernels(_forward_dynamics_pushed, new_results=new_vector, failure=singularity)
 
 
 def forward_dynamics(
@@ -351,7 +360,7 @@ def forward_dynamics(
 
     Raises:
         InputError: for an unknown link, arguments of the wrong shape or not finite, or where the
-            mass matrix is singular.
+            mass matrix is singular up to rounding; the message then names the joint.
 
     Source: articulated-body algorithm, Featherstone (2008) chapter 7.
     """

@@ -65,7 +65,8 @@ class Kernels:
         lanes: kernel that computes several states at a time; None if there is none.
         new_results: returns new arrays for the results of one state of a model, in a tuple.
         names: names of the vectors that the function takes after q, for errors.
-        failure: text of the error where there is no result for finite arguments.
+        failure: returns the text of the error for a model and positions (count, nq) where there is
+            no result for finite arguments.
         compiled_from: number of states from which the kernel in lanes is compiled.
         one_state: a further kernel for one state of float64 arrays, which the public function calls
             itself, and its numba signature. :meth:`settle` compiles it.
@@ -94,7 +95,7 @@ class Kernels:
         new_results: Callable[[Model], tuple[np.ndarray, ...]] = lambda _model: (),
         names: Sequence[str] = (),
         *,
-        failure: str = "",
+        failure: Callable[[Model, np.ndarray], str] = lambda _model, _q: "",
         compiled_from: int = STATES_FOR_COMPILING,
         one_state: tuple[Any, str] | None = None,
     ) -> None:
@@ -209,7 +210,7 @@ def evaluate_checked(
     # Another thread must not end the compilation while this thread waits for it.
     with nullcontext() if kernels.is_ready else kernels.lock:
         if not over_states(kernel, shared, count, [*rows, *results]):
-            raise InputError(kernels.failure)
+            raise InputError(kernels.failure(model, inputs[0]))
         if kernel is kernels.states and not wrenches:
             kernels.settle()
     return out

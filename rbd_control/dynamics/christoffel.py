@@ -110,6 +110,8 @@ def base_pairs(model, s, Gamma):
     """
     Gamma[:, :6, :6] = 0.0
     for i in range(model.parent.shape[0]):
+        if i >= 6 and model.parent[i] < 0:
+            continue  # a reflected rotor, which the base does not carry
         inertia = load_inertia(s.inertia, i if i >= 6 else 0)
         Phi_i, dof_i = load6(s.Phi, i), model.dof[i]
         F2 = inertia_times(inertia, Phi_i)

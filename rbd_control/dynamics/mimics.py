@@ -55,7 +55,8 @@ def _followed(joint: Joint, by_name: Mapping[str, Joint], positions: Mapping[str
     If the last leader is fixed or locked, the multiplier is 0 and the offset is the position.
     """
     multiplier, offset, chain = 1.0, 0.0, [joint.name]
-    while joint.name not in positions:
+    # A fixed joint does not move, whatever joint its own <mimic> names.
+    while joint.name not in positions and joint.kind in MOVABLE:
         mimic = joint.mimic
         if mimic is None or mimic.leader not in by_name:
             break

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import os
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -163,6 +164,14 @@ def _robot(root: Element) -> Robot:
     return Robot(name, links, joints)
 
 
+def without_margin(text: str) -> str:
+    """Return URDF text without byte order mark and white space around it.
+
+    Python's parser refuses white space before an XML declaration; the parsers of ROS ignore it.
+    """
+    return text.lstrip("\ufeff").strip()
+
+
 def is_urdf_text(source: object) -> bool:
     """Return whether ``source`` is URDF text or an empty text, rather than a path.
 
@@ -170,7 +179,7 @@ def is_urdf_text(source: object) -> bool:
     """
     if not isinstance(source, str):
         return False
-    text = source.lstrip("\ufeff").lstrip()
+    text = without_margin(source)
     return not text or text.startswith("<") or len(source) > _PATH_LENGTH or "\n" in source
 
 
@@ -182,8 +191,8 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
     if not is_urdf_text(source):
         if is_xacro(source):
             return io.StringIO(expanded(source))
-        return io.BytesIO(_read(source))
-    text = str(source).lstrip("\ufeff").strip()
+        return io.BytesIO(_read(source).removeprefix(BOM_UTF8).lstrip())
+    text = without_margin(str(source))
     if not text:
         raise ModelError("the robot description is empty")
     if not text.startswith("<"):

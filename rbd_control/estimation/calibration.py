@@ -33,6 +33,7 @@ from rbd_control.estimation.effort_scale import (
     usable_efforts,
 )
 from rbd_control.estimation.identification import Identification, external_means, identify, means
+from rbd_control.estimation.judged_samples import judged_samples
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import Motion, refuse_little_motion
 from rbd_control.estimation.threshold_calibration import (
@@ -54,6 +55,8 @@ DELAY_TOLERANCE = 0.05
 """Change of the delay of the velocity below which the rounds end, as a fraction of the delay."""
 SURE = 4.0
 """Number of its standard errors that a delay of the velocity must exceed to be corrected."""
+LEAST_GAIN = SETTLING / 10.0
+"""Lowest observer gain, from the upper bound of ``settling_time``, which is 10 s [1/s]."""
 GROSS_FRICTION = 4.0
 """Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
@@ -146,12 +149,13 @@ def calibrate(
             declared; the message names the joint or the time. Also if the efforts refute
             ``effort_kind`` while ``check_effort_kind`` is true.
         DriveGainError: when the gain of a drive cannot be identified.
-        InputError: for a known gain of a joint that the model lacks, and a rate of false alarms
-            that is not above 0 and below ``3600 / BLOCK`` per hour.
+        InputError: for a known gain of a joint that the model lacks, a rate of false alarms that is
+            not above 0 and below ``3600 / BLOCK`` per hour, a model with a floating base, and an
+            ``observer_gain`` to keep that is below :data:`LEAST_GAIN`.
         ParameterError: for a per-joint parameter of the wrong length.
     """
     start = _start(parameters or START)
-    _refuse_rate(false_alarms_per_hour)
+    _refuse_unsupported(model, false_alarms_per_hour, start.observer_gain if keep_gain else ())
     motions = _with_motion(motions, model)
     motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
@@ -207,10 +211,12 @@ def _identified(
 ) -> tuple[list[Motion], Identification, CalibratedParameters]:
     """Return the motions with delayed torque, what was identified, and the parameters with it.
 
+    The motions have only samples that the detector judges, as the thresholds are for these.
     Friction and masses are identified with a known delay of the velocity, and the delay with known
     friction and masses, alternately until it changes little. A delay in ``start`` is kept.
     """
     gap, delay = start.maximum_gap, start.velocity_delay
+    recorded, ignored = judged_samples(recorded, felt, start)
     note: tuple[str, ...] = ()
     for _ in range(MOST_ROUNDS):
         motions = [with_delay(motion, felt, delay) for motion in recorded]
@@ -226,7 +232,7 @@ def _identified(
         before, delay = delay, round(min(max(delay + rest.value, 0.0), LONGEST_DELAY), 5)
         if delay == before:
             break
-    return motions, replace(found, notes=(*found.notes, *note)), known
+    return motions, replace(found, notes=(*ignored, *found.notes, *note)), known
 
 
 def _with_model(start: CalibratedParameters, found: Identification) -> CalibratedParameters:
@@ -348,13 +354,31 @@ def _refuse_short(duration: float, least_time: float) -> None:
         )
 
 
-def _refuse_rate(false_alarms_per_hour: float) -> None:
-    """Raise an InputError for a rate that is not above 0 and below one alarm per block."""
+def _refuse_unsupported(
+    model: Model, false_alarms_per_hour: float, kept_gains: Sequence[float]
+) -> None:
+    """Raise an InputError for arguments with which no calibration is possible.
+
+    They are a floating base, whose six coordinates have no motors; a rate of false alarms [1/h]
+    that is not above 0 and below one alarm per block; and given observer gains [1/s] (none if the
+    calibration chooses them) of which one has a settling time that is too long.
+    """
+    if model.floating_base:
+        raise InputError(
+            "calibration of an arm with a floating base is not supported; fix the base to the "
+            "world and calibrate the arm with a model without floating base"
+        )
     highest = 3600.0 / BLOCK
     if not 0.0 < false_alarms_per_hour < highest:
         raise InputError(
             f"false_alarms_per_hour is {false_alarms_per_hour:g}; it must be above 0 and below "
             f"{highest:g}"
+        )
+    kept_gain = min(kept_gains, default=np.inf)
+    if kept_gain < LEAST_GAIN:
+        raise InputError(
+            f"observer_gain (--gain) is {kept_gain:g} 1/s; it must be at least {LEAST_GAIN:g} 1/s, "
+            "because the observer of a lower gain takes too long to settle"
         )
 
 

@@ -54,6 +54,7 @@ from rbd_control.estimation.detector_state import (
     VALID,
     VERDICT,
     Samples,
+    keep_settled,
     new_memory,
 )
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
@@ -405,13 +406,17 @@ class ContactDetector:
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
         """Apply another model or other parameters from the last sample on."""
-        kind, memory = self._observer.kind, self._memory
+        former, memory, settling_time = self._observer, self._memory, self.parameters.settling_time
+        last = memory.q, memory.v, memory.effort
+        lag = former.lag(*last)
         self._set(model, parameters)
-        if self._observer.kind != kind:
+        if self._observer.kind != former.kind:
             self._observer.restart_filter()
         forget_mean(memory)
-        # The residual does not jump: the last momentum is recomputed with the new model.
-        self._observer.begin_interval(memory.q, memory.v, memory.effort)
+        keep_settled(memory, settling_time)
+        # The residual does not jump: the last momentum is recomputed with the new model. Neither
+        # does the delayed torque, whose difference to the measured torque counted as external.
+        self._observer.begin_interval(*last, lag if self.parameters.velocity_delay else 0.0)
 
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray

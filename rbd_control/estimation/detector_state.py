@@ -123,7 +123,8 @@ _ARM_MEMORY = np.dtype(
         ("intervals", "i8"),  # number of intervals in this mean
         ("resumed", "f8"),  # stamp of the sample after the last lost samples; -inf without any
         ("fading", "f8"),  # time after which the error of that interval has decayed [s]
-        ("started", "f8"),  # stamp at which the observer started; NaN before its start
+        ("started", "f8"),  # stamp at which the observer started; NaN before its start, -inf if it
+        # had settled when the parameters changed
         ("same_since", "f8"),  # stamp of the first of the identical samples
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
@@ -253,6 +254,22 @@ def new_memory(nq: int, nv: int) -> Memory:
     arm["saturated"] = arm["resumed"] = arm["doubtful_until"] = -math.inf
     arm["reason"] = SETTLING
     return memory
+
+
+def keep_settled(memory: Memory, settling_time: float) -> None:
+    """Keep the verdict valid if ``settling_time`` increases after it has passed.
+
+    It applies to the time after the start of the observer, and after a saturated effort.
+
+    Args:
+        memory: memory of the detector, changed in place.
+        settling_time: the former ``settling_time``, with which the last sample was judged [s].
+    """
+    arm = memory.arm[0]
+    if arm["stamp"] - arm["started"] >= settling_time:
+        arm["started"] = -math.inf
+    if arm["stamp"] - arm["saturated"] > settling_time:
+        arm["saturated"] = -math.inf
 
 
 def recent_residuals(memory: Memory) -> tuple[np.ndarray, np.ndarray]:

@@ -53,8 +53,8 @@ class Motion:
             if b - a > 2 and self.t[b - 1] - self.t[a] >= least
         ]
 
-    def only(self, rows: NDArray[np.bool_]) -> Motion:
-        """Return the motion without the samples that are False in ``rows`` (k,)."""
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Motion:
+        """Return the motion with only the samples ``rows``: (k,) bool, or increasing indices."""
         return Motion(self.name, self.t[rows], self.q[rows], self.v[rows], self.tau[rows])
 
 

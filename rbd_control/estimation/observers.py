@@ -91,7 +91,23 @@ class Observer:
         for name in set(STATE.names or ()) - {"residual", "p", "rate", "drive"}:
             self.state[name] = 0.0
 
-    def begin_interval(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
+    def lag(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """Return the delayed torque of the motors less the torque that is not delayed.
+
+        It is zero without a delay of the velocity. Arguments are not checked.
+
+        Args:
+            q, v, tau: the last sample, as for :meth:`begin_interval`.
+
+        Returns:
+            The difference for each joint, (nv,) [N·m or N].
+        """
+        drive = self.balance.run(q[None], v[None], tau[None]).drive[0]
+        return np.asarray(self.state["drive"] - drive)
+
+    def begin_interval(
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, lag: np.ndarray | float = 0.0
+    ) -> None:
         """Set the beginning of the next interval to a sample; the residual is unchanged.
 
         Arguments are not checked.
@@ -99,8 +115,12 @@ class Observer:
         Args:
             q, v: positions and velocities, (nq,) and (nv,) [rad or m, rad/s or m/s].
             tau: efforts of the kind that ``balance`` converts, (nv,).
+            lag: delayed torque of the motors less the torque that is not delayed, from :meth:`lag`,
+                (nv,) or a number for all joints [N·m or N].
         """
         self._begin(self.balance.run(q[None], v[None], tau[None]))
+        self.state["drive"] += lag
+        self.state["rate"] += lag
 
     def update(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float) -> np.ndarray:
         """Process one sample and return the residual.

@@ -88,8 +88,8 @@ def choose_gains(
     """Return the observer gain of each joint with a short detection delay, (nv,) [1/s].
 
     It is the smallest of :data:`GAINS` whose delay for a push of :func:`usual_torque` is at most
-    :data:`NEARLY` times the shortest; gains above :data:`PER_RATE` per sample period are cut to
-    this value.
+    :data:`NEARLY` times the shortest; gains above :data:`PER_RATE` per sample period, the median
+    of all stretches, are cut to this value.
 
     Args:
         model: the robot.
@@ -98,7 +98,7 @@ def choose_gains(
         postures: joint positions of the motions, (m, nq) [rad or m].
         observer: returns an observer with a given gain [1/s] for all joints.
     """
-    period = float(np.median(np.diff(noise[0][0])))
+    period = float(np.median(np.concatenate([np.diff(t) for t, _ in noise])))
     gains = np.unique(np.minimum(GAINS, PER_RATE / period))
     torque = usual_torque(model, postures)
     delay = np.empty((gains.size, model.nv))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rbd_control.dynamics import Model
+import numpy as np
+
+from rbd_control.dynamics import Model, forward_dynamics
 from rbd_control.errors import InputError
 from rbd_control.export.c_files import CFiles, Job, c_files
 from rbd_control.export.functions import NAMES, Catalogue, ExportedFunction
@@ -42,8 +44,9 @@ def export_c(
         robot: robot with corrections, payload and friction, or a model alone, without friction.
         prefix: prefix of all C names; by default made from the robot's name.
         functions: names from :data:`~rbd_control.export.functions.NAMES`, or ``all``. The default
-            is all except friction for a robot without friction model, and Christoffel symbols for a
-            robot with more than :data:`MOST_FOR_CHRISTOFFEL` degrees of freedom.
+            is all except friction for a robot without friction model, Christoffel symbols for a
+            robot with more than :data:`MOST_FOR_CHRISTOFFEL` degrees of freedom, and forward
+            dynamics for a robot with a joint that carries no mass; a note in the header names it.
         links: links whose placement and Jacobian are exported, or ``all``; by default the link
             that the last joint moves.
         single: whether the code computes with ``float`` instead of ``double``.
@@ -55,7 +58,8 @@ def export_c(
 
     Raises:
         InputError: for an unknown function or link, a prefix that is not a C identifier, a header
-            name that ``#include`` does not accept, or a robot without movable joints.
+            name that ``#include`` does not accept, a robot without movable joints, or a requested
+            forward dynamics of a robot with a joint that carries no mass.
     """
     model = robot.model if isinstance(robot, Robot) else robot
     if not model.joint_names:
@@ -63,7 +67,9 @@ def export_c(
     prefix = checked_prefix(prefix or default_prefix(model.name))
     friction = robot.friction if isinstance(robot, Robot) else NoFriction()
     chosen = _links(model, links)
-    names = _functions(model, functions, isinstance(friction, NoFriction))
+    singular = _singular(model)
+    names = _functions(model, functions, isinstance(friction, NoFriction), singular)
+    left_out = [f"There is no forward_dynamics: {singular}."] if singular else []
     return c_files(
         Job(
             model=model,
@@ -71,7 +77,7 @@ def export_c(
             prefix=prefix,
             form=NumberFormat(single),
             header_name=checked_header_name(header_name or f"{prefix}.h"),
-            notes=[*notes, *_notes(robot)],
+            notes=[*notes, *_notes(robot), *left_out],
         )
     )
 
@@ -84,12 +90,29 @@ def _links(model: Model, links: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _functions(model: Model, names: Sequence[str], frictionless: bool) -> tuple[str, ...]:
-    if ALL in names:
-        return NAMES
+def _singular(model: Model) -> str:
+    """Return why the robot has no forward dynamics at any configuration; "" if it has."""
+    still = np.zeros(model.nv)
+    try:
+        forward_dynamics(model, np.linspace(0.3, 0.9, model.nq), still, still)
+    except InputError as error:
+        return str(error).replace("at this configuration", "at every configuration")
+    return ""
+
+
+def _functions(
+    model: Model, names: Sequence[str], frictionless: bool, singular: str
+) -> tuple[str, ...]:
     if names:
-        return tuple(dict.fromkeys(names))
+        chosen = NAMES if ALL in names else tuple(dict.fromkeys(names))
+        if singular and "forward_dynamics" in chosen:
+            raise InputError(
+                f"forward_dynamics cannot be exported: {singular}; name the functions without it"
+            )
+        return chosen
     left_out = {"friction_torque"} if frictionless else set()
+    if singular:
+        left_out.add("forward_dynamics")
     if model.nv > MOST_FOR_CHRISTOFFEL:
         left_out.add("christoffel_symbols")
     return tuple(name for name in NAMES if name not in left_out)

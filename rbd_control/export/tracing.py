@@ -62,9 +62,10 @@ class Tracing:
     def with_parameters(self, q: np.ndarray, pi: np.ndarray) -> tuple[Constants, np.ndarray]:
         """Return constants with other inertial parameters, and the positions that belong to them.
 
-        With a floating base, or if only one body or rotor has the world as parent, both are those
-        of :meth:`from_root`: the root is at zero and gravity is rotated instead. Otherwise the
-        positions are ``q``.
+        If the root is the only body or rotor that has the world as parent, both are those of
+        :meth:`from_root`: the root is at zero and gravity is rotated instead. Otherwise the
+        positions are ``q``, because ``pi`` may give mass to a reflected rotor, whose weight acts
+        along the gravity of the world.
 
         Args:
             q: joint positions, (nq,) expressions.
@@ -72,7 +73,7 @@ class Tracing:
                 :func:`~rbd_control.dynamics.inertial_parameters`.
         """
         constants = self.constants
-        if self.model.floating_base or np.count_nonzero(constants.parent < 0) == 1:
+        if np.count_nonzero(constants.parent < 0) == 1:
             constants, q = self.from_root(q)
         changed: dict[str, Any] = {
             name: np.full_like(getattr(constants, name), 0.0)

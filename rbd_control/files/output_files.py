@@ -20,13 +20,17 @@ def prepare_output(path: Path) -> None:
 
     Raises:
         OSError: naming the path, if the folder cannot be created, ``path`` is a folder, or this
-            process has no permission to write.
+            process has no permission to write; naming the folder, if it does not permit new files,
+            with which :func:`write_whole` replaces existing files.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    target = Path(os.path.realpath(path))
+    if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(EACCES, os.strerror(EACCES), str(path))
+    if not _is_direct(path, target) and not os.access(target.parent, os.W_OK | os.X_OK):
+        raise PermissionError(EACCES, os.strerror(EACCES), str(target.parent))
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -38,10 +42,9 @@ def write_whole(path: Path, content: bytes) -> None:
         OSError: naming the path, if the file cannot be written; no partial file remains.
     """
     target = Path(os.path.realpath(path))
-    direct = (target.exists() and not target.is_file()) or str(path).startswith(("/dev/", "/proc/"))
     unfinished = target.with_name(f".{target.name[:200]}.{os.getpid()}.new")
     try:
-        if direct:
+        if _is_direct(path, target):
             path.write_bytes(content)
             return
         _unfinished.add(str(unfinished))
@@ -51,6 +54,17 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         _remove(str(unfinished))
+
+
+def _is_direct(path: Path, target: Path) -> bool:
+    """Return whether a path is a device or a pipe, which is written to without a new file.
+
+    Args:
+        path: the path as given.
+        target: the file that it leads to, without links.
+    """
+    is_special = target.exists() and not target.is_file()
+    return is_special or str(path).startswith(("/dev/", "/proc/"))
 
 
 class ScratchFolder:

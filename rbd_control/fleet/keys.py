@@ -15,7 +15,9 @@ import numpy as np
 from rbd_control import __version__
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob
 from rbd_control.playback.configuration import described_arm
+from rbd_control.robot.collision_shapes import mesh_addresses
 from rbd_control.robot.robot import description_text
+from rbd_control.robot.surface import mesh_files
 
 
 def job_keys(jobs: Iterable[ReplayJob | CalibrateJob]) -> list[str]:
@@ -23,7 +25,7 @@ def job_keys(jobs: Iterable[ReplayJob | CalibrateJob]) -> list[str]:
 
     The digest changes with the version of the package, the arguments, the content of the robot
     description and of the parameter file, and with the size and the modification time of each file
-    of the recording. It does not include mesh files, to which the description refers.
+    of the recording and of each mesh file of the collision geometry.
 
     Raises:
         RbdControlError: naming the description or the parameter file, if it cannot be read.
@@ -52,9 +54,12 @@ def _key(job: ReplayJob | CalibrateJob, arm: str) -> str:
 
 
 def _arm_digest(urdf: str, config: Path | None) -> str:
-    """Return a digest of a robot description and a parameter file."""
+    """Return a digest of a robot description, its mesh files and a parameter file."""
     arm, _, values = described_arm(urdf, config)
-    parts = (description_text(arm), repr(arm), repr(sorted(values.items())))
+    text = description_text(arm)
+    paths = map(mesh_files(arm).find, mesh_addresses(text))
+    meshes = [(str(path), *_state(path)) for path in paths if path]
+    parts = (text, repr(arm), repr(sorted(values.items())), repr(meshes))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -62,11 +67,17 @@ def _files(recording: Path) -> Iterator[tuple[str, int, int]]:
     """Yield name, size and time of change [ns] of each file of a recording."""
     files = sorted(recording.rglob("*")) if recording.is_dir() else [recording]
     for file in files:
-        try:
-            status = os.stat(file)
-        except OSError:
-            continue
-        yield str(file.relative_to(recording)), status.st_size, status.st_mtime_ns
+        if state := _state(file):
+            yield str(file.relative_to(recording)), *state
+
+
+def _state(file: Path) -> tuple[int, int] | tuple[()]:
+    """Return size and time of change [ns] of a file; nothing if it cannot be read."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,9 @@ CSV = "csv"
 PARQUET = "parquet"
 FORMATS = (CSV, PARQUET)
 
+TABLES = ("replay", "calibrate", "arms", "days", "joints", "drifts")
+"""Names of all tables in the folder of a fleet, without suffix."""
+
 
 def refuse_format(name: str) -> None:
     """Raise an error for a format that cannot be written in this environment.

@@ -174,8 +174,8 @@ def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally
     """Process k messages as :func:`accept_one` does, and return the number of accepted messages.
 
     ``stamp``, ``receipt``, ``position``, ``velocity`` and ``effort`` have one more dimension (k,)
-    in front. Times, flags, and q, v, tau of the accepted messages are written to the beginning of
-    ``time`` (k,), ``has`` (k,) and ``out`` (3, k, n).
+    in front. Times and times of receipt, flags, and q, v, tau of the accepted messages are written
+    to the beginning of ``time`` (2, k), ``has`` (k,) and ``out`` (3, k, n).
     """
     accepted = 0
     for k in range(stamp.shape[0]):
@@ -193,7 +193,7 @@ def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally
             v,
             tau,
         )
-        time[accepted] = clock[LAST_STAMP]
+        time[0, accepted], time[1, accepted] = clock[LAST_STAMP], receipt[k]
         accepted += has[accepted] >= 0
     return accepted
 

@@ -222,7 +222,7 @@ class JointStateIntake:
             or block.effort.shape not in empty
         ):
             return self._drop("lengths", k)
-        time, has = np.empty(k), np.empty(k, dtype=np.int64)
+        time, has = np.empty((2, k)), np.empty(k, dtype=np.int64)
         out = np.empty((3, k, len(order)))
         accepted = accept_block(
             *block[:2], *block[3:], order, self._clock, self._tally, time, has, out
@@ -236,11 +236,12 @@ class JointStateIntake:
         edges = np.flatnonzero(changes).tolist()
         return [
             SampleBlock(
-                time[a:b],
+                time[0, a:b],
                 out[0, a:b],
                 out[1, a:b] if has[a] & VELOCITY else None,
                 out[2, a:b] if has[a] & EFFORT else None,
                 bool(back[a]),
+                time[1, a:b],
             )
             for a, b in pairwise(edges)
         ]

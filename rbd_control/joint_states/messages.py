@@ -113,6 +113,7 @@ class SampleBlock:
             samples lack it.
         after_jump: whether the clock went back before the first sample, so that an observer must
             restart.
+        receipt: (k,) times of receipt of their messages [s]; None if they are not known.
     """
 
     stamp: Array
@@ -120,6 +121,7 @@ class SampleBlock:
     v: Array | None
     tau: Array | None
     after_jump: bool = False
+    receipt: Array | None = None
 
     def samples(self) -> Iterator[JointSample]:
         """Yield the samples one by one."""

@@ -76,3 +76,15 @@ class Arrivals:
         elif len(self._known) >= _MOST_PUBLISHERS:
             self._known.clear()
         self._known[publisher] = (number, self._taken)
+
+
+def read_waiting(subscription: Subscription) -> None:
+    """Pass the messages that wait in the queue of a subscription to its callback, oldest first.
+
+    Call it in a callback that takes long, during which the executor reads nothing.
+
+    Args:
+        subscription: a subscription with ``raw=True``.
+    """
+    for message in Arrivals(subscription).take(None):
+        subscription.callback(message)

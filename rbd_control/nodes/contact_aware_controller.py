@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
@@ -99,8 +100,15 @@ class TappingDetector(ContactDetectorNode):
         if not self.is_active:
             return
         if sample.after_jump:
+            # An onset in the sample before, which arrived together with this one, is published
+            # before the restart of the detector, which publishes its release.
+            self.report()
             self._on_jump()
         self.judge(sample, stamp)
+
+    def repeat(self) -> None:
+        """Repeat a valid verdict while a callback of the controller keeps the timer from it."""
+        self.guard.run("timer repeat", self._repeat)
 
     def fall_silent(self) -> None:
         """End the verdict (contact or no contact), because no sample came for :data:`SILENCE`."""
@@ -136,9 +144,13 @@ def make_nodes() -> Sequence[Managed]:
         "contact force", controller.on_force, link, force
     )
 
-    def check() -> None:
-        """Raise an error if the joints of both nodes differ, because they share samples."""
-        if not (hasattr(detector, "robot") and hasattr(controller, "robot")):
+    def check(other: Managed) -> None:
+        """Raise an error if both nodes have other joints, because they share samples.
+
+        A node that is not configured shares none; its robot may be that of an earlier
+        configuration.
+        """
+        if not other.is_configured:
             return
         ours, theirs = detector.robot.model.joint_names, controller.robot.model.joint_names
         if ours != theirs:
@@ -148,8 +160,11 @@ def make_nodes() -> Sequence[Managed]:
                 f"section /** of the parameter file"
             )
 
-    detector.check_robot = controller.check_robot = check
+    detector.check_robot = partial(check, controller)
+    controller.check_robot = partial(check, detector)
+    detector.interrupts = lambda: controller.get_name() if controller.is_active else ""
     controller.tap, controller.after_torque = detector.tap, detector.report
+    controller.while_waiting = detector.repeat
     return detector, controller
 
 

@@ -37,7 +37,7 @@ from rbd_control.nodes.run import run
 from rbd_control.nodes.verdict_counts import VerdictCounts
 from rbd_control.parameters import parameter
 from rbd_control.robot.surface import missing_geometry, surface_of_robot
-from rbd_control.startup.rehearsal import rehearse_detector, selects_other_code
+from rbd_control.startup.rehearsal import rehearse_detector
 
 SILENCE = 0.1
 """Age of the last usable joint state above which there is no verdict (contact, no contact) [s]."""
@@ -157,7 +157,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if self._unreported:
             self._complete_last()
         verdict = None
-        if not (self._checks.effort_kind.is_refuted and self.parameters.check_effort_kind):
+        if not self._is_refuted:
             self._is_late = sample.is_late
             verdict = self._detector.judge(sample.stamp, sample.q, sample.v, sample.tau)
             self._has_judged = True
@@ -168,6 +168,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
                 if verdict.contact != self.flag.value or not self.flag.is_published:
                     self.flag.publish(verdict.contact)
         self._unreported.append(JudgedSample(sample, stamp, verdict))
+
+    @property
+    def _is_refuted(self) -> bool:
+        """Whether there is no verdict because the efforts contradict ``effort_kind``."""
+        return self._checks.effort_kind.is_refuted and self.parameters.check_effort_kind
 
     def _raise_flag(self) -> None:
         """Publish a contact that has just begun."""
@@ -342,15 +347,19 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         ContactDetector(self.robot.with_parameters(new).model, self.robot.in_model_order(new))
 
     def parameters_changed(self) -> None:
-        """Apply new parameters; an open contact, the tare and the residual are kept."""
+        """Apply new parameters; an open contact, the tare and the residual are kept.
+
+        The verdict and a contact end if ``check_effort_kind`` is switched on while the efforts
+        contradict ``effort_kind``.
+        """
         self.robot = self.robot.with_parameters(self.parameters)
-        parameters, before = self._detector_parameters(), self._detector.parameters
-        if selects_other_code(before, parameters):
-            # Not after each change, because the verdict pauses, and a controller in this process.
-            rehearse_detector(self.robot.model, parameters)
-        self._detector.set_parameters(parameters)
+        # Their code is loaded already: a rehearsal would interrupt the verdict, and the torque of a
+        # controller in this process.
+        self._detector.set_parameters(self._detector_parameters())
         self._detector.set_model(self.robot.model)
         self._checks.parameters_changed()
+        if self._is_refuted:
+            self._on_refuted_kind()
 
     def _detector_parameters(self) -> ContactDetectorParameters:
         """Return the parameters in the order of the model, default thresholds filled in."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -32,11 +33,13 @@ from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.retreat_output import RetreatOutput
 from rbd_control.nodes.run import run
 from rbd_control.nodes.stop_orders import StopOrders
+from rbd_control.nodes.verdict_output import reports_collision
 from rbd_control.parameters import parameter
 from rbd_control.wording import listed
 
 CONTACT = "contact_detector/contact"
 EVENTS = "contact_detector/events"
+STAMPED = "contact_detector/contact_stamped"
 
 VERDICTS_KEPT = 100
 """Queue depth of the contact-flag subscription: 2 s at 50 Hz, so that no raised flag is lost."""
@@ -157,6 +160,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self.create_timer(LOOK_PERIOD, self._look, clock=self.steady)
+        self._levels: Subscription | None = None
+        """Subscription to the level of the contact, while only collisions stop the arm."""
         self._orders: StopOrders | None = None
         self._retreat = RetreatOutput(self, self.parameters)
         self._motion = ArmMotion()
@@ -181,9 +186,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         except ParameterError:
             self.cleanup()
             raise
+        self._subscribe_to_level(parameters.stop_at == "collision")
 
     def cleanup(self) -> None:
-        """Destroy the clients of the stop and the publisher of the retreat."""
+        """Destroy the clients of the stop, the publisher of the retreat, and a subscription."""
+        self._subscribe_to_level(False)
         if self._orders is not None:
             self._orders.destroy()
             self._orders = None
@@ -217,6 +224,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Apply the new parameters."""
         self._stop.parameters = self.parameters
         self._retreat.set_parameters(self.parameters)
+        if self._orders is not None:
+            self._subscribe_to_level(self.parameters.stop_at == "collision")
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Stop the arm, because the state of the node is unknown after a software defect.
@@ -248,17 +257,38 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             return
         now = time.monotonic()
         for event in events_in(message)[0]:
-            # A contact may become a collision after its onset; its release says so.
+            # A contact may become a collision after its onset; its release says so at the latest.
             if event.level == "collision" and self._stop.hear_collision(now):
                 self._begin_stop()
             if event.phase == "onset":
                 clock = self.get_clock().now().nanoseconds * 1e-9
                 self._stop.hear_onset(clock - event.onset, now)
 
+    def _subscribe_to_level(self, is_needed: bool) -> None:
+        """Subscribe to the stamped verdict, or end the subscription.
+
+        It shows when a contact becomes a collision, for which there is no event. With a subscriber
+        the detector does more work for each sample.
+        """
+        if is_needed and self._levels is None:
+            qos = QoSProfile(depth=10)
+            self._levels = self.create_subscription(
+                DiagnosticArray, STAMPED, self._on_level, qos, largest=LARGEST_EVENTS
+            )
+        elif not is_needed and self._levels is not None:
+            self.destroy_subscription(self._levels)
+            self._levels = None
+
+    def _on_level(self, message: DiagnosticArray) -> None:
+        is_collision = self.is_active and reports_collision(message)
+        if is_collision and self._stop.hear_collision(time.monotonic()):
+            self._begin_stop()
+
     def _on_joint_state(self, message: JointState) -> None:
         if not self.is_active:
             return
         now, parameters = time.monotonic(), self.parameters
+        self._motion.beat(now)
         is_whole = self._motion.hear(
             to_seconds(message.header.stamp),
             message.name,
@@ -310,6 +340,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if not self.is_active:
             return
         now = time.monotonic()
+        self._motion.beat(now)
         if self._stop.check(now):
             self._begin_stop()
         if not self._stop.is_latched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
@@ -136,6 +137,8 @@ class DeclaredParameters(Generic[P]):
         # After an exception the caller would receive no answer.
         try:
             _refuse_deletion(changes)
+            if not any(map(self._differs, changes)):
+                return SetParametersResult(successful=True)
             new = self._merged(changes)
             fixed = [
                 name
@@ -149,7 +152,60 @@ class DeclaredParameters(Generic[P]):
             return SetParametersResult(successful=False, reason=shortened(str(error)))
         return SetParametersResult(successful=True)
 
+    def _differs(self, change: Parameter) -> bool:
+        """Return whether a parameter of the object is set to another value than its present one.
+
+        A parameter file that is loaded sets all parameters, most of them to their present values,
+        which therefore must not take the time of a change.
+        """
+        if change.name not in self._fields:
+            return False
+        value, present = change.value, getattr(self.current, change.name)
+        if isinstance(present, tuple) and isinstance(value, (list, tuple, array)):
+            value = tuple(value)
+        return repr(value) != repr(present)  # true and 1.0 are equal
+
+    def refusing_several(
+        self, callback: Callable[[Any, Any], Any], interrupts: Callable[[], str]
+    ) -> Callable[[Any, Any], Any]:
+        """Return a service callback that refuses requests whose changes would take too long.
+
+        Each change is checked and applied as a whole, which takes some milliseconds. The service
+        SetParameters applies the changes of a request one after the other.
+
+        Args:
+            callback: callback of the service SetParameters, for a request and a response.
+            interrupts: returns the name of the node whose torque a long callback would interrupt;
+                an empty text if there is none.
+
+        Returns:
+            A callback that calls ``callback``, unless there is such a node and the request changes
+            more than one parameter. It then sets nothing, and its response has the reason. All
+            types in the request must be known.
+        """
+
+        def answer(request: Any, response: Any) -> Any:
+            interrupted = interrupts()
+            if not interrupted:
+                return callback(request, response)
+            given = [Parameter.from_parameter_msg(item) for item in request.parameters]
+            changed = [item.name for item in given if self._differs(item)]
+            if len(changed) <= 1:
+                return callback(request, response)
+            refusal = SetParametersResult(
+                successful=False,
+                reason=f"{len(changed)} changes one after the other would interrupt the torque of "
+                f"{interrupted}, which is active in this process; set one parameter at a time, or "
+                f"all at once (set_parameters_atomically); nothing was set",
+            )
+            response.results = [refusal] * len(given)
+            return response
+
+        return answer
+
     def _after_set(self, changes: Sequence[Parameter]) -> None:
+        if not any(map(self._differs, changes)):
+            return
         new = self._merged(changes)
         if new != self.current:
             self.current = new

@@ -8,9 +8,11 @@ import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from numpy.typing import NDArray
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+from rclpy.subscription import Subscription
 from std_msgs.msg import Bool
 
 from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.arrivals import read_waiting
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import ManagedNode
 
@@ -56,14 +58,23 @@ class DetectorInput:
         self._is_missed = False
         self._qos = QoSProfile(depth=10)
         self.topic = node.resolve_topic_name(CONTACT)
+        self._flags: Subscription | None = None
         if not subscribes:
             return
-        node.create_subscription(
+        self._flags = node.create_subscription(
             Bool, CONTACT, self._receive_contact, self._qos, largest=LARGEST_VERDICT
         )
         node.create_subscription(
             WrenchStamped, WRENCH, self._receive_wrench, self._qos, largest=LARGEST_VERDICT
         )
+
+    def poll(self) -> None:
+        """Process the contact flags that wait in the queue, during a callback that takes long.
+
+        A flag counts from the time at which it is read.
+        """
+        if self._flags is not None:
+            read_waiting(self._flags)
 
     def watch(self) -> None:
         """Log once that the detector is missing, and once that it is available again.

@@ -73,10 +73,13 @@ class ExclusiveAccess:
         """Look for other claims. Call it at least every 0.1 s while the node is not active."""
         self._claim.look()
 
-    def wait(self) -> None:
+    def wait(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Block until the claim has been the only claim for ``discovery_time``.
 
         With ``autostart`` this holds already; an activation by a service call may have to wait.
+
+        Args:
+            meanwhile: called every :data:`POLL` during the wait, and once after it.
 
         Raises:
             NotReadyError: if there is another publisher of torque, if a signal ends the node, or if
@@ -85,6 +88,7 @@ class ExclusiveAccess:
         deadline = time.monotonic() + 3.0 * self._discovery_time() + 1.0
         while self._claim.time_left() > 0.0:
             self._refuse_when_stopping()
+            meanwhile()
             if self.others():
                 break
             if time.monotonic() > deadline:
@@ -93,6 +97,7 @@ class ExclusiveAccess:
                     f"{self.topic} and without a pause of this process; activate again"
                 )
             time.sleep(POLL)
+        meanwhile()
         if self.others():
             raise NotReadyError(f"waiting for other publishers of torque on {self.topic} to end")
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from action_msgs.msg import GoalStatus
 from numpy.typing import NDArray
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
@@ -176,17 +177,18 @@ class FollowJointTrajectoryServer:
         self._trajectories.submit(read, goal)
 
     def _cancel(self, handle: Any) -> CancelResponse:
-        """Cancel a goal, unless it has just ended."""
-        name = f"cancellation of a goal of {ACTION}"
-        accepted = self._node.guard.run(name, self._cancel_goal, handle)
-        return CancelResponse.ACCEPT if accepted else CancelResponse.REJECT
+        """Cancel a goal; a goal that has just ended keeps its result.
 
-    def _cancel_goal(self, handle: Any) -> bool:
+        No goal is rejected: if a request names several goals, rclpy skips the goal after a rejected
+        one.
+        """
+        self._node.guard.run(f"cancellation of a goal of {ACTION}", self._cancel_goal, handle)
+        return CancelResponse.ACCEPT
+
+    def _cancel_goal(self, handle: Any) -> None:
         goal = self._by_id.get(bytes(handle.goal_id.uuid))
-        if goal is None or goal.result is not None:
-            return False
-        self._controller().cancel_goal(goal)
-        return True
+        if goal is not None and goal.result is None:
+            self._controller().cancel_goal(goal)
 
     # Feedback and results for the senders of goals -------------------------------------------
 
@@ -284,11 +286,24 @@ class _Server(ActionServer):
     refused: Callable[[RCLError], None]
 
     async def execute(self, taken_data: Any) -> None:
-        """Answer requests; a refused answer is lost, and is no defect of the node."""
-        try:
-            await super().execute(taken_data)
-        except RCLError as error:
-            self.refused(error)
+        """Answer requests; a refused answer is lost, and is no defect of the node.
+
+        An accepted goal begins although its status could not be published, and a refused answer to
+        one request does not keep the other requests from being processed.
+        """
+        for kind, data in taken_data.items():
+            try:
+                await super().execute({kind: data})
+            except RCLError as error:
+                self.refused(error)
+                if kind == "goal":
+                    self._begin(bytes(data[1].goal_id.uuid))
+
+    def _begin(self, goal_id: bytes) -> None:
+        """Begin a goal that was accepted and has not begun, because its status was refused."""
+        handle = self._goal_handles.get(goal_id)
+        if handle is not None and handle.status == GoalStatus.STATUS_ACCEPTED:
+            self._handle_accepted_callback(handle)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
         """Start no execution, as the method of rclpy would: the controller executes the goal."""

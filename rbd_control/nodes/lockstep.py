@@ -20,16 +20,21 @@ class Lockstep:
     for the same sample shows that commands lag; the state becomes ``catching up`` again. If no
     command arrives in time, it becomes ``free``. All times are those of a steady clock [s].
 
+    A controller without samples repeats its safe torque, so that commands may never cease. The
+    state ``catching up`` therefore ends after the timeout, too.
+
     Attributes:
         unanswered: number of samples that got no command within the timeout of :meth:`may_step`, in
             the state ``paired``.
+        unceasing: number of times that commands did not cease within this timeout, in the state
+            ``catching up``.
     """
 
     def __init__(self) -> None:
-        self.unanswered = 0
+        self.unanswered = self.unceasing = 0
         self._state: Literal["free", "catching up", "paired"] = "free"
         self._answered = False
-        self._commanded = self._published = 0.0
+        self._commanded = self._published = self._behind_since = 0.0
 
     def published(self, now: float) -> None:
         """Record that a sample was published at the time ``now`` [s]."""
@@ -37,8 +42,8 @@ class Lockstep:
 
     def commanded(self, now: float) -> None:
         """Record that a command was received at the time ``now`` [s]."""
-        if self._state == "free" or self._answered:
-            self._state = "catching up"
+        if self._state != "catching up" and (self._state == "free" or self._answered):
+            self._state, self._behind_since = "catching up", now
         self._commanded, self._answered = now, True
 
     def may_step(self, now: float, timeout: float) -> bool:
@@ -47,11 +52,14 @@ class Lockstep:
         Args:
             now: the time [s].
             timeout: longest wait for the command to the last sample [s]; afterwards the state
-                becomes ``free``, in which the result is always True.
+                becomes ``free``, in which the result is always True. Also the longest wait for the
+                end of the commands to older samples; afterwards the state becomes ``paired``.
         """
         if self._state == "catching up":
-            if now - self._commanded < QUIET:
+            is_quiet = now - self._commanded >= QUIET
+            if not is_quiet and now - self._behind_since < max(timeout, QUIET):
                 return False
+            self.unceasing += not is_quiet
             self._state = "paired"
         elif self._state == "paired" and not self._answered:
             if now - self._published < timeout:

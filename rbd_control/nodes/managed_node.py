@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import SetParameters
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
-from rbd_control.errors import RbdControlError
+from rbd_control.errors import InputError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.autostart import AutoStart, NotReadyError
-from rbd_control.nodes.declared_parameters import DeclaredParameters
+from rbd_control.nodes.declared_parameters import DeclaredParameters, refusing_unknown_types
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
+from rbd_control.nodes.garbage import freeze_garbage
 from rbd_control.nodes.guard import describe
 from rbd_control.nodes.guarded_node import GuardedNode
-from rbd_control.nodes.priority import take_priority
+from rbd_control.nodes.priority import share_priority
 from rbd_control.nodes.robot_source import RobotSource, joints_and_payload
 from rbd_control.parameters import Parameters
 from rbd_control.robot.robot import Robot
@@ -51,6 +52,10 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         before_activation: called without arguments at the beginning of each activation.
         check_robot: called without arguments when ``robot`` is known, before :meth:`configure`. An
             error of the package that it raises refuses the configuration.
+        interrupts: called without arguments; returns the name of an active node of this process
+            that sends torque, which a long callback of this node would interrupt, or an empty text.
+            While there is such a node, this node refuses its configuration, and requests that
+            change several parameters one after the other.
         diagnostics: functions that fill in the status of the node for ``/diagnostics``.
         more_diagnostics: functions that return a further status for ``/diagnostics``, or None.
 
@@ -75,6 +80,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         self.stopping = False
         self.before_activation: Callable[[], None] = lambda: None
         self.check_robot: Callable[[], None] = lambda: None
+        self.interrupts: Callable[[], str] = lambda: ""
         self.exit_code: int | None = None
         self.robot: Robot
         self._failure: BaseException | None = None
@@ -85,6 +91,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             check=self._check_parameters,
             changed=self._on_parameters_changed,
         )
+        self._refuse_slow_requests()
         self.get_logger().info(self._declared.summary(self.get_fully_qualified_name()))
         self._source: RobotSource | None = None
         if self.needs_model:
@@ -206,6 +213,15 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             raise TypeError(f"{type(parameters).__name__} describes no arm; derive ModelParameters")
         return parameters
 
+    def _refuse_slow_requests(self) -> None:
+        """Refuse requests for several changes one by one while they would interrupt torque."""
+        for service in self.services:
+            if service.srv_type is SetParameters:
+                several = self._declared.refusing_several(
+                    service.callback, lambda: self.interrupts()
+                )
+                service.callback = refusing_unknown_types(several)
+
     # Lifecycle -------------------------------------------------------------------------------
 
     def _give_way(self, autostart: AutoStart) -> None:
@@ -280,10 +296,21 @@ class ManagedNode(GuardedNode, Generic[P_co]):
 
         An empty text means that the node can be configured.
         """
+        interrupted = self.interrupts()
+        if interrupted:
+            return (
+                f"{interrupted} to be deactivated, as the configuration would interrupt its torque"
+            )
         return "" if self._source is None else self._source.missing()
 
     def _configure(self) -> None:
         self.refuse_when_stopping()
+        interrupted = self.interrupts()
+        if interrupted:
+            raise InputError(
+                f"{interrupted} is active in this process, and the configuration would interrupt "
+                f"its torque; deactivate {interrupted} first"
+            )
         self.is_configuring = True
         try:
             self._find_model_and_configure()
@@ -305,12 +332,9 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             self._source.use(self.robot)
         # The first log line of rclpy takes 35 ms; write it before the node is active.
         self.get_logger().info(f"configured{what}")
-        # The present objects live as long as the process. Each pass of Python's garbage collector
-        # over them would delay samples by tens of milliseconds.
-        gc.collect()
-        gc.freeze()
-        priority = self.parameters.thread_priority
-        refused = take_priority(priority) if priority else ""
+        freeze_garbage()
+        name = self.get_fully_qualified_name()
+        refused = share_priority(name, self.parameters.thread_priority)
         if refused:
             self.get_logger().warning(f"no thread_priority: {refused}")
 

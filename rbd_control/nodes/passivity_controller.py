@@ -17,6 +17,7 @@ from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
+from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport
 from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, Status
@@ -80,6 +81,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         after_torque: called without arguments after the torque of the newest joint state was
             published, also if the computation failed. It must not raise an exception. Set it before
             the configuration; None disables it.
+        while_waiting: called without arguments at least every 10 ms while an activation waits and
+            the executor runs no timer. It must not raise an exception; None disables it.
     """
 
     parameters_type = PassivityControllerParameters
@@ -125,6 +128,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         )
         self.tap: Tap | None = None
         self.after_torque: Callable[[], None] | None = None
+        self.while_waiting: Callable[[], None] | None = None
         self._unreported: AnsweredSample | None = None
         self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
@@ -340,30 +344,58 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         The conditions are joint states with velocity, a verdict of the detector if the parameter
         ``require_detector`` is set, and no other publisher on the torque topic.
         """
+        return self._missing_input() or self._access.missing(is_starting=self.is_starting)
+
+    def _missing_input(self) -> str:
+        """Return the input without which the control does not start; empty if it is there."""
         sample = self._input.latest
         if sample is None or self._input.is_silent:
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "velocity: the joint states carry none"
         missing = self._detector_warning() if self.parameters.require_detector else ""
+        return f"a verdict on {self._detector.topic}: {missing}" if missing else ""
+
+    def _read_waiting(self) -> None:
+        """Read the input while an activation keeps the executor from it.
+
+        A verdict of the detector must not expire meanwhile, and a payload that is announced must be
+        known before the first torque. The newest joint states of the wait are still in the queue.
+        """
+        self._input.poll()
+        if self.while_waiting is not None:
+            self.while_waiting()
+        self._detector.poll()
+        self._payload.poll()
+
+    def _refuse_without_input(self) -> None:
+        """Raise a :class:`NotReadyError` unless input and payload permit the first torque."""
+        self._payload.settle()
+        missing = self._missing_input()
+        if not missing and self._payload.is_pending:
+            missing = "the check of the payload that was announced"
         if missing:
-            return f"a verdict on {self._detector.topic}: {missing}"
-        return self._access.missing(is_starting=self.is_starting)
+            raise NotReadyError(f"waiting for {missing}")
 
     def activate(self) -> None:
         """Begin to publish torque, and hold the arm at its present position.
 
         Raises:
-            NotReadyError: if another node may send torque, or a signal has asked the node to end.
+            NotReadyError: if another node may send torque, if a condition of :meth:`waiting_for` is
+                not met any more, if a payload is pending, or if a signal has asked the node to end.
             InputError: if the controller refuses to start, see :meth:`PassivityController.start`.
         """
-        self._access.wait()
+        self._access.wait(self._read_waiting)
         output = TorqueOutput(self, COMMANDS, self.robot.order)
-        output.open(self._access.look)
+
+        def meanwhile() -> None:
+            self._access.look()
+            self._read_waiting()
+
         try:
-            # The newest joint states that arrived during the wait are still in the queue.
-            self._input.poll()
-            self._payload.settle()
+            output.open(meanwhile)
+            self._read_waiting()
+            self._refuse_without_input()
             sample = self._input.latest
             assert sample is not None
             self.refuse_when_stopping()

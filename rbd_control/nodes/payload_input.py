@@ -8,10 +8,12 @@ import numpy as np
 from geometry_msgs.msg import InertiaStamped
 from numpy.typing import NDArray
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSCompatibility, qos_check_compatible
 from rclpy.timer import Timer
 
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import ModelParameters
+from rbd_control.nodes.arrivals import read_waiting
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import LATCHED
@@ -37,7 +39,8 @@ SETTLE_PERIOD = 0.1
 class PayloadInput:
     """Subscribes to ``payload`` and sets the parameters ``payload_*`` of the node.
 
-    The topic keeps the last message, so that one message also reaches nodes that start later.
+    The topic keeps the last message, so that one message also reaches nodes that start later. Its
+    publishers must be transient-local; the diagnostics name a publisher that is not.
     ``header.frame_id`` is the link that carries the payload (empty: the link of the last joint),
     ``inertia`` its mass [kg], centre of mass [m] and rotational inertia about that centre [kg·m²],
     in the frame of that link. A mass of zero means no payload.
@@ -66,7 +69,9 @@ class PayloadInput:
         self._node, self._posture, self._refuse_heavier = node, posture, refuse_heavier
         self._pending: PayloadParameters | None = None
         self._refusal = ""
-        node.create_subscription(InertiaStamped, PAYLOAD, self._on_payload, LATCHED)
+        self._subscription = node.create_subscription(
+            InertiaStamped, PAYLOAD, self._on_payload, LATCHED
+        )
         self._timer: Timer | None = None  # while a payload is pending; rcl warns of many timers
         node.diagnostics.append(self._report)
 
@@ -74,6 +79,10 @@ class PayloadInput:
     def is_pending(self) -> bool:
         """Whether a received payload has neither been accepted nor refused yet."""
         return self._pending is not None
+
+    def poll(self) -> None:
+        """Process the messages that wait in the queue, during a callback that takes long."""
+        read_waiting(self._subscription)
 
     def settle(self) -> None:
         """Accept or refuse a pending payload, if the node can check it now.
@@ -174,6 +183,13 @@ class PayloadInput:
                 f"payload not in force yet: {_described(self._pending)}; it is checked when "
                 f"{self._missing()}",
             )
+        topic = self._node.resolve_topic_name(PAYLOAD)
+        for publisher in self._node.get_publishers_info_by_topic(topic):
+            compatibility, reason = qos_check_compatible(publisher.qos_profile, LATCHED)
+            if compatibility == QoSCompatibility.ERROR:
+                status.raise_to(
+                    WARN, f"{topic} of {publisher.node_name} cannot be received: {reason}"
+                )
 
 
 def _described(payload: PayloadParameters) -> str:

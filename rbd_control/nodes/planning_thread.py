@@ -33,6 +33,8 @@ class PlanningThread(Generic[Order, Plan]):
         refuse: called by the thread with a trajectory that is refused, and the reason.
         supersede: called, by any thread, with a trajectory that is never followed because a newer
             trajectory replaces it.
+        is_wanted: called by the thread; returns whether a trajectory is still to be followed. One
+            that is not, because it was cancelled, is dropped and supersedes no other.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class PlanningThread(Generic[Order, Plan]):
         plan: Callable[[Order], Plan],
         refuse: Callable[[Order, TrajectoryError], None],
         supersede: Callable[[Order], None] = lambda _order: None,
+        is_wanted: Callable[[Order], bool] = lambda _order: True,
     ) -> None:
         self._plan, self._refuse, self._supersede = plan, refuse, supersede
+        self._is_wanted = is_wanted
         self._changed = Condition()
         self._waiting: deque[tuple[int, Order]] = deque()
         self._submitted = self._era = 0
@@ -116,6 +120,8 @@ class PlanningThread(Generic[Order, Plan]):
                 if self._is_ending:
                     return
                 (number, order), era = self._waiting.pop(), self._era
+                if not self._is_wanted(order):
+                    continue
                 self._current = order
             planned: Plan | TrajectoryError
             try:
@@ -126,7 +132,8 @@ class PlanningThread(Generic[Order, Plan]):
                 planned = TrajectoryError(f"planning failed: {describe(error)}")
             with self._changed:
                 self._current = None
-                if era != self._era:  # discard() has returned this trajectory
+                # discard() has returned this trajectory, or it was cancelled meanwhile.
+                if era != self._era or not self._is_wanted(order):
                     continue
                 if not isinstance(planned, TrajectoryError):
                     self._keep(number, order, planned)

@@ -24,6 +24,26 @@ NICENESS = -15
 _taken = 0
 """Priority of the real-time threads of this process; 0 for normal priority."""
 
+_wanted: dict[str, int] = {}
+"""Priority that each node of this process wants; 0 for normal priority."""
+
+
+def share_priority(node: str, priority: int) -> str:
+    """Give this process the highest priority that one of its nodes wants.
+
+    If no node wants a priority any longer, the process returns to normal priority.
+
+    Args:
+        node: name of the node.
+        priority: 1 to 99, see :func:`take_priority`; 0 if the node wants normal priority.
+
+    Returns:
+        The reason if the priority cannot be set; an empty text if it is set.
+    """
+    _wanted[node] = priority
+    highest = max(_wanted.values())
+    return take_priority(highest) if highest or _taken else ""
+
 
 def take_priority(priority: int) -> str:
     """Schedule the present threads of this process under SCHED_RR, except :data:`ORDINARY` ones.
@@ -36,7 +56,8 @@ def take_priority(priority: int) -> str:
     wait calls :func:`join_priority`.
 
     Args:
-        priority: 1 to 99; a higher number is a higher priority.
+        priority: 1 to 99; a higher number is a higher priority. 0 returns all threads to normal
+            priority (SCHED_OTHER).
 
     Returns:
         The reason if the priority cannot be set; an empty text if it is set.
@@ -44,29 +65,32 @@ def take_priority(priority: int) -> str:
     global _taken
     if not sys.platform.startswith("linux"):
         return "only Linux has it"
+    niceness = NICENESS if priority else os.getpriority(os.PRIO_PROCESS, os.getpid())
     threads = []
     for path in Path("/proc/self/task").iterdir():
         if _is_ordinary(path):
             with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, int(path.name), NICENESS)
+                os.setpriority(os.PRIO_PROCESS, int(path.name), niceness)
         else:
             threads.append(path)
     refused = _set(priority, (int(path.name) for path in threads))
-    _taken = 0 if refused else priority
+    if not refused:
+        _taken = priority
     return refused
 
 
 def join_priority() -> None:
-    """Give the calling thread the priority of the last :func:`take_priority`, if that succeeded."""
+    """Give the calling thread the priority of the last successful :func:`take_priority`."""
     if _taken:
         _set(_taken, [threading.get_native_id()])
 
 
 def _set(priority: int, threads: Iterable[int]) -> str:
+    policy = os.SCHED_RR if priority else os.SCHED_OTHER
     rank = os.sched_param(priority)
     for thread in threads:
         try:
-            os.sched_setscheduler(thread, os.SCHED_RR | os.SCHED_RESET_ON_FORK, rank)
+            os.sched_setscheduler(thread, policy | os.SCHED_RESET_ON_FORK, rank)
         except ProcessLookupError:
             continue  # it has ended meanwhile
         except PermissionError:

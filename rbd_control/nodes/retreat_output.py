@@ -131,7 +131,8 @@ class RetreatOutput:
         """
         if self._publisher is not None:
             # The oldest position of a joint: other joints of the message hide no gap of the arm's.
-            self._retreat.take(motion.positions_since(), motion.positions(), is_latched)
+            since, stamp = motion.positions_since(), motion.stamps_since()
+            self._retreat.take(since, motion.positions(), is_latched, stamp)
 
     def begin(self, now: float, motion: ArmMotion, obstacle: str) -> None:
         """Publish the retreat of an arm that has stopped, once for each stop.

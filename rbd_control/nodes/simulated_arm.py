@@ -236,7 +236,16 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self._advance()
 
     def _may_step(self, now: float) -> bool:
-        return self._lockstep.may_step(now, self.parameters.lockstep_timeout)
+        before = self._lockstep.unceasing
+        may_step = self._lockstep.may_step(now, self.parameters.lockstep_timeout)
+        if self._lockstep.unceasing > before:
+            self.get_logger().warning(
+                "commands did not cease within lockstep_timeout "
+                f"({self.parameters.lockstep_timeout:g} s) while no joint state was published; "
+                "the simulation continues, check what publishes them",
+                throttle_duration_sec=10.0,
+            )
+        return may_step
 
     def _advance(self) -> None:
         self._arm.step(self._command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
@@ -34,11 +35,23 @@ STATUS_QOS = QoSProfile(
 LONGEST_ANSWER = 200
 """Length above which the reason of a refusal is cut [characters]."""
 
+ANSWER_TIME = 2.0
+"""Time without any answer after which a server counts as silent [s].
+
+Until then a Trigger service may still be at work on its request, which is not repeated, and a
+server that has agreed to an earlier request of the stop counts as settled.
+"""
+
+MOST_PENDING = 100
+"""Maximum number of requests to one server that wait for their answers; older ones are given up."""
+
 
 class StopRequest:
     """A request without arguments to one service, which the caller repeats until the server agrees.
 
-    At each stop of the arm call :meth:`begin`, then :meth:`send` until :attr:`is_settled`.
+    At each stop of the arm call :meth:`begin` and :meth:`send`, then :meth:`repeat` until
+    :attr:`is_settled`. The answer to any request of the stop counts, unless a later request was
+    answered before it: a server may take longer for its answer than the period of the requests.
 
     Args:
         node: the node.
@@ -46,16 +59,17 @@ class StopRequest:
         name: name of the service.
         refusal: returns the reason if an answer is a refusal, and an empty text if the server
             agrees.
+        is_once: whether the server must agree only once in each stop. Such a request is not
+            repeated while the server may still be at work on it.
 
     Attributes:
         name: resolved name of the service.
         is_there: whether the last call of :meth:`look` found a server, or an answer has arrived
             since.
-        is_settled: whether the server agreed to the last answered request of this stop, and no
-            later request was given up or not sent.
         is_unsent: whether the middleware refused to send the last request of this stop.
         refused: reason of the refusal in the last answer of this stop; empty if there is none.
-        unanswered: number of requests that were given up unanswered although a server existed.
+        unanswered: number of repetitions before which a request was unanswered although a server
+            existed.
         unsent: number of requests that the middleware refused to send.
 
     Raises:
@@ -63,84 +77,121 @@ class StopRequest:
     """
 
     def __init__(
-        self, node: GuardedNode, kind: Any, name: str, refusal: Callable[[Any], str]
+        self,
+        node: GuardedNode,
+        kind: Any,
+        name: str,
+        refusal: Callable[[Any], str],
+        *,
+        is_once: bool = False,
     ) -> None:
-        self._node, self._kind, self._refusal = node, kind, refusal
+        self._node, self._kind, self._refusal, self._is_once = node, kind, refusal, is_once
         try:
             self._client = node.create_client(kind, name)
         except InvalidServiceNameException as error:
             raise ParameterError(f"no service can be called {name!r}: {error}") from None
         self.name: str = node.resolve_service_name(name)
-        self._pending: Future | None = None
-        self.is_there = self.is_settled = self.is_unsent = False
+        self._pending: dict[Future, float] = {}
+        """Unanswered requests of this stop in their order, with the times when they were sent."""
+        self._answered = self._appeared = -inf
+        """Times of the last answer of this stop, and when :meth:`look` found a new server."""
+        self.is_there = self._has_agreed = self.is_unsent = False
         self.refused = ""
         self.unanswered = self.unsent = 0
 
     def destroy(self) -> None:
         """Destroy the client."""
-        self._give_up()
+        self._give_up(len(self._pending))
         self._node.destroy_client(self._client)
 
     def begin(self) -> None:
-        """Begin a new stop: give up an unanswered request, and forget earlier answers."""
-        self._give_up()
-        self.is_settled = self.is_unsent = False
+        """Begin a new stop: give up unanswered requests, and forget earlier answers."""
+        self._give_up(len(self._pending))
+        self._answered = -inf
+        self._has_agreed = self.is_unsent = False
         self.refused = ""
 
     def send(self) -> None:
-        """Send the request; give up a previous unanswered request.
+        """Send the request; the answers to earlier requests of the stop still count.
 
         A request that the middleware refuses is counted; call this method again while
         :attr:`is_unsent`.
         """
-        if self._pending is not None:
-            self.is_settled = False
-            if self.is_there:
-                self._miss_answer()
-        self._give_up()
+        self._give_up(len(self._pending) - MOST_PENDING + 1)
         future = try_request(self._client, self._kind.Request(), self._node.refusals)
         self.is_unsent = future is None
         if future is None:
-            self.is_settled = False
+            self._has_agreed = False
             self.unsent += 1
             return
-        self._pending = future
+        self._pending[future] = time.monotonic()
         future.add_done_callback(
             lambda done: self._node.guard.run(f"answer of {self.name}", self._receive, done)
         )
 
+    def repeat(self) -> None:
+        """Send the request again, and count a request that is unanswered.
+
+        With ``is_once`` it is not sent while the server may still be at work on the last request:
+        the server has existed since then, and less than :data:`ANSWER_TIME` has passed.
+        """
+        if self._pending and self.is_there:
+            self.unanswered += 1
+            last = max(self._pending.values())
+            is_late = last < self._appeared or time.monotonic() - last >= ANSWER_TIME
+            if self._is_once and not is_late:
+                return
+            self._node.get_logger().warning(
+                f"{self.name} does not answer; the request is repeated", throttle_duration_sec=5.0
+            )
+        self.send()
+
     def look(self) -> None:
         """Check whether a server of the service exists, for :attr:`is_there`."""
-        self.is_there = bool(self._client.service_is_ready())
+        was_there, self.is_there = self.is_there, bool(self._client.service_is_ready())
+        if self.is_there and not was_there:
+            self._appeared = time.monotonic()
 
     @property
     def is_waiting(self) -> bool:
         """Whether a request was sent, and neither answered nor given up yet."""
-        return self._pending is not None
+        return bool(self._pending)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the server agreed to the last answered request of this stop, and still answers.
+
+        It no longer does if a later request was not sent, or if the server has answered nothing for
+        :data:`ANSWER_TIME` although it has a request.
+        """
+        asked = next(iter(self._pending.values()), inf)
+        silence = time.monotonic() - max(asked, self._answered)
+        return self._has_agreed and silence < ANSWER_TIME
 
     def _receive(self, done: Future) -> None:
         answer = done.result()
-        if done is not self._pending:
+        if done not in self._pending:
             return
-        self._pending = None
+        # The answer to an earlier request, if it still comes, is out of date.
+        self._give_up(list(self._pending).index(done))
+        del self._pending[done]
+        self._answered = time.monotonic()
         self.is_there = True
         before, self.refused = self.refused, shortened(self._refusal(answer), LONGEST_ANSWER)
-        self.is_settled = not self.refused
+        self._has_agreed = not self.refused
+        if self._is_once and self._has_agreed:
+            # A server that has done its work may refuse to do it again.
+            self._give_up(len(self._pending))
         if self.refused and self.refused != before:
             self._node.get_logger().error(
                 f"{self.name} refuses to stop: {self.refused}; the request is repeated"
             )
 
-    def _miss_answer(self) -> None:
-        self.unanswered += 1
-        self._node.get_logger().warning(
-            f"{self.name} does not answer; the request is repeated", throttle_duration_sec=5.0
-        )
-
-    def _give_up(self) -> None:
-        if self._pending is not None:
-            self._client.remove_pending_request(self._pending)
-            self._pending = None
+    def _give_up(self, count: int) -> None:
+        """Give up the oldest ``count`` unanswered requests; none if ``count`` is not positive."""
+        for future in list(self._pending)[: max(count, 0)]:
+            self._client.remove_pending_request(future)
+            del self._pending[future]
 
 
 class GoalCanceller:
@@ -199,9 +250,14 @@ class GoalCanceller:
         self.send()
 
     def send(self) -> None:
-        """Request the cancellation of all running goals; give up an unanswered request."""
+        """Request the cancellation of all running goals."""
         self._again = False
         self.request.send()
+
+    def repeat(self) -> None:
+        """Request the cancellation of all running goals again."""
+        self._again = False
+        self.request.repeat()
 
     def end(self) -> None:
         """Stop cancelling new goals."""
@@ -278,7 +334,7 @@ class StopOrders:
             for action in actions:
                 self._cancellers.append(GoalCanceller(node, action))
             for service in services:
-                self._triggers.append(StopRequest(node, Trigger, service, _refusal))
+                self._triggers.append(StopRequest(node, Trigger, service, _refusal, is_once=True))
         except InvalidTopicNameException as error:
             self.destroy()
             raise ParameterError(f"moveit_topic or actions: {error}") from None
@@ -315,15 +371,16 @@ class StopOrders:
     def repeat(self) -> None:
         """Repeat the requests of the present stop that may have been lost, and cancel new goals.
 
-        Goals are always cancelled again. A Trigger service is called again until it has agreed. The
-        event of MoveIt is published again while requests are not settled, after goals were
-        cancelled since the last event, and always if no actions are named.
+        Goals are always cancelled again. A Trigger service is called again until it has agreed, but
+        not before it has answered, for at most :data:`ANSWER_TIME`. The event of MoveIt is
+        published again while requests are not settled, after goals were cancelled since the last
+        event, and always if no actions are named.
         """
         for canceller in self._cancellers:
-            self._run(canceller.send)
+            self._run(canceller.repeat)
         for trigger in self._triggers:
             if not trigger.is_settled:
-                self._run(trigger.send)
+                self._run(trigger.repeat)
         # MoveIt is not repeated: it logs each event, and stops when its goals are cancelled.
         goes_on = not self.are_settled or self.cancelled != self._told
         if goes_on or not self._cancellers:
@@ -363,7 +420,7 @@ class StopOrders:
     def are_settled(self) -> bool:
         """Whether all requests are sent, and all existing servers have agreed and run no goal.
 
-        After a repeated request, the previous answer counts until the request is repeated again.
+        After a repeated request, the previous answer counts for :data:`ANSWER_TIME`.
         """
         if self.unsent:
             return False

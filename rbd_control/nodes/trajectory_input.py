@@ -69,7 +69,7 @@ class TrajectoryInput:
     def start(self, controller: PassivityController) -> None:
         """Start the planning thread, and accept trajectories for this controller."""
         self._controller = controller
-        self._thread = PlanningThread(self._plan, self._refuse, _supersede)
+        self._thread = PlanningThread(self._plan, self._refuse, _supersede, _is_wanted)
 
     def stop(self) -> None:
         """Stop accepting trajectories, and discard trajectories being planned."""
@@ -82,11 +82,10 @@ class TrajectoryInput:
         plan = None if self._thread is None else self._thread.take()
         if plan is None or self._controller is None:
             return
-        goal = plan.order.goal
-        if goal is not None and goal.result is not None:  # it was cancelled meanwhile
+        if not _is_wanted(plan.order):  # it was cancelled meanwhile
             return
         try:
-            self._controller.accept(plan.planned, goal)
+            self._controller.accept(plan.planned, plan.order.goal)
         except StalePlanError as error:
             self._plan_again(plan.order, error)
         except TrajectoryError as error:
@@ -170,3 +169,8 @@ def _supersede(order: _Order) -> None:
     """Report to the sender of a trajectory that a newer trajectory replaces it."""
     if order.goal is not None:
         order.goal.replace()
+
+
+def _is_wanted(order: _Order) -> bool:
+    """Return whether a trajectory is still to be followed: its goal, if any, has not ended."""
+    return order.goal is None or order.goal.result is None

@@ -20,6 +20,14 @@ _LEVELS = {
 }
 
 
+def reports_collision(message: DiagnosticArray) -> bool:
+    """Return whether a message of ``~/contact_stamped`` reports a contact of level collision."""
+    return any(
+        status.level == _LEVELS["collision"] and status.message == "collision"
+        for status in message.status
+    )
+
+
 class StampedVerdict(Writer[DiagnosticArray]):
     """Publishes each change of the verdict, and repeats the verdict while it is valid.
 

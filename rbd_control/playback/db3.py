@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rbd_control.errors import RecordingError
+from rbd_control.files.input_files import reason
 from rbd_control.playback.packed import MAX_MESSAGE, Packed
 from rbd_control.playback.storage import Topic
 from rbd_control.wording import quoted
@@ -30,6 +32,8 @@ class Db3Storage:
         topics: topics of the file by name.
 
     Raises:
+        RecordingError: from the constructor and from every iteration, if a write-ahead log beside
+            the file has messages that cannot be read.
         sqlite3.Error: from the constructor and from every iteration, if the file is damaged.
         ValueError: from the constructor and from every iteration, if the tables have other contents
             than rosbag2 writes.
@@ -74,8 +78,22 @@ class Db3Storage:
         self._ids.setdefault(name, []).append(number)
 
     def _connect(self) -> sqlite3.Connection:
-        # Immutable: SQLite needs neither locks nor a journal, so a read-only folder suffices.
-        return sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", uri=True)
+        path = self.path.resolve()
+        log = path.with_name(f"{path.name}-wal")
+        if not log.exists() or not log.stat().st_size:
+            # Immutable: SQLite needs neither locks nor a journal, so a read-only folder suffices.
+            return sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)
+        # The recorder is still running, or has crashed: its last messages are in the log only.
+        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        try:
+            database.execute(_FIND_TABLES, _TABLES).fetchall()
+        except sqlite3.OperationalError as error:
+            database.close()
+            raise RecordingError(
+                f"has messages in {log.name}, which cannot be read ({reason(error)}); copy both "
+                "files to a folder that can be written"
+            ) from error
+        return database
 
 
 def _check(topic: str, times: Sequence[Any], raws: Sequence[Any]) -> None:

@@ -33,13 +33,11 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
 
     Raises:
         RecordingError: naming the file and the line, if the file cannot be read, has other columns,
-            or has an invalid label.
+            or has an invalid label, or one whose name fits several recordings.
     """
     path = Path(path)
-    names: dict[str, int] = {}
-    for k, recording in enumerate(recordings):
-        for name in (str(recording), recording.name, recording.stem):
-            names.setdefault(name, k)
+    names = _names(recordings)
+    paths = [str(recording) for recording in recordings]
     labels: list[list[Label]] = [[] for _ in recordings]
     with open_csv(path) as file:
         rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
@@ -50,7 +48,7 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
             if None in row or None in row.values():
                 raise _refused(rows.line_num, "it has another number of columns")
             cells = {name.strip(): cell.strip() for name, cell in row.items()}
-            labels[_recording(rows.line_num, cells, names, len(recordings))].append(
+            labels[_recording(rows.line_num, cells, names, paths)].append(
                 _label(rows.line_num, cells)
             )
     for each in labels:
@@ -69,14 +67,35 @@ def _check_columns(header: Sequence[str]) -> None:
         )
 
 
-def _recording(line: int, cells: dict[str, str], names: dict[str, int], count: int) -> int:
+def _names(recordings: Sequence[Path]) -> dict[str, list[int]]:
+    """Return the indices of the recordings that each name stands for.
+
+    A path takes precedence over equal names of other files.
+    """
+    paths: dict[str, list[int]] = {}
+    names: dict[str, list[int]] = {}
+    for k, recording in enumerate(recordings):
+        paths.setdefault(str(recording), []).append(k)
+        for name in dict.fromkeys((recording.name, recording.stem)):
+            names.setdefault(name, []).append(k)
+    return {**paths, **names, **paths}
+
+
+def _recording(
+    line: int, cells: dict[str, str], names: dict[str, list[int]], paths: Sequence[str]
+) -> int:
     """Return the index of the recording that a label belongs to."""
     name = cells.get("recording", "")
+    if len(names.get(name, ())) > 1:
+        several = listed(paths[k] for k in names[name])
+        raise _refused(
+            line, f"{quoted(name)} fits several recordings ({several}); name one by its path"
+        )
     if name in names:
-        return names[name]
+        return names[name][0]
     if name:
         raise _refused(line, f"{quoted(name)} is none of the recordings {listed(names)}")
-    if count != 1:
+    if len(paths) != 1:
         raise _refused(line, "it does not name its recording")
     return 0
 

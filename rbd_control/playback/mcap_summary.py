@@ -88,7 +88,8 @@ class Summary:
 def read_summary(file: BinaryIO) -> Summary | None:
     """Return the summary of an MCAP file; None if there is no complete summary.
 
-    A summary is incomplete if it lacks the statistics, a schema, or the index of the chunks.
+    A summary is incomplete if it lacks the statistics, a schema, the index of the chunks, or the
+    channels of a chunk, which files without message index do not have.
 
     Args:
         file: the open file, at its beginning.
@@ -113,8 +114,10 @@ def read_summary(file: BinaryIO) -> Summary | None:
         raise ValueError("its summary is not where its end says")
     file.seek(start)
     summary = _parse(file.read(end - start))
-    complete = summary is not None and bool(summary.chunks) == bool(sum(summary.counts.values()))
-    return summary if complete else None
+    if summary is None or not all(chunk.channels for chunk in summary.chunks):
+        return None
+    is_complete = bool(summary.chunks) == bool(sum(summary.counts.values()))
+    return summary if is_complete else None
 
 
 def _parse(content: bytes) -> Summary | None:

@@ -12,8 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading
 from rbd_control.joint_states import (
@@ -123,8 +121,8 @@ class Recording:
                     useful.append(part)
             for block in in_order(useful):
                 for samples in intake.accept_block(block):
-                    first, last = samples.stamp[0], samples.stamp[-1]
-                    yield TimedBlock(samples, _receipt(block, first), _receipt(block, last))
+                    assert samples.receipt is not None
+                    yield TimedBlock(samples, float(samples.receipt[0]), float(samples.receipt[-1]))
 
     def sample_blocks(self, intake: JointStateIntake) -> Iterator[SampleBlock]:
         """Yield the samples of :meth:`timed_blocks` without times of receipt."""
@@ -221,12 +219,3 @@ def _first(bag: Bag, topics: tuple[str, ...], msgtype: str) -> str | None:
         if topic and topic.msgtype == msgtype and topic.encoding == "cdr" and topic.messages:
             return name
     return None
-
-
-def _receipt(block: JointBlock, stamp: float) -> float:
-    """Return the time of receipt of a message, for the stamp of its sample [s].
-
-    The stamp of a sample is the stamp of its message, or the time of receipt if that is unusable.
-    """
-    where = np.flatnonzero((block.stamp == stamp) | (block.receipt == stamp))
-    return float(block.receipt[where[0]]) if where.size else stamp

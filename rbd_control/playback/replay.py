@@ -89,7 +89,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
     """
     with about(recording.path):
         names, notes = match_joints(model.joint_names, recording.joint_names, joints)
-    notes = [*notes, *unset(parameters, model)]
+    notes = [*notes, *unset(parameters, model), *filter(None, [surface.note])]
     parameters = with_default_thresholds(parameters, model)
     intake = JointStateIntake(names, follow_jumps=True)
     run = _Run(model, parameters, recording, labels, factors, surface)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, ParseError
 
 import numpy as np
 from defusedxml.ElementTree import fromstring
 from numpy.typing import NDArray
 
-from rbd_control.dynamics.urdf import element_placement, three_numbers
+from rbd_control.dynamics.urdf import element_placement, three_numbers, without_margin
 from rbd_control.errors import ModelError
 from rbd_control.robot.mesh_files import MeshFiles
 
@@ -39,12 +39,31 @@ def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
         Corners (k, 3) [m] by link name, for each link that has a solid.
     """
     found: dict[str, Array] = {}
-    for link in fromstring(urdf).findall("link"):
-        solids = link.findall("collision") or link.findall("visual")
-        parts = [part for solid in solids for part in _corners(solid, files)]
+    for link in fromstring(without_margin(urdf)).findall("link"):
+        parts = [part for solid in _solids(link) for part in _corners(solid, files)]
         if parts:
             found[str(link.get("name"))] = np.concatenate(parts)
     return found
+
+
+def mesh_addresses(urdf: str) -> list[str]:
+    """Return the addresses of all meshes that :func:`link_corners` reads, each once.
+
+    Args:
+        urdf: URDF text; a text that is not XML has no meshes.
+    """
+    try:
+        links = fromstring(without_margin(urdf)).findall("link")
+    except (ParseError, ValueError):
+        return []
+    solids = (solid for link in links for solid in _solids(link))
+    meshes = (mesh for solid in solids for mesh in solid.findall("geometry/mesh"))
+    return list(dict.fromkeys(mesh.get("filename", "") for mesh in meshes))
+
+
+def _solids(link: Element) -> list[Element]:
+    """Return the collision elements of a link, or its visual elements if it has none."""
+    return link.findall("collision") or link.findall("visual")
 
 
 def _corners(solid: Element, files: MeshFiles) -> Iterator[Array]:

@@ -41,6 +41,7 @@ class MeshFiles:
 
     Attributes:
         missing: addresses for which :meth:`load` has returned None, each once.
+        without_reader: those of them that need the package trimesh, which is not installed.
     """
 
     def __init__(self, folder: Path | None, environment: Mapping[str, str] | None = None) -> None:
@@ -48,6 +49,7 @@ class MeshFiles:
         self._environment = os.environ if environment is None else environment
         self._read: dict[Path, Mesh | None] = {}
         self.missing: list[str] = []
+        self.without_reader: list[str] = []
 
     def load(self, address: str) -> Mesh | None:
         """Return the mesh of an address; None if it is not found or cannot be read.
@@ -60,9 +62,13 @@ class MeshFiles:
         path = self.find(address)
         mesh = None
         if path is not None:
-            if path not in self._read:
-                self._read[path] = _mesh(path)
-            mesh = self._read[path]
+            try:
+                if path not in self._read:
+                    self._read[path] = _mesh(path)
+                mesh = self._read[path]
+            except ModuleNotFoundError:
+                if address not in self.without_reader:
+                    self.without_reader.append(address)
         if mesh is None and address not in self.missing:
             self.missing.append(address)
         return mesh
@@ -117,12 +123,19 @@ def _mesh(path: Path) -> Mesh | None:
     """Return the content of a file as one mesh; None if it cannot be read or has no faces.
 
     Binary STL files are read without trimesh, which belongs to the extra ``view``.
+
+    Raises:
+        ModuleNotFoundError: for other files, if trimesh is not installed.
     """
     try:
         mesh = _binary_stl(path.read_bytes()) if path.suffix.lower() == ".stl" else None
         if mesh is None:
             with _readers_silenced():
                 mesh = _by_trimesh(path)
+    except ModuleNotFoundError as error:
+        if error.name == "trimesh":
+            raise
+        return None  # a format for which trimesh needs another package
     except Exception:  # the readers of the formats raise errors of any kind for damaged files
         return None
     vertices, faces = mesh

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,8 @@ from rbd_control.dynamics import Model
 from rbd_control.robot.collision_shapes import link_corners
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.robot import ARM7, Robot
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
@@ -37,12 +39,14 @@ class Surface:
         point: position in the frame of the body, (k, 3) [m].
         normal: outward normal in the frame of the body, (k, 3).
         area: area of the part of the surface that the point represents, (k,) [m²].
+        note: note for the user about meshes that cannot be read without trimesh; empty without any.
     """
 
     body: NDArray[np.intp]
     point: Array
     normal: Array
     area: Array
+    note: str = ""
 
 
 NO_SURFACE = Surface(np.empty(0, np.intp), np.empty((0, 3)), np.empty((0, 3)), np.empty(0))
@@ -52,7 +56,7 @@ NO_SURFACE = Surface(np.empty(0, np.intp), np.empty((0, 3)), np.empty((0, 3)), n
 def missing_geometry(model: Model, surface: Surface) -> str:
     """Return a note for the user that names the moving links without points in ``surface``.
 
-    The note is empty if all have points.
+    The note is empty if all have points. It names trimesh if meshes could not be read without it.
     """
     first = model.nv - len(model.joint_names)
     rows = set(surface.body)
@@ -61,7 +65,8 @@ def missing_geometry(model: Model, surface: Surface) -> str:
         return ""
     return (
         f"no collision geometry found for {', '.join(links)}: collisions of these links are "
-        f"less certain to be named; check the collision elements and the paths of the meshes"
+        f"less certain to be named; "
+        f"{surface.note or 'check the collision elements and the paths of the meshes'}"
     )
 
 
@@ -70,9 +75,13 @@ def surface_of_robot(robot: Robot) -> Surface:
 
     Relative mesh paths in its URDF are relative to the folder of the URDF file, if it has one.
     """
-    path = robot.parameters.urdf
-    folder = Path(path).absolute().parent if path and path != ARM7 else None
-    return surface_of(robot.model, robot.urdf, MeshFiles(folder))
+    return surface_of(robot.model, robot.urdf, mesh_files(robot.parameters))
+
+
+def mesh_files(parameters: RobotParameters) -> MeshFiles:
+    """Return the mesh files of an arm; relative paths start at the folder of its URDF file."""
+    path = parameters.urdf
+    return MeshFiles(Path(path).absolute().parent if path and path != ARM7 else None)
 
 
 def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
@@ -94,10 +103,17 @@ def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
     found = [
         part for body, parts in sorted(corners.items()) if (part := _part(body, np.vstack(parts)))
     ]
+    note = ""
+    if files.without_reader:
+        note = (
+            f"meshes that are not binary STL need the package trimesh, which is not installed "
+            f"(pip install trimesh): {listed(files.without_reader)}"
+        )
     if not found:
-        return NO_SURFACE
+        return replace(NO_SURFACE, note=note)
     columns = ("body", "point", "normal", "area")
-    return Surface(*(np.concatenate([getattr(part, name) for part in found]) for name in columns))
+    arrays = {name: np.concatenate([getattr(part, name) for part in found]) for name in columns}
+    return Surface(**arrays, note=note)
 
 
 def _part(body: int, corners: Array) -> Surface | None:

@@ -35,10 +35,11 @@ def rehearse_intake() -> None:
 
 
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
-    """Run all compiled functions of a contact detector with these parameters.
+    """Run all compiled functions of a contact detector.
 
     An artificial contact is detected and located; then the checks of the model and of the kind of
-    the efforts run.
+    the efforts run. Of the parameters, only ``tool_frame`` selects functions; after changes of the
+    others, while the detector runs, there is nothing left to compile or to load.
 
     Args:
         model: the robot.
@@ -81,30 +82,6 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     judge = EffortKindJudge(model, parameters)
     for k in range(200):
         judge.add(0.01 * k, rest, zero, strong)
-
-
-def selects_other_code(before: DetectorParameters, after: DetectorParameters) -> bool:
-    """Return whether a detector with new parameters may run functions that it has not run yet.
-
-    Then call :func:`rehearse_detector` again. Texts, switches, and numbers that become zero or
-    cease to be zero select functions; other changes of numbers do not.
-
-    Args:
-        before: the present parameters.
-        after: the new parameters.
-    """
-
-    def choices(parameters: DetectorParameters) -> list[object]:
-        return [_choice(getattr(parameters, name)) for name in type(parameters).names()]
-
-    return choices(before) != choices(after)
-
-
-def _choice(value: object) -> object:
-    """Return a value that changes if another value of a parameter may select other functions."""
-    if isinstance(value, tuple):
-        return tuple(map(_choice, value)) if value and isinstance(value[0], str) else any(value)
-    return bool(value) if isinstance(value, (int, float)) else value
 
 
 def rehearse_controller(model: Model) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.dynamics.urdf import Robot as Description
-from rbd_control.dynamics.urdf import parse_urdf
+from rbd_control.dynamics.urdf import parse_urdf, without_margin
 from rbd_control.files.input_files import reason
 from rbd_control.robot.mesh_files import Mesh, MeshFiles
 from rbd_control.view.shapes import GREY, Colour, Kind, Shape, ellipsoid_of_inertia, rod
@@ -136,7 +136,7 @@ def _elements(urdf: str) -> tuple[dict[str, _Choices], list[str]]:
 
     try:
         robot = yourdfpy.URDF.load(
-            io.BytesIO(urdf.encode()), build_scene_graph=False, load_meshes=False
+            io.BytesIO(without_margin(urdf).encode()), build_scene_graph=False, load_meshes=False
         ).robot
         colours = {m.name: m.color for m in robot.materials if m.color is not None}
         return {

@@ -187,9 +187,10 @@ class Cell:
 
 
 @contextmanager
-def cell() -> Iterator[Cell]:
-    """Yield a guard that watches a moving arm in a domain of its own."""
-    given = [f"{name}:={str(value).replace(chr(39), '')}" for name, value in PARAMETERS.items()]
+def cell(**changes: Any) -> Iterator[Cell]:
+    """Yield a guard, with some parameters changed, that watches an arm in a domain of its own."""
+    parameters = {**PARAMETERS, **changes}
+    given = [f"{name}:={str(value).replace(chr(39), '')}" for name, value in parameters.items()]
     with ros_here("autostart:=false", *given), pytest.MonkeyPatch.context() as patch:
         made = Cell(patch)
         yield made

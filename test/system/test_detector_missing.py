@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lifecycle_msgs.srv import GetState
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool, Float64MultiArray
 
@@ -85,6 +86,29 @@ def test_require_detector(probe: Probe, running: Running) -> None:
     probe.wait_for_report(
         NODE, lambda r: "no verdict about contact for" in r.message, "does not miss it"
     )
+    probe.node.destroy_publisher(publisher)
+
+
+@pytest.mark.usefixtures("source")
+def test_require_detector_and_an_activation_by_service(probe: Probe, running: Running) -> None:
+    """[56] Its first attempt failed: no verdict was read while it waited for other controllers."""
+    process = running.start(require_detector=True, autostart=False, discovery_time=1.0)
+
+    def change(transition: int) -> bool:
+        request = ChangeState.Request(transition=Transition(id=transition))
+        return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
+
+    assert change(Transition.TRANSITION_CONFIGURE)
+    probe.wait_for_report(NODE, lambda r: r.values["publishers"] == "1", "hears no joint states")
+    assert not change(Transition.TRANSITION_ACTIVATE)
+    assert f"waiting for a verdict on /{FLAG}: {NEVER}" in process.output
+    publisher = probe.node.create_publisher(Bool, FLAG, 10)
+    teller = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=False)))
+    probe.wait(publisher.get_subscription_count, "no subscription")
+    told = probe.listen(Bool, FLAG)
+    probe.wait(lambda: len(told) > 20, "no verdicts")
+    assert change(Transition.TRANSITION_ACTIVATE), process.output
+    probe.node.destroy_timer(teller)
     probe.node.destroy_publisher(publisher)
 
 

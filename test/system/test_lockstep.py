@@ -50,6 +50,28 @@ def test_free_again_without_answers() -> None:
     assert lockstep.may_step(1.301, TIMEOUT)
 
 
+def test_gives_up_when_commands_do_not_cease() -> None:
+    """A controller without joint states repeats its safe torque every 10 ms, for ever."""
+    lockstep = Lockstep()
+    lockstep.published(99.99)
+    now = 100.0
+    lockstep.commanded(now)
+    while not lockstep.may_step(now, TIMEOUT):
+        now += 0.01
+        lockstep.commanded(now)
+        assert now < 100.0 + 2.0 * TIMEOUT
+    assert now >= 100.0 + TIMEOUT - 1e-6
+    assert lockstep.unceasing == 1
+    # The commands that go on are paired with samples, without another wait.
+    for _ in range(5):
+        lockstep.published(now)
+        now += 0.01
+        assert not lockstep.may_step(now, TIMEOUT)
+        lockstep.commanded(now)
+        assert lockstep.may_step(now, TIMEOUT)
+    assert lockstep.unanswered == 0
+
+
 def paired() -> Lockstep:
     lockstep = Lockstep()
     lockstep.commanded(0.0)

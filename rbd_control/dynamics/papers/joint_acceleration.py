@@ -61,14 +61,15 @@ def cholesky_factor(M: np.ndarray) -> np.ndarray:
 
     Raises:
         InputError: if a matrix is singular: it is not positive definite, or a squared pivot of the
-            factorisation is at most 1e-13 of the diagonal entry of M.
+            factorisation is at most 1e-13 of the diagonal entry of M, or 1e-14 of the largest one.
     """
     try:
         R = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
         R = np.zeros_like(M)
     # Squared pivot of each joint, and its entry of M; a pivot of 1e-13 of that entry is roundoff.
+    # The entry itself may be roundoff, as where the joint carries only a point on its axis.
     left, own = (np.diagonal(X, axis1=-2, axis2=-1) for X in (R, M))
-    if np.any(left * left <= 1e-13 * own):
+    if np.any(left * left <= 1e-13 * np.maximum(own, 0.1 * own.max(axis=-1, keepdims=True))):
         raise InputError("the mass matrix is singular at this configuration: massless bodies")
     return R

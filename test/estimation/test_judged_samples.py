@@ -1,0 +1,105 @@
+"""Calibration uses only the samples that the detector judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from damage import sound
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+from rbd_control.estimation import Calibration, DetectorParameters, Motion, calibrate
+from rbd_control.estimation.judged_samples import judged_samples
+from rbd_control.estimation.observers import Observer
+from rbd_control.estimation.tuning import choose_gains
+from rbd_control.simulation import arm7_urdf
+
+PARAMETERS = DetectorParameters(observer_gain=(50.0,))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(sound.URDF)
+
+
+@pytest.fixture(scope="module")
+def clean() -> Motion:
+    swing = sound.swing(22.0, 100.0)
+    return Motion("log", swing.t - swing.t[0], swing.q, swing.v, swing.tau)
+
+
+def calibrated(motion: Motion, model: Model) -> Calibration:
+    """Calibrate with a fixed gain, which makes the thresholds comparable."""
+    return calibrate([motion], model, PARAMETERS, keep_gain=True)
+
+
+def with_jumps(motion: Motion) -> Motion:
+    """Return a motion with a wrong position of the elbow in one of a hundred samples."""
+    q = motion.q.copy()
+    q[50::100, 1] += 1.0
+    return replace(motion, q=q)
+
+
+def with_repeats(motion: Motion) -> Motion:
+    """Return a motion in which a driver publishes every sample twice."""
+    t = motion.t.repeat(2)
+    t[1::2] += 0.5 * (motion.t[1] - motion.t[0])
+    return Motion("log", t, *(x.repeat(2, axis=0) for x in (motion.q, motion.v, motion.tau)))
+
+
+def test_samples_that_the_detector_drops_raise_no_threshold(clean: Motion, model: Model) -> None:
+    expected = np.array([joint.threshold for joint in calibrated(clean, model).joints])
+    found = calibrated(with_jumps(clean), model)
+    np.testing.assert_allclose([joint.threshold for joint in found.joints], expected, rtol=0.1)
+    dropped = [note for note in found.notes if "the detector drops them" in note]
+    assert dropped == [
+        "log: 22 of 2200 samples are left out because the detector drops them: implausible jump 22"
+    ]
+
+
+def test_repeated_samples_raise_no_threshold(clean: Motion, model: Model) -> None:
+    expected, found = calibrated(clean, model), calibrated(with_repeats(clean), model)
+    assert [joint.threshold for joint in found.joints] == [
+        joint.threshold for joint in expected.joints
+    ]
+    assert not any("drops" in note for note in found.notes)
+
+
+def test_motions_are_cut_where_the_detector_restarts(clean: Motion, model: Model) -> None:
+    q = clean.q + np.where(clean.t[:, None] < 10.0, 0.0, [0.0, 1.0])
+    parts, notes = judged_samples([replace(clean, q=q)], model, PARAMETERS)
+    assert [part.t[0] for part in parts] == [0.0, pytest.approx(10.02)]
+    assert not notes  # two samples are dropped
+    whole, notes = judged_samples([clean], model, PARAMETERS)
+    assert not notes
+    np.testing.assert_array_equal(whole[0].q, clean.q)
+
+
+def test_gains_fit_the_usual_period_of_all_stretches(model: Model) -> None:
+    """The first stretch alone, at 20 Hz, would allow no gain above 12 1/s."""
+    rng = np.random.default_rng(0)
+    noise: Sequence[tuple[np.ndarray, np.ndarray]] = [
+        (np.arange(count + 1) * period, rng.normal(0.0, 0.05, (count, 2)))
+        for count, period in ((60, 0.05), (5000, 0.001))
+    ]
+
+    def observer(gain: float) -> Observer:
+        return replace(PARAMETERS, observer_gain=(gain,)).make_observer(model)
+
+    postures = rng.uniform(-1.0, 1.0, (50, 2))
+    assert choose_gains(model, noise, postures, observer).min() > 12.0
+
+
+def test_a_floating_base_is_refused(clean: Motion) -> None:
+    with pytest.raises(InputError, match="floating base is not supported; fix the base"):
+        calibrate([clean], Model.from_urdf(arm7_urdf(), floating_base=True))
+
+
+def test_a_gain_too_low_to_settle_is_named(clean: Motion, model: Model) -> None:
+    """The error blamed the sign and the unit of the efforts."""
+    low = replace(PARAMETERS, observer_gain=(0.5,))
+    with pytest.raises(InputError, match=r"observer_gain \(--gain\) is 0.5 1/s; .* at least 0.6"):
+        calibrate([clean], model, low, keep_gain=True)

@@ -1,0 +1,219 @@
+"""Decisions of the contact guard in this process: collisions, late stops, pauses, its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from contact_event import EVENT
+from detector_bench import Bench, on_joint
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.msg import State
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from robots import panda_arm_urdf
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from rbd_control.contact_stop.arm_motion import RECOVERY
+from rbd_control.dynamics import Model
+from rbd_control.nodes.contact_guard import LATEST_RETREAT, STAMPED, ContactGuard
+from rbd_control.nodes.contact_messages import event_message
+from rbd_control.nodes.diagnostics import ERROR, Status
+from rbd_control.nodes.messages import Stamp, to_stamp
+from rbd_control.nodes.stop_orders import StopRequest
+from rbd_control.nodes.verdict_output import StampedVerdict
+
+from .fault_setting import ros_here
+from .test_contact_guard_retreat import STEP, Cell, cell
+
+
+def report(guard: ContactGuard) -> tuple[Status, dict[str, str]]:
+    """Return the status of a guard, and its values."""
+    status = Status()
+    guard._report(status)
+    return status, {item.key: item.value for item in status.values}
+
+
+# Collisions ---------------------------------------------------------------------------------------
+
+
+def verdicts_of_a_rising_push(model: Model) -> tuple[list[DiagnosticArray], int]:
+    """Return the stamped verdicts of a push that becomes a collision, and their number before it.
+
+    There is no event when the level rises.
+    """
+    sent: list[DiagnosticArray] = []
+    publisher: Any = SimpleNamespace(publish=sent.append, get_subscription_count=lambda: 1)
+    output = StampedVerdict(publisher, "contact_detector", model.joint_names, "base")
+    output.look_for_readers()
+    bench, before = Bench(model), 0
+    for torque in (0.0, 5.0, 20.0):
+        before = len(sent)
+        for detection in bench.run(0.3, on_joint(1, torque)):
+            output.take(detection, bench.detector.contact_threshold, Stamp(1, 0))
+    assert [event.phase for event in bench.events] == ["onset"]
+    return sent, before
+
+
+def test_a_contact_that_becomes_a_collision_stops_the_arm_at_once() -> None:
+    messages, before = verdicts_of_a_rising_push(Model.from_urdf(panda_arm_urdf()))
+    with cell(stop_at="collision", longest_contact=60.0) as c:
+        c.guard._on_contact(Bool(data=True))
+        for message in messages[:before]:
+            c.guard._on_level(message)
+        c.run(0.5)
+        assert report(c.guard)[1]["guard"] == "watching"
+        c.guard._on_level(messages[before])
+        values = report(c.guard)[1]
+        assert (values["guard"], values["stops"]) == ("stopping", "1")
+        assert c.guard._stop.reason == "collision"
+
+
+def test_only_a_guard_that_stops_at_collisions_subscribes_to_the_level() -> None:
+    def topics(guard: ContactGuard) -> list[str]:
+        return [each.topic_name for each in guard.subscriptions if STAMPED in each.topic_name]
+
+    with cell() as c:
+        assert topics(c.guard) == []
+        for value, expected in (("collision", [f"/{STAMPED}"]), ("contact", [])):
+            c.guard.set_parameters([Parameter("stop_at", value=value)])
+            assert topics(c.guard) == expected
+        c.guard.set_parameters([Parameter("stop_at", value="collision")])
+        c.guard.trigger_deactivate()
+        c.guard.trigger_cleanup()
+        assert topics(c.guard) == []
+        c.guard.trigger_configure()
+        assert topics(c.guard) == [f"/{STAMPED}"]
+
+
+@pytest.mark.parametrize(("level", "state"), [("contact", "watching"), ("collision", "stopping")])
+def test_the_release_of_a_collision_stops_the_arm(level: Any, state: str) -> None:
+    """The onset of the contact was of level contact, and no stamped verdict was received."""
+    with cell(stop_at="collision", longest_contact=60.0) as c:
+        released = replace(EVENT, phase="release", level=level, release=9.5)
+        for event in (EVENT, released):
+            c.guard._on_events(event_message("detector", event, Stamp(9, 0)))
+        assert report(c.guard)[1]["guard"] == state
+
+
+# The retreat --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("delay", "retreats"), [(-0.2, True), (0.2, False)])
+def test_after_a_late_stop_there_is_no_retreat(delay: float, retreats: bool) -> None:
+    """An operator may have begun to move the arm; the path is still stored."""
+    with cell() as c:
+        c.stop()
+        with pytest.MonkeyPatch.context() as patch:
+            # A server that does not answer delays the end of the stop.
+            patch.setattr(type(c.guard._orders_made), "are_settled", False)
+            c.run(LATEST_RETREAT + delay)
+        c.step()
+        assert bool(c.trajectories) == retreats
+        refused = "no retreat: the stop took more than 5 s"
+        assert (refused in c.said) != retreats
+
+
+def test_a_gripper_hides_no_gap_in_the_path() -> None:
+    """The joint states of the arm pause, and the arm returns to a place beside its path."""
+    with cell() as c:
+        c.arm.drive = 0.1
+        c.run(2.0)
+        c.hears = False
+        for _ in range(30):
+            c.step()
+            gripper = JointState(name=["finger"], position=[0.0], velocity=[0.0])
+            c.guard._on_joint_state(gripper)
+        c.hears, c.arm.drive = True, 0.0
+        c.step()
+        c.flag = True
+        c.step()
+        c.flag = False
+        c.run(1.0)
+        assert "no retreat: no travelled path is stored" in c.said
+        assert not c.trajectories
+
+
+def test_joint_states_that_arrive_together_hide_no_gap_in_the_path() -> None:
+    """Only the stamps show that the arm moved elsewhere in between, as while the guard paused."""
+    with cell() as c:
+        c.hears = False
+        for k in range(60):
+            stamp, position = (STEP * k, 0.002 * k) if k < 50 else (5.0 + STEP * k, 0.2)
+            message = JointState(name=["elbow"], position=[position], velocity=[0.0])
+            message.header.stamp = to_stamp(100.0 + stamp)
+            c.step()
+            c.guard._on_joint_state(message)
+        c.arm.position, c.hears, c.flag = 0.2, True, True
+        c.step()
+        c.flag = False
+        c.run(1.0)
+        assert "no retreat: no travelled path is stored" in c.said
+        assert not c.trajectories
+
+
+@pytest.mark.parametrize("pause", [0.15, 0.4])
+def test_after_a_pause_a_retreat_waits_until_messages_must_be_new(pause: float) -> None:
+    """The guard is paused shortly before the stop is confirmed."""
+    with cell() as c:
+        c.stop()
+        c.run(0.05)
+        c.now += pause
+        end = c.now
+        c.guard._watch()  # before the flags and joint states of the pause
+        assert not c.trajectories
+        c.run(RECOVERY)
+        assert not c.trajectories
+        c.run_until(lambda: report(c.guard)[1]["guard"] == "stopped")
+        assert c.now - end >= RECOVERY
+        # After a gap of more than 0.2 s in the joint states, no path is stored.
+        assert bool(c.trajectories) == (pause < 0.2)
+
+
+# Configuration and report -------------------------------------------------------------------------
+
+
+def test_an_invalid_retreat_topic_is_refused_with_the_reason() -> None:
+    parameters = ("joints:=[elbow]", "retreat_distance:=0.1", "retreat_topic:=no//topic")
+    with ros_here("autostart:=false", *parameters), pytest.MonkeyPatch.context() as patch:
+        guard, said = ContactGuard(), list[str]()
+        write: Callable[..., None] = lambda text, **_: said.append(text)  # noqa: E731
+        log = SimpleNamespace(info=write, warning=write, error=write)
+        patch.setattr(guard, "get_logger", lambda: log)
+        assert guard.trigger_configure() == TransitionCallbackReturn.FAILURE
+        (line,) = said
+        assert line.startswith("cannot configure: retreat_topic: ")
+        assert "no//topic" in line
+        assert guard._state_machine.current_state[0] == State.PRIMARY_STATE_UNCONFIGURED
+        # Neither clients nor values of a configuration that failed are left.
+        assert guard._orders is None
+        assert report(guard)[1] == {}
+        guard.end()
+        guard.destroy_node()
+
+
+def test_an_inactive_guard_reports_no_stop_in_progress() -> None:
+    """After a deactivation in a stop, servers that have not answered are no error any more."""
+
+    def errors(c: Cell) -> list[str]:
+        status = report(c.guard)[0]
+        return status.messages if status.level == ERROR else []
+
+    with cell() as c, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StopRequest, "look", lambda request: setattr(request, "is_there", True))
+        c.guard._look()
+        c.stop()
+        name = "/follow/_action/cancel_goal"
+        assert errors(c) == [f"{name} does not answer"]
+        c.guard.trigger_deactivate()
+        status, values = report(c.guard)
+        assert errors(c) == []
+        assert not any("call ~/resume" in message for message in status.messages)
+        assert (values[name], values["stops"]) == ("there", "1")
+        c.now += STEP
+        c.guard.trigger_activate()
+        assert report(c.guard)[1]["guard"] == "watching"

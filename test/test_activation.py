@@ -1,0 +1,162 @@
+"""The activation of the controller node: what it reads while it waits, and what it refuses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from rbd_control.nodes import contact_aware_controller, passivity_controller
+from rbd_control.nodes.autostart import NotReadyError
+from rbd_control.nodes.contact_aware_controller import TappingDetector
+from rbd_control.nodes.exclusive_access import ExclusiveAccess
+from rbd_control.nodes.passivity_controller import PassivityControllerNode
+
+
+class Output:
+    """Takes the place of the torque output."""
+
+    def __init__(self, *_: object) -> None:
+        self.is_open = False
+        outputs.append(self)
+
+    def open(self, meanwhile: Any) -> None:
+        self.is_open = True
+        meanwhile()
+
+    def abandon(self) -> None:
+        self.is_open = False
+
+
+outputs: list[Output] = []
+
+
+class Bench:
+    """A configured controller node whose parts the test sets.
+
+    Attributes:
+        read: names of the inputs that were read, in order.
+        starts: number of starts of the controller.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(passivity_controller, "TorqueOutput", Output)
+        outputs.clear()
+        self.read: list[str] = []
+        self.starts = 0
+        sample = SimpleNamespace(stamp=0.0, q=np.zeros(7), v=np.zeros(7))
+        self.node: Any = PassivityControllerNode.__new__(PassivityControllerNode)
+        nothing = SimpleNamespace(start=lambda *_: None, watch=lambda: None)
+        self.input = SimpleNamespace(
+            latest=sample, is_silent=False, poll=lambda: self.read.append("joint states")
+        )
+        self.payload = SimpleNamespace(
+            is_pending=False, settle=lambda: None, poll=lambda: self.read.append("payload")
+        )
+        self.verdict = ""
+        controller = SimpleNamespace(
+            start=self._start, clock_went_back=lambda: None, detector_warning=lambda _now: ""
+        )
+        self.node.__dict__.update(
+            _input=self.input,
+            _payload=self.payload,
+            _detector=SimpleNamespace(
+                poll=lambda: self.read.append("verdicts"), watch=lambda: None, topic="/contact"
+            ),
+            _detector_warning=lambda: self.verdict,
+            _access=SimpleNamespace(
+                wait=lambda meanwhile: meanwhile(),
+                look=lambda: None,
+                refuse_after_pause=lambda: None,
+                withdraw_claim=lambda: None,
+            ),
+            _declared=SimpleNamespace(current=SimpleNamespace(require_detector=True)),
+            _controller=controller,
+            _trajectories=nothing,
+            _watchdog=nothing,
+            _report=SimpleNamespace(last=None),
+            _output=None,
+            while_waiting=lambda: self.read.append("the detector here"),
+            robot=SimpleNamespace(order=np.arange(7)),
+            stopping=False,
+            resolve_topic_name=lambda name: f"/{name}",
+        )
+
+    def _start(self, *_: object) -> None:
+        self.starts += 1
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def test_an_activation_reads_all_inputs_while_it_waits(bench: Bench) -> None:
+    bench.node.activate()
+    assert bench.starts == 1
+    once = ["joint states", "the detector here", "verdicts", "payload"]
+    assert bench.read == 3 * once  # during both waits, and before the start
+
+
+def test_a_payload_that_is_not_checked_refuses_the_activation(bench: Bench) -> None:
+    """The controller started with the payload before, and so with the wrong weight."""
+    bench.payload.is_pending = True
+    with pytest.raises(NotReadyError, match="the check of the payload that was announced"):
+        bench.node.activate()
+    assert not bench.starts
+    assert not outputs[0].is_open
+
+
+def test_joint_states_that_end_during_the_wait_refuse_the_activation(bench: Bench) -> None:
+    bench.input.is_silent = True
+    with pytest.raises(NotReadyError, match="waiting for joint states on /joint_states"):
+        bench.node.activate()
+    assert not bench.starts
+
+
+def test_a_verdict_that_expires_during_the_wait_refuses_the_activation(bench: Bench) -> None:
+    """With autostart the process ended with exit code 1, as after an error."""
+    bench.verdict = "no verdict about contact for 0.6 s"
+    with pytest.raises(NotReadyError, match="a verdict on /contact: no verdict about contact"):
+        bench.node.activate()
+    assert not bench.starts
+
+
+def test_the_wait_for_other_controllers_calls_back() -> None:
+    access: Any = ExclusiveAccess.__new__(ExclusiveAccess)
+    left = [0.2, 0.1, 0.1, 0.0]
+    calls: list[int] = []
+    access.__dict__.update(
+        _discovery_time=lambda: 0.2,
+        _claim=SimpleNamespace(time_left=lambda: left.pop(0)),
+        _refuse_when_stopping=lambda: None,
+        others=lambda: 0,
+    )
+    access.wait(lambda: calls.append(len(left)))
+    assert calls == [3, 2, 1, 0]
+
+
+def test_a_detector_in_the_same_process_repeats_its_verdict_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The activation keeps the executor from the timer that repeats it."""
+    detector: Any = TappingDetector.__new__(TappingDetector)
+    told: list[bool] = []
+    detector.__dict__.update(
+        guard=SimpleNamespace(run=lambda _name, callback: callback()),
+        flag=SimpleNamespace(value=False, publish=told.append),
+        output=SimpleNamespace(publish_waiting_events=lambda: None, repeat=lambda: None),
+        _judged=np.inf,
+    )
+    controller = SimpleNamespace(guard=None, on_contact=None, on_force=None)
+    monkeypatch.setattr(contact_aware_controller, "TappingDetector", lambda: detector)
+    monkeypatch.setattr(
+        contact_aware_controller, "PassivityControllerNode", lambda **_options: controller
+    )
+    contact_aware_controller.make_nodes()
+    controller.while_waiting()
+    assert told == [False]

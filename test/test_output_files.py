@@ -1,0 +1,74 @@
+"""The check of output files before the work agrees with the writer at its end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unprivileged import unprivileged
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from rbd_control.files.output_files import prepare_output, write_whole
+path, seen = Path(sys.argv[1]), []
+for act in (prepare_output, lambda path: write_whole(path, b"new")):
+    try:
+        act(path)
+    except OSError as error:
+        seen.append(f"{error.strerror}: {Path(error.filename).name}")
+    else:
+        seen.append("ok")
+print(json.dumps(seen))
+"""
+
+
+def outcome(path: Path) -> list[str]:
+    """Return the results of check and writer in a process that permissions bind."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, path],
+        preexec_fn=unprivileged(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return list(json.loads(done.stdout))
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Path:
+    """A folder without permission for new files, with a file that may be written."""
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    (folder / "arm.yaml").write_text("old")
+    folder.chmod(0o555)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["arm.yaml", "new.yaml"])
+def test_a_folder_without_permission_is_named_before_the_work(locked: Path, name: str) -> None:
+    """The writer replaces files as a whole; the check accepted a file that may be written."""
+    check, written = outcome(locked / name)
+    assert check == "Permission denied: locked"
+    assert written == f"Permission denied: {name}"
+
+
+def test_the_folder_that_a_link_leads_to_counts(locked: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.yaml"
+    link.symlink_to(locked / "arm.yaml")
+    assert outcome(link) == ["Permission denied: locked", "Permission denied: link.yaml"]
+
+
+def test_a_write_protected_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "arm.yaml"
+    path.write_text("old")
+    path.chmod(0o444)
+    assert outcome(path)[0] == "Permission denied: arm.yaml"
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/stderr", "/proc/self/fd/2"])
+def test_devices_and_streams_are_written_to(path: str) -> None:
+    assert outcome(Path(path)) == ["ok", "ok"]

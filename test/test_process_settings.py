@@ -1,0 +1,118 @@
+"""What nodes change in their process: the garbage collector and the priority of threads."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from rbd_control.nodes import garbage, priority
+from rbd_control.nodes.garbage import freeze_garbage
+from rbd_control.nodes.priority import join_priority, share_priority
+
+
+class Cycle:
+    """An object that only the garbage collector can remove."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(garbage, "_has_frozen", False)
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collector")
+def test_what_an_earlier_configuration_froze_is_collected() -> None:
+    kept = Cycle()
+    gone = weakref.ref(kept)
+    freeze_garbage()
+    assert gc.get_freeze_count() > 0
+    del kept
+    gc.collect()
+    assert gone() is not None
+    freeze_garbage()
+    assert gone() is None
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("collector")
+def test_the_first_configuration_keeps_what_others_froze() -> None:
+    gc.freeze()
+    kept = Cycle()
+    gc.freeze()
+    gone = weakref.ref(kept)
+    del kept
+    freeze_garbage()
+    assert gone() is not None
+
+
+class Scheduler:
+    """Replaces the calls of the system; ``of`` has policy and priority of each thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.of: dict[int, tuple[int, int]] = {}
+        self.limit = 99
+        self.calls = 0
+        monkeypatch.setattr(os, "sched_setscheduler", self._set)
+        monkeypatch.setattr(os, "setpriority", lambda *_: None)
+        monkeypatch.setattr(priority, "_taken", 0)
+        monkeypatch.setattr(priority, "_wanted", {})
+
+    def _set(self, thread: int, policy: int, rank: Any) -> None:
+        self.calls += 1
+        if rank.sched_priority > self.limit:
+            raise PermissionError
+        self.of[thread] = policy & ~os.SCHED_RESET_ON_FORK, rank.sched_priority
+
+    def mine(self) -> tuple[int, int]:
+        return self.of[threading.get_native_id()]
+
+
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
+    return Scheduler(monkeypatch)
+
+
+def test_priority_zero_returns_to_normal_scheduling(scheduler: Scheduler) -> None:
+    assert share_priority("controller", 10) == ""
+    assert scheduler.mine() == (os.SCHED_RR, 10)
+    assert share_priority("controller", 0) == ""
+    assert scheduler.mine() == (os.SCHED_OTHER, 0)
+    scheduler.of.clear()
+    join_priority()  # a thread that begins later
+    assert not scheduler.of
+
+
+def test_priority_zero_leaves_a_process_alone_that_has_none(scheduler: Scheduler) -> None:
+    """Its threads may have been started with chrt."""
+    assert share_priority("controller", 0) == ""
+    assert scheduler.calls == 0
+
+
+def test_a_node_does_not_take_the_priority_of_another(scheduler: Scheduler) -> None:
+    share_priority("controller", 10)
+    share_priority("detector", 0)
+    assert scheduler.mine() == (os.SCHED_RR, 10)
+    share_priority("detector", 20)
+    assert scheduler.mine() == (os.SCHED_RR, 20)
+    share_priority("detector", 0)
+    assert scheduler.mine() == (os.SCHED_RR, 10)
+
+
+def test_a_refused_priority_leaves_the_last_one(scheduler: Scheduler) -> None:
+    scheduler.limit = 15
+    share_priority("controller", 10)
+    assert "not permitted" in share_priority("controller", 20)
+    assert share_priority("controller", 0) == ""
+    assert scheduler.mine() == (os.SCHED_OTHER, 0)

@@ -1,0 +1,224 @@
+"""Detector and controller in one process: nothing of the detector may keep the torque waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from detector_bench import Bench, on_joint
+from rcl_interfaces.srv import SetParameters
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from robots import panda_arm_urdf
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+from rbd_control.joint_states import JointSample
+from rbd_control.nodes import contact_aware_controller
+from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
+from rbd_control.nodes.declared_parameters import DeclaredParameters
+from rbd_control.nodes.messages import Stamp
+from rbd_control.parameters import Parameters, parameter
+
+ACTIVE = "passivity_controller"
+
+
+class Detector(TappingDetector):
+    """A detector node without a ROS graph.
+
+    Attributes:
+        lines: lines in the log.
+    """
+
+    is_active = False
+    flag: Any
+    output: Any
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.stopping = self.is_configuring = self._is_configured = False
+        self._failure = self._source = self._shared = None
+        self.interrupts = lambda: ACTIVE
+        self.flag, self.output = MagicMock(), MagicMock()
+
+    def get_logger(self) -> Any:
+        return SimpleNamespace(error=self.lines.append)
+
+
+class Controller(SimpleNamespace):
+    """What :func:`make_nodes` uses of a controller."""
+
+    on_contact = on_force = guard = None
+
+    def get_name(self) -> str:
+        return ACTIVE
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> tuple[Detector, Controller]:
+    """Return the nodes as :func:`make_nodes` connects them, none of them configured."""
+    detector, controller = Detector(), Controller(is_active=False, is_configured=False)
+    monkeypatch.setattr(contact_aware_controller, "TappingDetector", lambda: detector)
+    monkeypatch.setattr(
+        contact_aware_controller, "PassivityControllerNode", lambda **_options: controller
+    )
+    contact_aware_controller.make_nodes()
+    return detector, controller
+
+
+def test_a_detector_is_not_configured_beside_an_active_controller(
+    nodes: tuple[Detector, Controller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took 70 ms, in which the watchdog sent zero torque: a fault of the controller."""
+    detector, controller = nodes
+    configured: list[bool] = []
+    monkeypatch.setattr(detector, "_find_model_and_configure", lambda: configured.append(True))
+    controller.is_active = True
+    state: Any = None
+    assert detector.on_configure(state) == TransitionCallbackReturn.FAILURE
+    (line,) = detector.lines
+    assert "passivity_controller is active" in line
+    assert "deactivate passivity_controller first" in line
+    # An automatic start waits, and does not end the process.
+    assert "passivity_controller to be deactivated" in detector.missing_to_configure()
+    controller.is_active = False
+    assert detector.missing_to_configure() == ""
+    assert detector.on_configure(state) == TransitionCallbackReturn.SUCCESS
+    assert configured == [True]
+
+
+def robot(*joints: str) -> Any:
+    return SimpleNamespace(model=SimpleNamespace(joint_names=joints))
+
+
+def test_joints_are_compared_with_those_of_a_configured_node_only(
+    nodes: tuple[Detector, Controller],
+) -> None:
+    """A node keeps its robot after a clean-up; other joints could never be configured."""
+    detector, controller = nodes
+    detector.robot, controller.robot = robot("a", "b"), robot("a")
+    detector.check_robot()
+    controller.is_configured = True
+    with pytest.raises(InputError, match="the detector has the joints a, b, the controller a"):
+        detector.check_robot()
+    controller.check_robot()
+    detector._is_configured = True
+    with pytest.raises(InputError, match="give joints in section"):
+        controller.check_robot()
+
+
+@dataclass(frozen=True)
+class Two(Parameters):
+    """Two parameters."""
+
+    times: tuple[float, ...] = parameter((1.0,), "times", unit="s", lower=0.0, upper=9.0)
+    label: str = parameter("a", "label")
+
+
+class Declared:
+    """Parameters declared on a node.
+
+    Attributes:
+        declared: the parameters.
+        checked: objects that were checked.
+        interrupted: the node whose torque would be interrupted.
+    """
+
+    def __init__(self) -> None:
+        node = MagicMock(_parameter_overrides={})
+        node.declare_parameter.side_effect = lambda _name, value, _descriptor: MagicMock(
+            value=value
+        )
+        self.checked: list[Two] = []
+        self.declared = DeclaredParameters(
+            node, Two, lambda: False, self.checked.append, lambda _new: None
+        )
+        self.interrupted = ACTIVE
+        self._answer = self.declared.refusing_several(self._set, lambda: self.interrupted)
+
+    def _set(self, request: Any, response: Any) -> Any:
+        for each in request.parameters:
+            changes = [Parameter.from_parameter_msg(each)]
+            response.results.append(self.declared._on_set(changes))
+            if response.results[-1].successful:
+                self.declared._after_set(changes)
+        return response
+
+    def set(self, **values: Any) -> list[Any]:
+        """Answer a request to set parameters one after the other; return the results."""
+        request = SetParameters.Request(
+            parameters=[Parameter(name, value=x).to_parameter_msg() for name, x in values.items()]
+        )
+        return list(self._answer(request, SetParameters.Response()).results)
+
+
+def test_several_changes_one_after_the_other_are_refused_beside_an_active_controller() -> None:
+    """``ros2 param load`` of a detector took 0.3 s, in which the controller sent zero torque."""
+    node = Declared()
+    results = node.set(times=[2.0], label="b")
+    assert [result.successful for result in results] == [False, False]
+    assert "2 changes one after the other would interrupt the torque" in results[0].reason
+    assert "set one parameter at a time" in results[0].reason
+    assert node.declared.current == Two()
+    assert node.set(times=[2.0])[0].successful
+    node.interrupted = ""
+    assert all(result.successful for result in node.set(times=[3.0], label="b"))
+    assert node.declared.current == Two((3.0,), "b")
+
+
+def test_present_values_take_no_time() -> None:
+    """A parameter file sets all parameters, most of them to their present values."""
+    node = Declared()
+    assert all(result.successful for result in node.set(times=[1.0], label="a"))
+    assert not node.checked
+    assert node.set(times=[1.0], label="b")[1].successful
+    assert node.checked == [Two((1.0,), "b")]
+    # Equal in Python, but of a type that the parameter does not take.
+    assert not node.set(times=[True])[0].successful
+
+
+def test_an_onset_in_the_sample_before_a_jump_of_the_clock_is_published() -> None:
+    """Both samples came in one turn, and the restart of the detector discarded the onset."""
+    bench = Bench(Model.from_urdf(panda_arm_urdf()))
+    bench.run(1.0)
+    detector = Detector()
+    detector.is_active = True
+    detector._detector, detector._unreported = bench.detector, []
+    detector._payload, detector._counts = MagicMock(is_pending=False), MagicMock()
+    detector._checks, detector._is_late = MagicMock(), False
+    detector._checks.effort_kind.is_refuted = False
+    detector.guard = SimpleNamespace(run=lambda _name, callback, *values: callback(*values))  # type: ignore[assignment]
+    detector.output.needs_tool_wrench = False
+    found: list[str] = []
+
+    def publish(judged: Any, _verdict: Any) -> Any:
+        detection = judged.detection or bench.detector.complete()
+        found.extend([detection.event.phase] if detection.event else [])
+        return detection
+
+    detector.output.publish.side_effect = publish
+    detector.output.publish_release.side_effect = lambda event: found.append(event.phase)
+    shared = MagicMock(spec=SharedSamples)
+
+    def tap(stamp: float, external: Any, after_jump: bool = False) -> None:
+        tau = bench.g - external
+        sample = JointSample(stamp, bench.q, bench.v, tau, after_jump)
+        detector._tap(shared, sample, Stamp(int(stamp), 0))
+
+    push = on_joint(1, 8.0)
+    for k in range(100):  # one turn for each sample, until the flag is raised
+        tap(bench.t + 0.001 * (k + 1), push + 1e-6 * k)
+        if detector._unreported[-1].verdict.contact:  # type: ignore[union-attr]
+            break
+        detector.report()
+    assert not found
+    tap(1.0, np.zeros(7), after_jump=True)  # in the same turn
+    detector.report()
+    assert found == ["onset", "release"]

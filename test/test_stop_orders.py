@@ -1,0 +1,213 @@
+"""Requests to stop: servers that take longer for their answer than the period of the requests."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
+from action_msgs.srv import CancelGoal
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from rbd_control.nodes import stop_orders
+from rbd_control.nodes.stop_orders import ANSWER_TIME, MOST_PENDING, StopOrders
+
+PERIOD = 0.2
+"""Period of the requests [s]."""
+
+
+class Server:
+    """Client of a service, and the server: each request is answered when the test says so."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind, self.is_ready = kind, True
+        self.requests: list[Future] = []
+        self.given_up = 0
+
+    def call_async(self, _request: Any) -> Future:
+        self.requests.append(Future())
+        return self.requests[-1]
+
+    def remove_pending_request(self, _future: Future) -> None:
+        self.given_up += 1
+
+    def service_is_ready(self) -> bool:
+        return self.is_ready
+
+    def answer(self, index: int, agrees: bool = True) -> None:
+        """Answer the request of this index."""
+        if self.kind is Trigger:
+            self.requests[index].set_result(Trigger.Response(success=agrees, message="no"))
+            return
+        code = CancelGoal.Response.ERROR_NONE if agrees else CancelGoal.Response.ERROR_REJECTED
+        goals = [GoalInfo()] if agrees else []
+        self.requests[index].set_result(
+            CancelGoal.Response(return_code=code, goals_canceling=goals)
+        )
+
+
+class Setting:
+    """The orders of a guard for one action and one Trigger service, at a simulated time."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        patch.setattr(stop_orders, "time", SimpleNamespace(monotonic=lambda: self.now))
+        self.servers: dict[Any, Server] = {}
+        self.said: list[str] = []
+        log = SimpleNamespace(
+            **{
+                level: lambda text, **_: self.said.append(text)
+                for level in ("info", "warning", "error")
+            }
+        )
+
+        def create_client(kind: Any, _name: str) -> Server:
+            return self.servers.setdefault(kind, Server(kind))
+
+        node: Any = SimpleNamespace(
+            create_client=create_client,
+            destroy_client=lambda _: None,
+            create_subscription=lambda *_, **__: SimpleNamespace(topic_name="/status"),
+            get_publishers_info_by_topic=lambda _: [],
+            resolve_service_name=lambda name: f"/{name}",
+            guard=SimpleNamespace(run=lambda _what, callback, *given: callback(*given)),
+            refusals=None,
+            get_logger=lambda: log,
+        )
+        self.orders = StopOrders(node, ["arm"], ["pause"], "")
+        self.orders.look(0.0)
+        self.cancel, self.pause = self.servers[CancelGoal], self.servers[Trigger]
+        self.orders.begin()
+
+    def is_settled(self) -> bool:
+        """Return whether the orders are settled; the type checker would narrow a property."""
+        return self.orders.are_settled
+
+    def repeat(self) -> None:
+        """Let a period pass, and repeat the requests."""
+        self.now += PERIOD
+        self.orders.repeat()
+
+
+@pytest.fixture
+def setting(monkeypatch: pytest.MonkeyPatch) -> Setting:
+    return Setting(monkeypatch)
+
+
+def test_an_answer_later_than_the_next_request_counts(setting: Setting) -> None:
+    setting.repeat()
+    setting.pause.answer(0)
+    assert not setting.is_settled()
+    setting.cancel.answer(0)
+    assert len(setting.cancel.requests) == 2
+    assert setting.is_settled()
+    assert setting.orders.cancelled == 1
+
+
+@pytest.mark.parametrize("delay", [1, 3])
+def test_a_slow_server_that_has_agreed_stays_settled(setting: Setting, delay: int) -> None:
+    """Each answer takes more than ``delay`` periods, and the cancellation is always repeated."""
+    setting.pause.answer(0)
+    settled = []
+    for k in range(30):
+        setting.repeat()
+        settled.append(setting.is_settled())
+        if k >= delay:
+            setting.cancel.answer(k - delay)
+        settled.append(setting.is_settled())
+    assert settled == [False] * (2 * delay + 1) + [True] * (60 - 2 * delay - 1)
+
+
+def test_a_server_that_answers_no_more_is_not_settled(setting: Setting) -> None:
+    setting.pause.answer(0)
+    setting.cancel.answer(0)
+    begin, silent = setting.now, 0.0
+    while setting.is_settled():
+        setting.repeat()
+        silent = setting.now - begin
+        assert silent < 10.0
+    # Counted from the first request without answer.
+    assert silent == pytest.approx(ANSWER_TIME + PERIOD)
+    setting.cancel.answer(1)  # the oldest of its requests
+    assert setting.is_settled()
+
+
+def test_a_trigger_is_not_repeated_before_its_answer(setting: Setting) -> None:
+    setting.cancel.answer(0)
+    for _ in range(8):
+        setting.repeat()
+    assert len(setting.pause.requests) == 1
+    assert len(setting.cancel.requests) == 9
+    # A refusal is answered with the next request at once.
+    setting.pause.answer(0, agrees=False)
+    setting.repeat()
+    assert len(setting.pause.requests) == 2
+    # The request, or its answer, may be lost.
+    for _ in range(round(ANSWER_TIME / PERIOD) + 1):
+        setting.repeat()
+    assert len(setting.pause.requests) == 3
+    setting.pause.answer(1)
+    setting.pause.answer(2, agrees=False)  # it has paused already
+    for _ in range(20):
+        setting.repeat()
+        setting.cancel.answer(-1)
+        assert setting.is_settled()
+    assert len(setting.pause.requests) == 3
+
+
+def test_a_trigger_server_that_starts_late_is_called_at_once(setting: Setting) -> None:
+    setting.pause.is_ready = False
+    setting.orders.look(0.0)
+    setting.repeat()
+    assert len(setting.pause.requests) == 2  # nobody may have received the first
+    setting.pause.is_ready = True
+    setting.now += 0.01
+    setting.orders.look(0.0)
+    setting.repeat()
+    setting.repeat()
+    assert len(setting.pause.requests) == 3
+
+
+def test_the_answer_to_the_latest_request_decides(setting: Setting) -> None:
+    setting.pause.answer(0)
+    setting.repeat()
+    setting.cancel.answer(1, agrees=False)
+    setting.cancel.answer(0)  # overtaken
+    assert not setting.is_settled()
+    setting.repeat()
+    setting.cancel.answer(2)
+    assert setting.is_settled()
+
+
+def test_answers_of_an_earlier_stop_do_not_count(setting: Setting) -> None:
+    setting.repeat()
+    setting.orders.end()
+    setting.orders.begin()
+    for server in (setting.cancel, setting.pause):
+        server.answer(0)
+    setting.cancel.answer(1)
+    assert not setting.is_settled()
+    setting.cancel.answer(2)
+    setting.pause.answer(1)
+    assert setting.is_settled()
+
+
+def test_a_goal_that_arrives_during_a_cancellation_is_cancelled(setting: Setting) -> None:
+    canceller = setting.orders._cancellers[0]
+    canceller._on_status(
+        GoalStatusArray(status_list=[GoalStatus(status=GoalStatus.STATUS_EXECUTING)])
+    )
+    assert len(setting.cancel.requests) == 1
+    setting.cancel.answer(0)
+    assert len(setting.cancel.requests) == 2
+
+
+def test_requests_without_answer_do_not_accumulate(setting: Setting) -> None:
+    for _ in range(3 * MOST_PENDING):
+        setting.repeat()
+    assert len(setting.cancel.requests) - setting.cancel.given_up == MOST_PENDING
