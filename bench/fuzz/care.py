@@ -177,9 +177,20 @@ class Care:
         refused = self._wire.set_parameters(name, changed, ANSWER)
         if refused:
             # Some can be changed only while the node is not configured.
+            self._make_way(name)
             self.clean_up((name,))
             refused = self._wire.set_parameters(name, self._changed(name), ANSWER)
         return f"parameters cannot be restored: {'; '.join(refused)}" if refused else ""
+
+    def _make_way(self, name: str) -> bool:
+        """Deactivate the controller beside a detector; return whether there is one.
+
+        In one process, an active controller keeps the detector from being configured.
+        """
+        controllers = [loop.controller for loop in self._monitors if loop.detector == name]
+        for controller in controllers:
+            self._wire.change_state(controller, DEACTIVATE, ANSWER)
+        return bool(controllers)
 
     def _changed(self, name: str) -> list[Parameter]:
         """Return the initial values of the parameters that have changed since the node's start."""
@@ -217,6 +228,9 @@ class Care:
             if state == UNCONFIGURED:
                 self._wire.publish(self._descriptions)
                 self._wire.spin(0.05)
+                self._wire.change_state(name, CONFIGURE, ANSWER)
+                state = self._wire.state(name, ANSWER)
+            if state == UNCONFIGURED and self._make_way(name):
                 self._wire.change_state(name, CONFIGURE, ANSWER)
                 state = self._wire.state(name, ANSWER)
             if state == INACTIVE:

@@ -115,6 +115,8 @@ class Process:
         try:
             return self._process.wait(timeout)
         except (subprocess.TimeoutExpired, TimeoutError):
+            if isinstance(self._process, ForkedNode):
+                self._process.write_stacks()
             raise AssertionError(f"did not end within {timeout} s:\n{self.output}") from None
 
     def kill(self) -> None:

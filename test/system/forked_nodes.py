@@ -8,8 +8,11 @@ streams.
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import get_context
@@ -79,6 +82,11 @@ class ForkedNode:
             with suppress(ProcessLookupError):  # it has ended, and its exit code is on the way
                 os.kill(self.pid, number)
 
+    def write_stacks(self) -> None:
+        """Let it write what its threads are doing to its log, and wait shortly for that."""
+        self.send_signal(signal.SIGUSR2)
+        time.sleep(0.5)
+
     def kill(self) -> None:
         """Send SIGKILL, unless it has ended."""
         self._process.kill()
@@ -99,6 +107,7 @@ def _run(
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
+    faulthandler.register(signal.SIGUSR2, file=2)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [executable, *arguments]
