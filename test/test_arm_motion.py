@@ -63,6 +63,15 @@ def test_noise_of_positions_is_no_motion() -> None:
     assert motion.still_since(2.0) == 1.0
 
 
+@pytest.mark.parametrize(("standstill_speed", "step"), [(0.02, 0.0015), (0.005, 0.0015)])
+def test_an_encoder_that_dithers_by_a_step_is_at_rest(standstill_speed: float, step: float) -> None:
+    """An encoder of 12 bits has steps of 1.5 mrad."""
+    motion, rng = ArmMotion(), np.random.default_rng(1)
+    for now in np.arange(1.0, 5.0, 0.002).tolist():
+        motion.hear(now, ["a"], [step * rng.integers(2)], [0.0], now, standstill_speed)
+    assert motion.still_since(5.0) != inf
+
+
 def test_measured_velocities_are_used_as_they_are() -> None:
     """The positions would show the rest of the arm later than its velocities."""
     motion = ArmMotion()

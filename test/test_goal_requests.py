@@ -40,6 +40,7 @@ class Status:
         new = {
             server.GoalEvent.EXECUTE: GoalStatus.STATUS_EXECUTING,
             server.GoalEvent.CANCEL_GOAL: GoalStatus.STATUS_CANCELING,
+            server.GoalEvent.ABORT: GoalStatus.STATUS_ABORTED,
         }
         self.status = new[event]
 
@@ -49,11 +50,13 @@ class Wire:
 
     Attributes:
         refusals: number of next publications of the status that it refuses.
+        loses_answers: whether it refuses the answers to goals.
         cancelled: the goals that the last answer to a cancel request names.
     """
 
     def __init__(self) -> None:
         self.refusals = 0
+        self.loses_answers = False
         self.cancelled: list[bytes] = []
 
     def goal_exists(self, _info: GoalInfo) -> bool:
@@ -65,7 +68,8 @@ class Wire:
             raise RCLError("refused")
 
     def send_goal_response(self, _header: Any, _response: Any) -> None:
-        pass
+        if self.loses_answers:
+            raise RCLError("refused")
 
     def process_cancel_request(self, request: CancelGoal.Request, _kind: type) -> Any:
         return CancelGoal.Response(goals_canceling=[request.goal_info, *OTHERS])
@@ -93,7 +97,9 @@ class Bench:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(server, "_rclpy", SimpleNamespace(ActionGoalHandle=Status))
+        monkeypatch.setattr(
+            server, "_rclpy", SimpleNamespace(ActionGoalHandle=Status, GoalEvent=server.GoalEvent)
+        )
         self.begun: list[bytes] = []
         self.refused: list[RCLError] = []
         self.wire = Wire()
@@ -145,6 +151,17 @@ def test_an_accepted_goal_begins_although_its_status_is_refused(
     bench.execute(goal=goal(1))
     assert bench.begun == [bytes([1] * 16)]
     assert len(bench.refused) == refusals
+
+
+def test_a_goal_whose_acceptance_was_not_sent_is_aborted(bench: Bench) -> None:
+    """rclpy left it as accepted for ever; its sender was not told, so it must not begin."""
+    bench.wire.loses_answers = True
+    answered: list[Any] = []
+    bench.server.answer = lambda handle, _result: answered.append(handle)
+    bench.server._action_type.Result = SimpleNamespace
+    bench.execute(goal=goal(1))
+    assert not bench.begun
+    assert [handle.status for handle in answered] == [GoalStatus.STATUS_ABORTED]
 
 
 def test_a_refused_status_loses_no_request_that_arrived_with_the_goal(bench: Bench) -> None:

@@ -116,3 +116,10 @@ def test_a_refused_priority_leaves_the_last_one(scheduler: Scheduler) -> None:
     assert "not permitted" in share_priority("controller", 20)
     assert share_priority("controller", 0) == ""
     assert scheduler.mine() == (os.SCHED_OTHER, 0)
+
+
+def test_a_refused_wish_does_not_keep_another_node_from_its_priority(scheduler: Scheduler) -> None:
+    scheduler.limit = 50
+    assert share_priority("/a", 90)
+    assert not share_priority("/b", 40)
+    assert scheduler.mine() == (os.SCHED_RR, 40)

@@ -11,6 +11,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
@@ -25,7 +26,7 @@ class Server:
     """Client of a service, and the server: each request is answered when the test says so."""
 
     def __init__(self, kind: Any) -> None:
-        self.kind, self.is_ready = kind, True
+        self.kind, self.is_ready, self.srv_name = kind, True, kind.__name__
         self.requests: list[Future] = []
         self.given_up = 0
 
@@ -76,7 +77,7 @@ class Setting:
             get_publishers_info_by_topic=lambda _: [],
             resolve_service_name=lambda name: f"/{name}",
             guard=SimpleNamespace(run=lambda _what, callback, *given: callback(*given)),
-            refusals=None,
+            refusals=SimpleNamespace(add=lambda *_: None),
             get_logger=lambda: log,
         )
         self.orders = StopOrders(node, ["arm"], ["pause"], "")
@@ -158,6 +159,24 @@ def test_a_trigger_is_not_repeated_before_its_answer(setting: Setting) -> None:
         setting.cancel.answer(-1)
         assert setting.is_settled()
     assert len(setting.pause.requests) == 3
+
+
+def test_a_late_agreement_ends_the_repetition_that_was_refused(setting: Setting) -> None:
+    """The middleware refuses a repetition; the server that has paused must not be called again."""
+    setting.cancel.answer(0)
+    call, setting.pause.call_async = setting.pause.call_async, _refusing  # type: ignore[method-assign]
+    for _ in range(round(ANSWER_TIME / PERIOD) + 1):
+        setting.repeat()
+    setting.pause.call_async = call  # type: ignore[method-assign]
+    assert setting.orders.unsent
+    setting.pause.answer(0)
+    assert not setting.orders.unsent
+    setting.orders.send_refused()
+    assert len(setting.pause.requests) == 1
+
+
+def _refusing(_request: Any) -> Future:
+    raise RCLError("refused")
 
 
 def test_a_trigger_server_that_starts_late_is_called_at_once(setting: Setting) -> None:

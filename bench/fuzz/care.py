@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from bench.fuzz.arm import Arm
 from bench.fuzz.inputs import message_input
-from bench.fuzz.loops import Loop
+from bench.fuzz.loops import TOGETHER, Loop
 from bench.fuzz.monitor import LoopMonitor
 from bench.fuzz.plan import Topic
 from bench.fuzz.requests import Interface
@@ -183,11 +183,12 @@ class Care:
         return f"parameters cannot be restored: {'; '.join(refused)}" if refused else ""
 
     def _make_way(self, name: str) -> bool:
-        """Deactivate the controller beside a detector; return whether there is one.
+        """Deactivate the controller in the process of a detector; return whether there is one.
 
-        In one process, an active controller keeps the detector from being configured.
+        While it is active, it keeps the detector from being configured.
         """
-        controllers = [loop.controller for loop in self._monitors if loop.detector == name]
+        loops = [loop for loop in self._monitors if loop is TOGETHER and loop.detector == name]
+        controllers = [loop.controller for loop in loops]
         for controller in controllers:
             self._wire.change_state(controller, DEACTIVATE, ANSWER)
         return bool(controllers)

@@ -16,9 +16,13 @@ LARGEST = 1e6
 """Position or speed above which a joint state is ignored [rad, m, rad/s or m/s]."""
 
 SPEED_TIME = 0.1
-"""Time over which the speed of a joint is taken from its positions if its velocities are zero [s].
+"""Shortest time over which the speed of a joint is taken from its positions if its velocities are
+zero [s]."""
 
-Within this time, noise and steps of an encoder are small against the motion at standstill speed.
+NOISE = 2e-3
+"""Noise, or step of an encoder, that is no motion of such a joint [rad or m].
+
+Its speed is taken over the time in which it moves this far at standstill speed, if that is longer.
 """
 
 SHORTEST_STEP = 1e-3
@@ -57,9 +61,10 @@ class _JointMotion:
     """Speed that the positions of the last interval show [rad/s or m/s]."""
 
     def speed_shown(self, position: float, now: float, standstill_speed: float) -> float:
-        """Return the mean speed that the positions show over :data:`SPEED_TIME`.
+        """Return the mean speed that the positions show over :data:`SPEED_TIME` or longer.
 
-        A position too far from the first one for a joint at rest ends the interval earlier.
+        The time is longer for a standstill speed below 0.02, see :data:`NOISE`. A position too far
+        from the first one for a joint at rest ends the interval earlier.
 
         Args:
             position: position of the joint state [rad or m].
@@ -67,9 +72,10 @@ class _JointMotion:
             standstill_speed: speed up to which a joint is at rest [rad/s or m/s].
         """
         moved, elapsed = abs(position - self.origin), now - self.begun
+        span = max(SPEED_TIME, NOISE / standstill_speed)
         if self.begun == -inf:
             self.origin, self.begun = position, now
-        elif elapsed >= SPEED_TIME or moved > standstill_speed * SPEED_TIME:
+        elif elapsed >= span or moved > standstill_speed * span:
             self.shown_speed = moved / max(elapsed, SHORTEST_STEP)
             self.origin, self.begun = position, now
         return self.shown_speed
@@ -140,8 +146,8 @@ class ArmMotion:
         If the velocity of a joint is missing or not finite, its speed is the difference of its last
         two positions divided by their time step, and is unknown after the first position. If all
         velocities of a joint so far are zero, its driver may not measure them, and its speed is the
-        mean speed that its positions show over :data:`SPEED_TIME`. A joint whose position is NaN or
-        beyond :data:`LARGEST` is skipped, and so is a speed beyond it.
+        mean speed that its positions show over :data:`SPEED_TIME` or longer. A joint whose position
+        is NaN or beyond :data:`LARGEST` is skipped, and so is a speed beyond it.
         A message with fields of different lengths is counted in ``ignored``.
 
         Args:

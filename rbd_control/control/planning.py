@@ -174,8 +174,11 @@ class Planning:
     def _fits(self, planned: PlannedTrajectory) -> bool:
         """Return whether a plan continues the present motion."""
         state, place = planned.state, self._motion.place
-        # New limits come with new parameters and with a new model, for example another payload.
-        if state.limits is not self._limits or state.base is not place.trajectory:
+        # New limits come with new parameters and with a new model, for example another payload. A
+        # plan that was begun amid a change has either old parameters or old limits.
+        if state.parameters is not self._parameters or state.limits is not self._limits:
+            return False
+        if state.base is not place.trajectory:
             return False
         # From rest a motion may begin later than it was planned to.
         return place.time <= state.splice or state.splice >= place.trajectory.duration

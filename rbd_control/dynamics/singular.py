@@ -16,7 +16,7 @@ from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.coriolis import mass_matrix
 from rbd_control.dynamics.lanes import any_beyond, get_lane, lane_count, with_lane
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.spatial import dot, load6
+from rbd_control.dynamics.spatial import add_row, dot, load6
 from rbd_control.wording import quoted
 
 ROUNDOFF = 1e-14
@@ -40,22 +40,19 @@ def void_roundoff(model, s, x, a):
         s, x: ``Sweep`` and ``Articulated`` workspaces of the state, after ``articulate``.
         a: joint accelerations, (nv,) [rad/s² or m/s²], changed in place.
     """
-    if model.bodies == model.nv:
-        for i in range(model.nv):
-            w, u = load6(s.Phi, i)
-            mass = x.L[i, 0] + x.L[i, 3] + x.L[i, 5]
-            inertia = x.J[i, 0] + x.J[i, 3] + x.J[i, 5] + mass
-            _void(a, i, (inertia * dot(w, w) + mass * dot(u, u)) * x.D[i])
-        return
+    is_tree = model.bodies == model.nv
     for i in range(model.nv):
         x.u[i] = 0.0
-    for j in range(model.parent.shape[0]):
+    for j in range(model.parent.shape[0] - 1, -1, -1):
+        parent = model.parent[j]
+        if is_tree and parent >= 0:  # with mimics they are added up already
+            add_row(s.inertia, parent, j)
         w, u = load6(s.Phi, j)
         mass = s.inertia[j, 0]
         inertia = s.inertia[j, 4] + s.inertia[j, 7] + s.inertia[j, 9] + mass
         x.u[model.dof[j]] += inertia * dot(w, w) + mass * dot(u, u)
     for i in range(model.nv):
-        _void(a, i, x.u[i] / x.M[i, i])
+        _void(a, i, x.u[i] * x.D[i] if is_tree else x.u[i] / x.M[i, i])
 
 
 @inlined
@@ -83,7 +80,8 @@ def singularity(model: Model, q: np.ndarray) -> str:
     for k in range(model.nv - 1, -1, -1):
         pivots[:, k] = pivot = M[:, k, k]
         column = M[:, :k, k]
-        per_pivot = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=pivot != 0.0)
+        is_regular = pivot > ROUNDOFF * reference[:, k]
+        per_pivot = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=is_regular)
         M[:, :k, :k] -= column[:, :, None] * column[:, None, :] * per_pivot[:, None, None]
     ratios = pivots / reference
     state, dof = divmod(int(np.argmin(ratios)), model.nv)

@@ -217,6 +217,8 @@ def _identified(
     """
     gap, delay = start.maximum_gap, start.velocity_delay
     recorded, ignored = judged_samples(recorded, felt, start)
+    if not recorded:
+        raise RecordingError(f"the detector judges no sample: {'; '.join(ignored)}")
     note: tuple[str, ...] = ()
     for _ in range(MOST_ROUNDS):
         motions = [with_delay(motion, felt, delay) for motion in recorded]

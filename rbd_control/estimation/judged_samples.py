@@ -46,7 +46,7 @@ def judged_samples(
         parameters: of the detector; kind, gain and friction of the effort do not count.
 
     Returns:
-        The motions, of at least one sample each; and notes for the user with the number of the
+        The motions, of at least two samples each; and notes for the user with the number of the
         samples that the detector drops, by reason, where they are at least :data:`NOTED` of the
         motion.
 
@@ -64,8 +64,10 @@ def judged_samples(
         kept = np.flatnonzero((dropped == VALID) & ~frozen)
         kept = kept[~_repeats(motion, kept)]
         restarts = np.isin(verdict["reason"][kept], (JUMP, RANGE))
+        frozen_before = np.cumsum(frozen)[kept]
+        restarts |= np.diff(frozen_before, prepend=frozen_before[:1]) > 0
         for rows in np.split(kept, np.flatnonzero(restarts)):
-            if rows.size:
+            if rows.size > 1:
                 judged.append(motion.only(rows))
         if np.mean(dropped != VALID) >= NOTED:
             codes, counts = np.unique(dropped[dropped != VALID], return_counts=True)

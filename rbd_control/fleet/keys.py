@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ def job_keys(jobs: Iterable[ReplayJob | CalibrateJob]) -> list[str]:
 
     The digest changes with the version of the package, the arguments, the content of the robot
     description and of the parameter file, and with the size and the modification time of each file
-    of the recording and of each mesh file of the collision geometry.
+    of the recording and of each mesh file of the collision geometry. It also changes when the
+    package trimesh, which reads most mesh files, is installed.
 
     Raises:
         RbdControlError: naming the description or the parameter file, if it cannot be read.
@@ -59,7 +61,8 @@ def _arm_digest(urdf: str, config: Path | None) -> str:
     text = description_text(arm)
     paths = map(mesh_files(arm).find, mesh_addresses(text))
     meshes = [(str(path), *_state(path)) for path in paths if path]
-    parts = (text, repr(arm), repr(sorted(values.items())), repr(meshes))
+    reads_meshes = find_spec("trimesh") is not None
+    parts = (text, repr(arm), repr(sorted(values.items())), repr(meshes), repr(reads_meshes))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 

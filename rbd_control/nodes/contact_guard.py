@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.utilities import get_rmw_implementation_identifier
@@ -183,10 +184,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._retreat.set_parameters(parameters)
         try:
             self._retreat.configure(parameters.retreat_topic)
-        except ParameterError:
+            self._subscribe_to_level(parameters.stop_at == "collision")
+        except BaseException:  # also if the middleware refuses a topic
             self.cleanup()
             raise
-        self._subscribe_to_level(parameters.stop_at == "collision")
 
     def cleanup(self) -> None:
         """Destroy the clients of the stop, the publisher of the retreat, and a subscription."""
@@ -224,8 +225,13 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Apply the new parameters."""
         self._stop.parameters = self.parameters
         self._retreat.set_parameters(self.parameters)
-        if self._orders is not None:
+        if self._orders is None:
+            return
+        try:
             self._subscribe_to_level(self.parameters.stop_at == "collision")
+        except RCLError as error:
+            # Events still show a collision at the onset or the release.
+            self.get_logger().error(f"a contact that becomes a collision is found late: {error}")
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Stop the arm, because the state of the node is unknown after a software defect.

@@ -298,12 +298,29 @@ class _Server(ActionServer):
                 self.refused(error)
                 if kind == "goal":
                     self._begin(bytes(data[1].goal_id.uuid))
+            if kind == "goal":
+                self._end_unbegun(bytes(data[1].goal_id.uuid))
 
     def _begin(self, goal_id: bytes) -> None:
         """Begin a goal that was accepted and has not begun, because its status was refused."""
         handle = self._goal_handles.get(goal_id)
         if handle is not None and handle.status == GoalStatus.STATUS_ACCEPTED:
             self._handle_accepted_callback(handle)
+
+    def _end_unbegun(self, goal_id: bytes) -> None:
+        """Abort a goal that never begins, because its sender was not told that it is accepted.
+
+        rclpy logs that the answer was refused, and leaves the goal as accepted.
+        """
+        handle = self._goal_handles.get(goal_id)
+        if handle is None or handle.status != GoalStatus.STATUS_ACCEPTED:
+            return
+        for change in (handle.execute, handle.abort):
+            try:
+                change()
+            except RCLError as error:  # the state has changed, but could not be published
+                self.refused(error)
+        self.answer(handle, self._action_type.Result())
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
         """Start no execution, as the method of rclpy would: the controller executes the goal."""

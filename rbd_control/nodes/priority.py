@@ -42,7 +42,10 @@ def share_priority(node: str, priority: int) -> str:
     """
     _wanted[node] = priority
     highest = max(_wanted.values())
-    return take_priority(highest) if highest or _taken else ""
+    refused = take_priority(highest) if highest or _taken else ""
+    if refused:
+        _wanted[node] = 0  # another node may want a priority that is permitted
+    return refused
 
 
 def take_priority(priority: int) -> str:

@@ -42,8 +42,11 @@ Until then a Trigger service may still be at work on its request, which is not r
 server that has agreed to an earlier request of the stop counts as settled.
 """
 
-MOST_PENDING = 100
-"""Maximum number of requests to one server that wait for their answers; older ones are given up."""
+MOST_PENDING = 300
+"""Maximum number of requests to one server that wait for their answers; older ones are given up.
+
+It is more than are sent within :data:`ANSWER_TIME`, also with the shortest ``repeat_period``.
+"""
 
 
 class StopRequest:
@@ -181,6 +184,7 @@ class StopRequest:
         self._has_agreed = not self.refused
         if self._is_once and self._has_agreed:
             # A server that has done its work may refuse to do it again.
+            self.is_unsent = False
             self._give_up(len(self._pending))
         if self.refused and self.refused != before:
             self._node.get_logger().error(

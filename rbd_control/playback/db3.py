@@ -93,6 +93,9 @@ class Db3Storage:
                 f"has messages in {log.name}, which cannot be read ({reason(error)}); copy both "
                 "files to a folder that can be written"
             ) from error
+        except sqlite3.Error:  # the file is damaged
+            database.close()
+            raise
         return database
 
 

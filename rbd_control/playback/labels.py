@@ -87,6 +87,8 @@ def _recording(
     """Return the index of the recording that a label belongs to."""
     name = cells.get("recording", "")
     if len(names.get(name, ())) > 1:
+        if len({paths[k] for k in names[name]}) == 1:
+            raise _refused(line, f"{quoted(name)} is given twice; give each recording once")
         several = listed(paths[k] for k in names[name])
         raise _refused(
             line, f"{quoted(name)} fits several recordings ({several}); name one by its path"

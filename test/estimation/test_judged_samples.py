@@ -78,6 +78,24 @@ def test_motions_are_cut_where_the_detector_restarts(clean: Motion, model: Model
     np.testing.assert_array_equal(whole[0].q, clean.q)
 
 
+def test_a_part_of_one_sample_is_left_out(clean: Motion, model: Model) -> None:
+    """The first message has an old position, and the detector restarts after it."""
+    q = clean.q.copy()
+    q[0, 1] += 1.0
+    parts, _ = judged_samples([replace(clean, q=q)], model, PARAMETERS)
+    assert [part.t.size > 1 for part in parts] == [True]
+
+
+def test_motions_are_cut_where_the_samples_were_frozen(clean: Motion, model: Model) -> None:
+    frozen = (clean.t > 10.0) & (clean.t < 12.0)
+    still = {
+        name: np.where(frozen[:, None], getattr(clean, name)[frozen][0], getattr(clean, name))
+        for name in ("q", "v", "tau")
+    }
+    parts, _ = judged_samples([replace(clean, **still)], model, PARAMETERS)
+    assert [part.t[-1] < 10.1 or part.t[0] >= 12.0 for part in parts] == [True, True]
+
+
 def test_gains_fit_the_usual_period_of_all_stretches(model: Model) -> None:
     """The first stretch alone, at 20 Hz, would allow no gain above 12 1/s."""
     rng = np.random.default_rng(0)
