@@ -12,7 +12,9 @@ from launch.actions import (
 )
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_testing.actions import ReadyToTest
+from system.probe import Probe
 
+from rbd_control.nodes.processes import environment as changed_environment
 from rbd_control.nodes.processes import free_domain
 from rbd_control.share import share_directory
 
@@ -39,3 +41,13 @@ def launched(file: str, **arguments: str) -> tuple[LaunchDescription, dict[str, 
         ),
         {"domain": domain},
     )
+
+
+def probe_beside_launch(domain: int) -> Probe:
+    """Return a probe with the transports of ROS 2's own tools.
+
+    ``launch_ros`` may have started a node with shared memory in this process, and a probe without
+    shared memory refuses to be in one process with it.
+    """
+    with changed_environment({"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}):
+        return Probe(domain)

@@ -16,12 +16,12 @@ import yaml
 from rcl_interfaces.srv import GetParameters
 from std_msgs.msg import Bool, String
 from system import detector_scenarios as scenarios
-from system.probe import LATCHED, Probe, Source
+from system.probe import LATCHED, Source
 from system.test_contact_guard import ArmDriver
 
 from rbd_control.simulation import arm7_urdf
 
-from .launching import launched
+from .launching import launched, probe_beside_launch
 
 FOLDER = tempfile.TemporaryDirectory()
 JOINTS = [f"joint_{i}" for i in range(1, 8)]
@@ -50,7 +50,7 @@ def generate_test_description() -> Any:
 
 class TestArm(unittest.TestCase):
     def test_arm(self, domain: int) -> None:
-        probe = Probe(domain)
+        probe = probe_beside_launch(domain)
         self.addCleanup(probe.close)
         text = arm7_urdf()
         for what in ("joint", "link"):

@@ -16,9 +16,8 @@ import launch_testing
 import yaml
 from rcl_interfaces.srv import GetParameters
 from system import detector_scenarios as scenarios
-from system.probe import Probe
 
-from .launching import launched
+from .launching import launched, probe_beside_launch
 
 NODE = "cell/contact_detector"
 FOLDER = tempfile.TemporaryDirectory()
@@ -39,7 +38,7 @@ def generate_test_description() -> Any:
 
 class TestDetector(unittest.TestCase):
     def test_detector(self, domain: int) -> None:
-        probe = Probe(domain)
+        probe = probe_beside_launch(domain)
         self.addCleanup(probe.close)
         source = probe.stream(scenarios.resting(), "/arm/measured")
         with mock.patch.object(scenarios, "NODE", NODE):

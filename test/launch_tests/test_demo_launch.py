@@ -11,9 +11,8 @@ pytest.importorskip("launch_testing", reason="launch_testing is not installed; i
 
 import launch_testing
 from system import scenarios
-from system.probe import Probe
 
-from .launching import launched
+from .launching import launched, probe_beside_launch
 
 
 @pytest.mark.launch_test
@@ -23,7 +22,7 @@ def generate_test_description() -> Any:
 
 class TestDemo(unittest.TestCase):
     def test_together(self, domain: int) -> None:
-        probe = Probe(domain)
+        probe = probe_beside_launch(domain)
         self.addCleanup(probe.close)
         scenarios.come_up(probe)
         scenarios.truth_is_told(probe)

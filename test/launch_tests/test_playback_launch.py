@@ -16,13 +16,12 @@ import numpy as np
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from system import detector_scenarios as scenarios
-from system.probe import Probe
 
 from rbd_control.dynamics import gravity_torque
 from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.simulation import arm7_urdf
 
-from .launching import launched
+from .launching import launched, probe_beside_launch
 
 FOLDER = tempfile.TemporaryDirectory()
 
@@ -62,7 +61,7 @@ def write_recording(path: Path) -> None:
 
 class TestPlayback(unittest.TestCase):
     def test_the_push_is_reported(self, domain: int) -> None:
-        probe = Probe(domain)
+        probe = probe_beside_launch(domain)
         self.addCleanup(probe.close)
         events = probe.listen(DiagnosticArray, "contact_detector/events")
         # The player does not wait to be heard, so the first pass may have lost its beginning.

@@ -11,10 +11,9 @@ pytest.importorskip("launch_testing", reason="launch_testing is not installed; i
 
 import launch_testing
 from robots import urdf_path
-from system.probe import Probe
 from system.whole_robot import publish_robot, verdict_without_contact
 
-from .launching import launched
+from .launching import launched, probe_beside_launch
 
 try:
     DESCRIPTION = urdf_path("panda")
@@ -29,7 +28,7 @@ def generate_test_description() -> Any:
 
 class TestWholeRobot(unittest.TestCase):
     def test_detector(self, domain: int) -> None:
-        probe = Probe(domain)
+        probe = probe_beside_launch(domain)
         self.addCleanup(probe.close)
         publish_robot(probe, DESCRIPTION)
         verdict_without_contact(probe)
