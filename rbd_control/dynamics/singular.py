@@ -37,7 +37,8 @@ def void_roundoff(model, s, x, a):
 
     Args:
         model: ``Constants`` of the model.
-        s, x: ``Sweep`` and ``Articulated`` workspaces of the state, after ``articulate``.
+        s, x: ``Sweep`` and ``Articulated`` workspaces of the state, after ``articulate``;
+            ``s.inertia`` (without mimic joints) and ``x.u`` are overwritten.
         a: joint accelerations, (nv,) [rad/s² or m/s²], changed in place.
     """
     is_tree = model.bodies == model.nv
@@ -69,7 +70,7 @@ def singularity(model: Model, q: np.ndarray) -> str:
 
     Args:
         model: the robot.
-        q: joint positions, (count, nq) [rad or m], of which at least one is singular.
+        q: joint positions, (count, nq) [rad or m]; at least one row is singular.
     """
     message = "the mass matrix is singular at this configuration: massless bodies"
     M = mass_matrix(model, q)

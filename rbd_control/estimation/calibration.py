@@ -361,9 +361,10 @@ def _refuse_unsupported(
 ) -> None:
     """Raise an InputError for arguments with which no calibration is possible.
 
-    They are a floating base, whose six coordinates have no motors; a rate of false alarms [1/h]
-    that is not above 0 and below one alarm per block; and given observer gains [1/s] (none if the
-    calibration chooses them) of which one has a settling time that is too long.
+    A floating base is refused, because its six coordinates have no motors. So is a rate of false
+    alarms [1/h] that is not above 0 and below one alarm per block. ``kept_gains`` are the given
+    observer gains [1/s], none if the calibration chooses them; a gain below :data:`LEAST_GAIN` is
+    refused.
     """
     if model.floating_base:
         raise InputError(
