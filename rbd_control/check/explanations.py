@@ -1,17 +1,17 @@
 """Explanations of the misfit of a recording by errors of the arm's description or its efforts.
 
-The evidence is a linear regression of the efforts (:mod:`~rbd_control.check.evidence`), the misfit
-the RMS effort that neither model nor friction explains. Every explanation changes the evidence: it
-divides an effort by a scale, exchanges two joints, adds a rotor inertia or a payload, turns the
-gravity vector, or adds or subtracts the gravity torque. The search is greedy. It accepts the
-explanation with the largest reduction of the cost::
+The evidence is a linear regression of the efforts (:mod:`~rbd_control.check.evidence`). The misfit
+is the RMS effort that neither model nor friction explains. Every explanation changes the evidence:
+it divides an effort by a scale, exchanges the efforts or the names of two joints, adds a rotor
+inertia or a payload, turns the gravity vector, or adds or subtracts the gravity torque. The search
+is greedy. It accepts the explanation with the largest reduction of the cost::
 
     cost = sum over joints of log(misfit² + floor²)
 
 minus a penalty for every fitted number, and repeats the search with the changed evidence.
 Logarithms make the search independent of units and prevent a joint with large errors from hiding
-the others; ``floor`` is small compared with contact thresholds. An explanation must also be large
-and significant enough.
+the others; ``floor`` is small compared with contact thresholds. Fitted numbers must be significant;
+scales, payloads and tilts must also be large enough.
 """
 
 from __future__ import annotations

@@ -142,9 +142,10 @@ def weakest_pushes_in(
 def pushes_in_steps(
     model: Model, parameters: DetectorParameters, q: Array, v: Array
 ) -> Generator[None, None, tuple[WeakestPush, ...]]:
-    """Yield after each direction that was tried, and return what :func:`weakest_pushes` returns.
+    """Yield after each evaluated direction of force, and return the weakest push on each link.
 
-    A caller can thus divide the computation. All poses are evaluated.
+    A caller can thus divide the computation. The result is as for :func:`weakest_pushes`, but all
+    poses in ``q`` are evaluated, not at most :data:`POSES`.
     """
     rules = Rules.of(model, parameters, v)
     pushes = []

@@ -87,7 +87,8 @@ class _Pivot(NamedTuple):
     Attributes:
         row: row of its body.
         own: D, the articulated inertia about the joint.
-        carried: inertia of all bodies that the joint carries, the reference for roundoff.
+        carried: trace of the inertia (for a prismatic joint: of the mass block) of all bodies that
+            the joint carries, times |s|²; the reference for roundoff.
         mass: mass of all bodies that the joint carries [kg].
     """
 
@@ -98,13 +99,15 @@ class _Pivot(NamedTuple):
 
 
 def _carried(composite: Array, s: Array) -> float:
-    """Return the inertia of all bodies that a joint carries, the reference for roundoff."""
+    """Return |s|² times the trace of the carried inertia or mass, the reference for roundoff."""
     block = slice(0, 3) if s[:3].any() else slice(3, 6)
     return float(np.trace(composite[block, block])) * float(s @ s)
 
 
 def _pivots(placed: _Placed) -> list[_Pivot]:
-    """Return the pivot of each joint, the last first, by articulated bodies.
+    """Return the pivot of each joint, last joint first, from articulated-body inertias.
+
+    Models with mimic joints need :func:`_pivots_of_mass_matrix`.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms (2008), chapters 6 and 7.
     """

@@ -66,11 +66,14 @@ def _void(a, i, ratio):
 
 
 def singularity(model: Model, q: np.ndarray) -> str:
-    """Return an error message that names the joint at which the mass matrix is singular.
+    """Return an error message for a singular mass matrix, naming the joint or the floating base.
+
+    It names the one with the smallest relative pivot in all rows, and nothing if that pivot is not
+    roundoff.
 
     Args:
         model: the robot.
-        q: joint positions, (count, nq) [rad or m]; at least one row is singular.
+        q: joint positions, (count, nq) [rad or m].
     """
     message = "the mass matrix is singular at this configuration: massless bodies"
     M = mass_matrix(model, q)

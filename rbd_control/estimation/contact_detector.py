@@ -3,12 +3,17 @@
 The residual of a joint is the filtered estimate of its external torque [N·m or N]. A contact begins
 when a joint's residual has stayed above its threshold for ``onset_debounce`` (longer after lost
 samples, see :mod:`~rbd_control.estimation.between_samples`), and ends when every residual has
-stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact
-counts as a collision from the first sample in which a residual exceeds its collision threshold. The
-statistic of all residuals and the force at one link may have thresholds as well
-(:mod:`~rbd_control.estimation.thresholds`). Without effort or velocity, after a gap, while the
-observer settles, and while samples repeat or jump, there is no verdict, which is not the same as
-"no contact". While an effort is saturated, the detector does not report "no contact".
+stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact counts as a
+collision from the first sample in which a residual exceeds its collision threshold. The statistic
+of all residuals and the force at one link may have thresholds as well
+(:mod:`~rbd_control.estimation.thresholds`).
+
+There is no verdict without effort or velocity, after a gap, while the observer settles, after
+``repeated_time`` (at rest ``repeated_time_at_rest``) of identical samples, and from the third
+implausible sample in a row; the first two are dropped and the verdict is kept. The lack of a
+verdict ends an open contact, and is not the same as "no contact". While an effort is saturated, and
+for ``settling_time`` after that, an open contact does not end, and without a contact there is no
+verdict.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ interval ends with the next new sample."""
 
 
 class Excess(NamedTuple):
-    """Ratios of the residuals of one sample to their thresholds."""
+    """Highest ratios of residual to threshold in one sample, with the joint and the level."""
 
     joint: int
     """Row of the joint with the highest ratio of residual to threshold."""

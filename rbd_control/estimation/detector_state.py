@@ -1,8 +1,8 @@
-"""Structured arrays of the compiled decision between contact and no contact.
+"""State of the compiled decision between contact and no contact; codes of reasons and levels.
 
-Each joint is one element of a structured array; the whole arm is the single element of another.
-Python and compiled code use the same field names. The overhead of a call into compiled code depends
-on the number of arrays, not of fields.
+Settings and memory have a structured array with one element per joint, and another with a single
+element for the whole arm. Python and compiled code use the same field names. The overhead of a call
+into compiled code depends on the number of arrays, not of fields.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class DriveGain:
 
     @property
     def text(self) -> str:
-        """The gain with its standard error, such as ``10.1 ± 0.2 (2 %)``."""
+        """Gain and standard error, as ``10.1 ± 0.2 (2 %)``, or ``(2 %, given)`` if it was given."""
         given = ", given" if self.is_given else ""
         return (
             f"{self.gain:.4g} ± {self.standard_error:.2g} ({100.0 * self.relative_error:.2g} %"

@@ -219,8 +219,9 @@ class EffortKindJudge:
     def add_motion(self, motion: Motion) -> None:
         """Process a recorded motion that does not continue the previous samples.
 
-        The evidence of earlier motions counts as well if the motion begins 0 to :data:`PAUSE`
-        seconds after the last sample; otherwise it is discarded.
+        An unfinished averaging window is dropped. If the motion begins 0 to :data:`PAUSE` seconds
+        after the last sample, earlier evidence and the decision are kept; otherwise the judgement
+        begins anew as by :meth:`start_again`, which also reopens a confirmed decision.
 
         Args:
             motion: the motion, ``tau`` as published.

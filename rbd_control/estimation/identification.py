@@ -143,12 +143,12 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
 
     Args:
         motions: motions without contact, ``tau`` as joint torque [N·m or N].
-        model: the robot as described, with the gravity that ``tau`` contains.
-        maximum_gap: longest time between two samples of one stretch [s].
+        model: the robot as described, without gravity if ``tau`` excludes the gravity torque.
+        maximum_gap: longest time between two samples [s]; a longer gap divides a motion.
 
     Raises:
-        RecordingError: if no stretch lasts ten time constants of the filter, 0.5 s at sample rates
-            above 67 Hz.
+        RecordingError: if no part of a motion without gaps lasts ten time constants of the filter:
+            0.5 s at sample rates above 67 Hz, longer at lower rates.
     """
     columns = filtered_columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T

@@ -23,8 +23,8 @@ class TracingError(RbdControlError, TypeError):
 class Scalar:
     """A number in a kernel that stands for one expression: node ``node`` of ``graph``.
 
-    Sums, differences, products, quotients and squares give expressions. Comparisons, conversions
-    and branches raise a :class:`TracingError`.
+    Sums, differences, products, quotients, negation and squares give expressions. Comparisons,
+    conversions, branches, ``abs``, ``round`` and other powers raise a :class:`TracingError`.
     """
 
     __slots__ = ("graph", "node")

@@ -20,12 +20,13 @@ Array = NDArray[np.float64]
 
 
 class AnsweredSample(NamedTuple):
-    """A sample whose torque was sent and whose report is not published yet.
+    """A sample that the controller has processed and whose report is not published yet.
 
     Attributes:
         sample: the joint state.
         stamp: its stamp, exact to the nanosecond.
-        command: the torque, desired state and mode that the controller computed for it.
+        command: the torque, desired state and mode that the controller computed for it; the
+            middleware may have refused its torque, see ``torque``.
     """
 
     sample: JointSample
@@ -41,9 +42,11 @@ class AnsweredSample(NamedTuple):
 
 
 class CommandReport:
-    """Publishes the tracking error and the energies, and logs changes of the mode.
+    """Publishes tracking error and energies, logs changes of the mode, and fills the diagnostics.
 
-    The topics are ``~/tracking_error`` (sensor_msgs/JointState) and ``~/energy``.
+    The topics are ``~/tracking_error`` (sensor_msgs/JointState) and ``~/energy``
+    (std_msgs/Float64MultiArray with the entries
+    :data:`~rbd_control.nodes.energy_output.ENERGIES` [J]).
 
     Args:
         node: the node.

@@ -116,8 +116,10 @@ class CallbackGuard:
     ) -> Callable[[bytes], None]:
         """Return a callback for serialized messages that deserializes them and runs ``callback``.
 
-        It is for a subscription with ``raw=True``. If rclpy deserialized the messages, an exception
-        would occur outside of any callback.
+        Use it with ``raw=True``: if rclpy deserialized a malformed message, the exception would
+        occur outside of any callback. Here the message is dropped and counted. An exception of
+        ``callback`` goes to :meth:`failed`; if ``callback`` belongs to rclpy, the message counts as
+        malformed.
 
         Args:
             topic: name of the topic in counts and log lines.

@@ -380,9 +380,13 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def activate(self) -> None:
         """Begin to publish torque, and hold the arm at its present position.
 
+        The call returns after this node has been the only one for ``discovery_time`` that claims
+        the arm.
+
         Raises:
             NotReadyError: if another node may send torque, if a condition of :meth:`waiting_for` is
-                not met any more, if a payload is pending, or if a signal has asked the node to end.
+                not met any more, if the check of a payload is pending, or if a signal has asked the
+                node to end.
             InputError: if the controller refuses to start, see :meth:`PassivityController.start`.
         """
         self._access.wait(self._read_waiting)

@@ -92,7 +92,9 @@ class TrajectoryInput:
             self._refuse(plan.order, error)
 
     def discard(self, why: str) -> bool:
-        """Discard trajectories that were sent before a stop and would start after it.
+        """Discard trajectories that the controller does not follow yet, and abort their goals.
+
+        The trajectory that the arm follows is not affected.
 
         Args:
             why: the reason as text, for the log and for the senders of goals.

@@ -72,15 +72,16 @@ class EffortOptions:
     def applied(self, robot: Robot, file: str) -> Robot:
         """Return the arm with these options; warn if they contradict the arm file.
 
-        The gain in the file is replaced by 1 if the effort has another unit than in the file
-        (current instead of torque, or the reverse), or if the gain is to be identified.
+        Without ``gain``, the gain in the file is kept; it becomes 1 if ``has_evidence``, or if the
+        unit of the effort differs from the file (current instead of torque, or the reverse).
 
         Args:
             robot: the arm with the effort of the file.
-            file: name of the arm file for the warning, a ``ModelWarning``; empty if there is none.
+            file: name of the arm file for the warning, a ``ModelWarning``; empty for no warning.
 
         Raises:
-            InputError: if ``has_evidence``, but no gain is to be identified.
+            InputError: if ``has_evidence``, but the kind of these options or of the file is not
+                ``current``.
             ParameterError: for another number of gains than one or the number of joints.
         """
         known = robot.in_joint_order(robot.parameters)

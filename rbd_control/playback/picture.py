@@ -1,4 +1,4 @@
-"""Pictures: residuals of a replay and of a calibration, delay against false alarms."""
+"""Plots as PNG: residuals of a replay or a calibration, detection delay against false alarms."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def _placed(
     colour: Colour,
     mesh: Mesh | None = None,
 ) -> Shape:
-    """Return a shape; ``solid`` is its placement in the frame of the link, and its size."""
+    """Return a shape on its moving body; ``solid``: its placement in the link, and its size."""
     placement, size = solid
     vertices, faces = (None, None) if mesh is None else mesh
     return Shape(

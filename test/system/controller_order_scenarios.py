@@ -132,12 +132,12 @@ def retracted(probe: Probe, source: Source) -> None:
         return "no force is known" not in report.message
 
     tell()
-    teller = probe.node.create_timer(0.02, tell)
+    teller = probe.every(0.02, tell)
     probe.wait(retracts, "does not retract")
     probe.wait_for_report(
         NODE, lambda r: "retracted along the force on link_6" in r.message, "does not retract"
     )
-    probe.node.destroy_timer(teller)
+    probe.end_timer(teller)
 
     def way() -> np.ndarray:
         q_d = POSTURE - np.array(errors[-1].position)

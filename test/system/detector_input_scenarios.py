@@ -185,7 +185,7 @@ def publishers_come_and_go(probe: Probe, source: Source) -> None:
     )
     source.on = False
     probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
-    probe.node.destroy_publisher(source.publishers.pop())
+    probe.end_stream(source)
     source.publishers.append(second)
     source.on = True
     wait_for_flag(probe, contact, False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
+from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 
 from rbd_control.nodes.run import SPIN_TIME, make_executor
@@ -108,6 +109,10 @@ class Probe:
         self._executor = make_executor(self._context)
         self._executor.add_node(self.node)
         self._closed: Future[None] = Future()
+        self._failure: BaseException | None = None
+        # A timer's callback may run while the test destroys what it publishes with.
+        self._turn = threading.RLock()
+        self._ended: list[Timer] = []
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
@@ -157,6 +162,41 @@ class Probe:
             assert time.monotonic() < deadline, f"{service} does not answer; {self.reports}"
             self.node.destroy_client(self._clients.pop(service))
 
+    def every(self, period: float, callback: Callable[[], object]) -> Timer:
+        """Call ``callback`` every ``period`` seconds, until :meth:`end_timer`."""
+
+        def take_turn() -> None:
+            with self._turn:
+                if timer not in self._ended:
+                    callback()
+
+        timer = self.node.create_timer(period, take_turn)
+        return timer
+
+    def end_timer(self, timer: Timer) -> None:
+        """End a timer of :meth:`every`; its callback is not called any more."""
+        with self._turn:
+            self._ended.append(timer)
+        self.node.destroy_timer(timer)
+
+    @contextmanager
+    def repeated(self, topic: str, message: Any, qos: QoSProfile | int = 10) -> Iterator[Any]:
+        """Publish ``message`` at 50 Hz; yield the publisher, which is destroyed at the end."""
+        publisher = self.node.create_publisher(type(message), topic, qos)
+        timer = self.every(0.02, lambda: publisher.publish(message))
+        try:
+            yield publisher
+        finally:
+            self.end_timer(timer)
+            self.node.destroy_publisher(publisher)
+
+    def end_stream(self, source: Source) -> None:
+        """Publish nothing of ``source`` any more, and destroy its publisher."""
+        with self._turn:
+            source.on = False
+            publisher = source.publishers.pop()
+        self.node.destroy_publisher(publisher)
+
     def stream(self, source: Source, topic: str = "joint_states", rate: float = 100.0) -> Source:
         """Publish the joint states of ``source`` at ``rate``, while it is on."""
         publisher = self.node.create_publisher(JointState, topic, 50)
@@ -168,7 +208,7 @@ class Probe:
                 stamp = (clock.now() + Duration(seconds=source.shift)).to_msg()
                 source.publishers[0].publish(source.message(source.stamp or stamp))
 
-        self.node.create_timer(1.0 / rate, tick)
+        self.every(1.0 / rate, tick)
         return source
 
     def wait(self, condition: Callable[[], T], otherwise: str, timeout: float = PATIENCE) -> T:
@@ -178,6 +218,8 @@ class Probe:
             value = condition()
             if value:
                 return value
+            if self._failure is not None:
+                raise AssertionError("the probe does not run any more") from self._failure
             assert time.monotonic() < deadline, f"{otherwise}; reports: {self.reports}"
             time.sleep(0.01)
 
@@ -205,9 +247,14 @@ class Probe:
             self.reports[status.name] = Report(level, status.message, values)
 
     def _spin(self) -> None:
-        with suppress(ExternalShutdownException):
+        try:
             while not self._closed.done():
                 self._executor.spin_until_future_complete(self._closed, timeout_sec=SPIN_TIME)
+        except ExternalShutdownException:
+            pass
+        except BaseException as error:  # it would leave all that wait without an explanation
+            self._failure = error
+            raise
 
 
 def efforts(heard: Heard) -> np.ndarray:

@@ -42,7 +42,7 @@ def source(probe: Probe) -> Source:
         source.velocity = 1e-4 * random.normal(size=7)
         source.effort = WEIGHT - source.push + 1e-3 * random.normal(size=7)  # type: ignore[attr-defined]
 
-    probe.node.create_timer(0.002, disturb)
+    probe.every(0.002, disturb)
     return probe.stream(source)
 
 

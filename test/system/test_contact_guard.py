@@ -118,7 +118,7 @@ class Detector:
         self.flag: bool | None = False
         self.raised = 0.0
         self.publisher = probe.node.create_publisher(Bool, topic, 10)
-        probe.node.create_timer(0.02, self._repeat)
+        probe.every(0.02, self._repeat)
 
     def touch(self) -> float:
         """Raise the flag; return when it was published."""
@@ -405,7 +405,7 @@ def collisions_alone_and_a_retreat(probe: Probe, guard: Process) -> None:
         if arm.velocity[0]:
             arm.position = [arm.position[0] + 0.002, 1.0]
 
-    probe.node.create_timer(0.01, swing)
+    probe.every(0.01, swing)
     probe.stream(arm, "/tray/joint_states", rate=100.0)
     detector = Detector(probe, f"/tray/{FLAG}")
     probe.wait(detector.publisher.get_subscription_count, "nobody listens to the flag")

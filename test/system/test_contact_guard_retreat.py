@@ -400,7 +400,7 @@ class Robot:
         self._source = Source(["elbow"], [0.0], [0.0])
         self._before = time.monotonic()
         probe.node.create_subscription(JointTrajectory, TOPIC, self.arm.follow, 10)
-        probe.node.create_timer(STEP, self._step)
+        probe.every(STEP, self._step)
         probe.stream(self._source)
 
     def _step(self) -> None:

@@ -30,7 +30,7 @@ class Simulation:
         self.time, self.runs, self.tells = 100.0, True, False
         self._states = probe.node.create_publisher(JointState, "joint_states", 50)
         self._clock = probe.node.create_publisher(Clock, "/clock", 50)
-        probe.node.create_timer(STEP, self._tick)
+        probe.every(STEP, self._tick)
 
     def _tick(self) -> None:
         self.time += STEP * self.runs

@@ -78,15 +78,12 @@ def test_require_detector(probe: Probe, running: Running) -> None:
     before = len(commands)
     probe.report(NODE)
     assert len(commands) == before
-    publisher = probe.node.create_publisher(Bool, FLAG, 10)
-    teller = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=False)))
-    probe.wait(lambda: len(commands) > before, "does not start with a detector")
-    wait_for_torque(probe, commands, WEIGHT)
-    probe.node.destroy_timer(teller)
+    with probe.repeated(FLAG, Bool(data=False)):
+        probe.wait(lambda: len(commands) > before, "does not start with a detector")
+        wait_for_torque(probe, commands, WEIGHT)
     probe.wait_for_report(
         NODE, lambda r: "no verdict about contact for" in r.message, "does not miss it"
     )
-    probe.node.destroy_publisher(publisher)
 
 
 @pytest.mark.usefixtures("source")
@@ -102,14 +99,11 @@ def test_require_detector_and_an_activation_by_service(probe: Probe, running: Ru
     probe.wait_for_report(NODE, lambda r: r.values["publishers"] == "1", "hears no joint states")
     assert not change(Transition.TRANSITION_ACTIVATE)
     assert f"waiting for a verdict on /{FLAG}: {NEVER}" in process.output
-    publisher = probe.node.create_publisher(Bool, FLAG, 10)
-    teller = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=False)))
-    probe.wait(publisher.get_subscription_count, "no subscription")
-    told = probe.listen(Bool, FLAG)
-    probe.wait(lambda: len(told) > 20, "no verdicts")
-    assert change(Transition.TRANSITION_ACTIVATE), process.output
-    probe.node.destroy_timer(teller)
-    probe.node.destroy_publisher(publisher)
+    with probe.repeated(FLAG, Bool(data=False)) as publisher:
+        probe.wait(publisher.get_subscription_count, "no subscription")
+        told = probe.listen(Bool, FLAG)
+        probe.wait(lambda: len(told) > 20, "no verdicts")
+        assert change(Transition.TRANSITION_ACTIVATE), process.output
 
 
 @pytest.mark.usefixtures("source")
@@ -121,12 +115,11 @@ def test_a_flag_of_either_durability_is_received(
 ) -> None:
     process = running.start()
     probe.wait_for_report(NODE, lambda r: NEVER in r.message, "is not there")
-    publisher = probe.node.create_publisher(Bool, FLAG, QoSProfile(depth=1, durability=durability))
-    teller = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=False)))
-    probe.wait_for_report(NODE, lambda r: "contact detector" not in r.message, "does not hear it")
+    with probe.repeated(FLAG, Bool(data=False), QoSProfile(depth=1, durability=durability)):
+        probe.wait_for_report(
+            NODE, lambda r: "contact detector" not in r.message, "does not hear it"
+        )
     assert "receiving verdicts of the contact detector" in process.output
-    probe.node.destroy_timer(teller)
-    probe.node.destroy_publisher(publisher)
 
 
 @pytest.mark.usefixtures("source")

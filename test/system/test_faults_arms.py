@@ -161,10 +161,8 @@ def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> N
         "alone", lambda r: "waiting for" in r.message and "detector" in r.message, "does not wait"
     )
     assert report.values["state"] == "inactive"
-    flag = probe.node.create_publisher(Bool, "alone/contact", 10)
-    timer = probe.node.create_timer(0.02, lambda: flag.publish(Bool()))
-    wait_for_mode(probe, "hold", "alone")
-    probe.node.destroy_timer(timer)
+    with probe.repeated("alone/contact", Bool()):
+        wait_for_mode(probe, "hold", "alone")
     process.kill()
     source.on = False
 

@@ -226,28 +226,28 @@ def test_no_trajectory_begins_while_the_flag_is_raised(plain: Arm, probe: Probe)
     # With a trajectory to continue, the resume itself would be refused; there may be none.
     probe.call(Trigger, plain.topic("cancel"))
     probe.wait(lambda: np.abs(plain.source.velocity).max() < 1e-3, "does not stop")
-    publisher = probe.node.create_publisher(Bool, plain.topic("contact"), 10)
-    timer = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=True)))
-    try:
+
+    def is_refused() -> bool:
+        # A flag that is late on a busy machine is a new contact, after which to resume again.
+        assert probe.call(Trigger, plain.topic("resume")).success
+        refused = count(probe.report(plain.name), "trajectories refused")
+        probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
         probe.wait_for_report(
-            plain.name, lambda r: r.message.startswith("contact"), "does not react"
+            plain.name,
+            lambda r: count(r, "trajectories refused") > refused,
+            "is not refused",
         )
+        return "the contact detector reports contact" in plain.process.output
 
-        def is_refused() -> bool:
-            # A flag that is late on a busy machine is a new contact, after which to resume again.
-            assert probe.call(Trigger, plain.topic("resume")).success
-            refused = count(probe.report(plain.name), "trajectories refused")
-            probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+    try:
+        with probe.repeated(plain.topic("contact"), Bool(data=True)):
             probe.wait_for_report(
-                plain.name, lambda r: count(r, "trajectories refused") > refused, "is not refused"
+                plain.name, lambda r: r.message.startswith("contact"), "does not react"
             )
-            return "the contact detector reports contact" in plain.process.output
 
-        probe.wait(is_refused, "is not refused for the contact")
-        assert np.abs(plain.source.velocity).max() < 1e-3
+            probe.wait(is_refused, "is not refused for the contact")
+            assert np.abs(plain.source.velocity).max() < 1e-3
     finally:
-        # The publisher stays: the timer may be about to publish for the last time.
-        probe.node.destroy_timer(timer)
         probe.send(plain.topic("contact"), Bool(data=False))
 
 

@@ -218,8 +218,7 @@ def test_a_speed_beyond_reason_is_a_fault(probe: Probe, source: Spoiled) -> None
 def test_a_publisher_that_restarts_is_not_followed_by_itself(probe: Probe, source: Spoiled) -> None:
     """[20] Mode safe continues after the return of the publisher, until ``resume``."""
     commands = torques(probe)
-    source.on = False
-    probe.node.destroy_publisher(source.publishers.pop())
+    probe.end_stream(source)
     wait_for_torque(probe, commands, ZERO)
     source.publishers.append(probe.node.create_publisher(JointState, "joint_states", 50))
     source.on = True

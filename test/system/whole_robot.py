@@ -39,7 +39,7 @@ def publish_robot(probe: Probe, description: Path) -> Source:
         source.effort = torque + 1e-3 * random.normal(size=7)
         source.velocity = 1e-4 * random.normal(size=7)
 
-    probe.node.create_timer(0.002, disturb)
+    probe.every(0.002, disturb)
     return source
 
 

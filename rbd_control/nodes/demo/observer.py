@@ -35,10 +35,11 @@ _COUNTS = ("samples", "valid samples")
 
 
 class DemoObserver:
-    """Records the topics of the three nodes and runs the scenario on simulated time.
+    """Records the topics of the three nodes, and sends the trajectory and pushes of the scenario.
 
-    The nodes are the simulated arm, the controller and the detector. ROS must run before the
-    construction (``rclpy.init``).
+    The nodes are the simulated arm, the controller and the detector. Call ``rclpy.init`` before the
+    construction, :meth:`begin` to send the trajectory, and :meth:`spin` repeatedly to record and to
+    send pushes, which are due by the stamps of the residuals.
 
     Args:
         scenario: motion and pushes.
@@ -46,7 +47,8 @@ class DemoObserver:
 
     Attributes:
         log: the recorded data.
-        ignored: number of ignored messages, whose content cannot come from one of the three nodes.
+        ignored: number of messages and statuses ignored as invalid, or as a true force before the
+            first joint state.
     """
 
     def __init__(self, scenario: Scenario, thresholds: tuple[float, ...]) -> None:
