@@ -4,14 +4,39 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from bench.soak.faults import FaultyWriter, Order
 from bench.soak.figures import Told, Unanswered, Windows, matched, overlaps
 from bench.soak.pauses import LEAST, Pauses, longest_pause, read_pauses, time_paused
+from bench.soak.schedule import IN_JOINT_STATES
 from bench.soak.verdict import samples_line
+from rbd_control.nodes.messages import Stamp
 
 SECOND = 1_000_000_000
+
+Sent = tuple[Stamp, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Recorder:
+    """A writer of joint states that stores them."""
+
+    def __init__(self, sent: list[Sent]) -> None:
+        self._sent = sent
+
+    def publish(
+        self, stamp: Any, position: Any = None, velocity: Any = None, effort: Any = None
+    ) -> None:
+        self._sent.append((stamp, position, velocity, effort))
+
+
+def is_same(one: Sent, other: Sent) -> bool:
+    return one[0] == other[0] and all(
+        np.array_equal(a, b) for a, b in zip(one[1:], other[1:], strict=True)
+    )
 
 
 def test_a_restarted_node_counts_on() -> None:
@@ -20,6 +45,34 @@ def test_a_restarted_node_counts_on() -> None:
     told.report(SECOND, {"lost": "5"})
     told.report(2 * SECOND, {"lost": "1"})
     assert told.total(("lost", "old")) == 5 + 1 + 1
+
+
+def test_a_restarted_node_may_have_lost_as_much_as_before() -> None:
+    told = Told(("lost",))
+    told.report(0, {"lost": "1", "accepted": "900000"})
+    told.report(SECOND, {"lost": "1", "accepted": "700"})
+    told.report(2 * SECOND, {"lost": "2", "accepted": "1700"})
+    assert told.total(("lost",)) == 1 + 2
+    assert told.near([SECOND // 2]) == {"lost": 2}
+    assert told.reported == 2 * SECOND
+
+
+def test_every_fault_of_the_joint_states_changes_them() -> None:
+    for kind, fault in IN_JOINT_STATES.items():
+        sent: list[Sent] = []
+        writer = FaultyWriter(Recorder(sent))
+        sound = [(Stamp(9, 0), np.zeros(2), np.ones(2), np.ones(2)) for _ in range(2)]
+        sound[1] = (Stamp(9, 1_000_000), np.full(2, 0.1), np.full(2, 2.0), np.full(2, 3.0))
+        writer.publish(*sound[0])
+        writer.obey(Order(kind, 1, 1))
+        writer.publish(*sound[1])
+        assert fault.lasts > 0.0
+        assert len(sent) == 1 or not is_same(sent[1], sound[1]), kind
+        writer.publish(*sound[1])
+        assert is_same(sent[-1], sound[1]), kind
+    writer.obey(Order("unknown", 1, 1))
+    with pytest.raises(ValueError, match="no fault 'unknown'"):
+        writer.publish(*sound[1])
 
 
 def test_a_sample_without_answer_comes_with_what_was_counted_near_it() -> None:

@@ -118,7 +118,10 @@ def applied(diff: str, root: Path) -> None:
         lines = hunk.splitlines()
         before = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("+"))
         after = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("-"))
-        assert text.count(before) == 1, f"{path.name} has {text.count(before)} times:\n{before}"
+        assert text.count(before) == 1, (
+            f"{path.name} has these lines {text.count(before)} times; adapt the listing of the "
+            f"tutorial to the file, or the file to the listing:\n{before}"
+        )
         text = text.replace(before, after)
     path.write_text(text, encoding="utf-8")
 

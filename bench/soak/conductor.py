@@ -187,7 +187,10 @@ class Conductor:
         now, wall = time.monotonic(), time.time_ns()
         lasts = FAULTS[item.kind].lasts if item.kind in FAULTS else 0.0
         if item.kind in FAULTS and not FAULTS[item.kind].spares_samples:
-            self._ear.sample_windows.open(wall)
+            # The last counts of a process that ends are not reported any more.
+            is_restart = item.kind == schedule.RESTART
+            begin = self._ear.told[DETECTOR].reported if is_restart else wall
+            self._ear.sample_windows.open(begin or wall)
         if item.kind in FAULTS and not FAULTS[item.kind].spares_torque:
             self._ear.torque_windows.open(wall)
         self._until = now + lasts
@@ -197,7 +200,7 @@ class Conductor:
         elif item.kind == MOTION:
             assert self._ear.state is not None
             self._publish(make_motion(random, self._model.joint_names, self._ear.state[0]))
-        elif item.kind in schedule.OF_THE_ARM:
+        elif item.kind in schedule.IN_JOINT_STATES:
             order = Order(item.kind, max(round(1e3 * lasts), 1), random.randrange(self._model.nv))
             self._publish(String(data=order.to_text()))
         elif item.kind in schedule.ORDERS:
@@ -215,6 +218,8 @@ class Conductor:
             self._rival()
         elif item.kind == "garbage on topics":
             self._garbage(random)
+        else:
+            raise ValueError(f"nothing is done for the item {item.kind!r}")
         self._deadline = self._until + RECOVERY
 
     # Items -----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class Order:
     """An order to damage or drop the next joint states.
 
     Attributes:
-        kind: kind of fault, one of :data:`bench.soak.schedule.OF_THE_ARM`.
+        kind: kind of fault, one of :data:`bench.soak.schedule.IN_JOINT_STATES`.
         samples: number of affected joint states.
         joint: index of the affected joint, for faults of a single joint.
     """
@@ -106,26 +106,27 @@ class FaultyWriter:
         tau = None if tau is None else tau.copy()
         if kind.startswith("dropout"):
             return None
-        if kind == "frozen" and self._last is not None:
-            return (stamp, *self._last[1:])
-        if kind == "same stamp" and self._last is not None:
-            return self._last[0], q, v, tau
-        if kind == "clock back":
-            stamp = _shifted(stamp, -CLOCK_STEP)
-        elif kind == "clock forward":
-            stamp = _shifted(stamp, CLOCK_STEP)
+        if kind == "frozen":
+            return (stamp, q, v, tau) if self._last is None else (stamp, *self._last[1:])
+        if kind == "same stamp":
+            stamp = stamp if self._last is None else self._last[0]
+        elif kind in ("clock back", "clock forward"):
+            stamp = _shifted(stamp, CLOCK_STEP if kind == "clock forward" else -CLOCK_STEP)
         elif kind == "NaN position":
             q[joint] = nan
         elif kind == "NaN velocity":
             v[joint] = nan
-        elif kind == "NaN effort" and tau is not None:
-            tau[:] = nan
         elif kind == "implausible position":
             q[joint] += POSITION_STEP
         elif kind == "implausible velocity":
             v[joint] += VELOCITY_STEP
-        elif kind == "implausible effort" and tau is not None:
-            tau[joint] = EFFORT
+        elif kind == "NaN effort":
+            tau = None if tau is None else np.full_like(tau, nan)
+        elif kind == "implausible effort":
+            if tau is not None:
+                tau[joint] = EFFORT
+        else:
+            raise ValueError(f"there is no fault {kind!r}")
         return stamp, q, v, tau
 
 

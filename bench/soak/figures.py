@@ -25,6 +25,9 @@ MOST_EARLY = 10_000
 MOST_KEPT = 10_000
 """Maximum number of stored times of missing answers, and of stored increases of counts."""
 
+ACCEPTED = "accepted"
+"""Key on ``/diagnostics`` of the count of messages that a node has accepted."""
+
 REPORTED_WITHIN = 2_500_000_000
 """Longest time from the increase of a count to its report; nodes report once a second [ns]."""
 
@@ -122,23 +125,32 @@ class Unanswered:
 class Told:
     """Counts that a node publishes on ``/diagnostics``, summed over its restarts.
 
-    A restart resets the counts of the node.
+    A restart resets the counts of the node. It is recognised by a count that has fallen: the node's
+    count of accepted messages, or one of those to follow.
 
     Args:
         keys: keys of the counts to follow; all others are ignored.
+
+    Attributes:
+        reported: time of receipt of the last report [ns]; 0 before the first.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = keys
+        self.reported = 0
+        self._accepted = 0
         self._newest: dict[str, int] = {}
         self._before: Counter[str] = Counter()
         self._rises: list[tuple[int, str, int]] = []
 
     def report(self, now: int, values: Mapping[str, str]) -> None:
         """Update the counts with a report that was received at ``now`` [ns]."""
+        accepted = int(values.get(ACCEPTED, self._accepted))
+        is_restarted, self._accepted = accepted < self._accepted, accepted
+        self.reported = now
         for key in self._keys:
             count, last = int(values.get(key, 0)), self._newest.get(key, 0)
-            if count < last:
+            if is_restarted or count < last:
                 self._before[key] += last
                 last = 0
             if count > last:

@@ -43,8 +43,7 @@ class Kind:
 
 PUSH, MOTION = "push", "motion"
 
-FAULTS: Mapping[str, Kind] = {
-    # In the joint states, applied by the arm's process.
+IN_JOINT_STATES: Mapping[str, Kind] = {
     "dropout, short": Kind(2.0, 0.02, spares_samples=False),
     "dropout, long": Kind(1.0, 0.3, spares_samples=False, spares_torque=False),
     "NaN position": Kind(1.0, 0.003, spares_samples=False),
@@ -58,6 +57,11 @@ FAULTS: Mapping[str, Kind] = {
     "same stamp": Kind(1.0, 0.005, spares_samples=False),
     "clock back": Kind(1.0, 0.2, spares_samples=False),
     "clock forward": Kind(1.0, 0.2, spares_samples=False),
+}
+"""Faults in the joint states, which the process of the arm applies."""
+
+FAULTS: Mapping[str, Kind] = {
+    **IN_JOINT_STATES,
     # Orders and parameters, which are normal operation.
     "hold": Kind(1.0, 1.0),
     "float": Kind(1.0, 1.0),
@@ -77,9 +81,6 @@ FAULTS: Mapping[str, Kind] = {
     RESTART: Kind(1.0, 0.1, spares_samples=False),
 }
 """All kinds of faults by name; orders and changes of parameters count as faults as well."""
-
-OF_THE_ARM = tuple(FAULTS)[: tuple(FAULTS).index("hold")]
-"""Faults that the process of the arm applies."""
 
 ORDERS = ("hold", "float", "slow", "retract", "cancel")
 """Faults that consist of a call of the service with the same name."""
