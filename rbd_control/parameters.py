@@ -2,8 +2,9 @@
 
 A parameter object is a frozen dataclass derived from :class:`Parameters` whose fields are created
 with :func:`parameter`. The ROS node declares the description, unit and bounds of each field,
-``ros2 param describe`` shows them, and :meth:`Parameters.from_yaml` checks them. A file that loads
-in ``rbd-control replay`` therefore also loads in the node, and vice versa.
+``ros2 param describe`` shows them, and the constructor, which :meth:`Parameters.from_yaml` calls,
+checks the bounds. A file that loads in ``rbd-control replay`` therefore also loads in the node, and
+vice versa.
 
 A parameter file has the form ROS 2 uses::
 
@@ -136,7 +137,7 @@ class Parameters:
 
     @classmethod
     def former_names(cls) -> dict[str, str]:
-        """Return the present names of all parameters by former name."""
+        """Return the present names of all renamed parameters of the class by former name."""
         found: dict[str, str] = {}
         for base in cls.__mro__:
             found |= vars(base).get("FORMER_NAMES", {})
@@ -150,8 +151,8 @@ class Parameters:
             values: values by present or former names.
 
         Raises:
-            ParameterError: for an unknown name, with the nearest known names, for a parameter that
-                is given by both its names, and for a bad value.
+            ParameterError: for an unknown name, with the nearest known names or a list of them, for
+                a parameter that is given by both its names, and for a bad value.
         """
         known = {item.name for item in fields(cls)}
         former = cls.former_names()
@@ -226,8 +227,8 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
     Sections apply as in ROS 2: ``/**`` to every node, then ``node`` or ``/node``.
 
     Raises:
-        ParameterError: naming the file, if it is missing, is not YAML or has no section for the
-            node.
+        ParameterError: naming the file, if it is missing or not YAML, has no section for the node,
+            or has one without a mapping ``ros__parameters`` of names to values.
     """
     with about(path):
         content = read_yaml(path, ParameterError)
@@ -268,7 +269,7 @@ def alternatives(unknown: object, known: Collection[str]) -> str:
 
 
 def _checked(item: Field[Any], value: Any) -> Any:
-    """Return the value of one field in its declared type, or a :class:`ParameterError`."""
+    """Return the value of one field in its declared type, or raise a :class:`ParameterError`."""
     meta = cast("Mapping[str, Any]", item.metadata)
     if meta.get("per_joint"):
         return _checked_numbers(item.name, value, meta)

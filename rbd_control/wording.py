@@ -28,7 +28,7 @@ def printable(text: str) -> str:
 
 def shortened(text: str, length: int) -> str:
     """Return ``text`` printable and cut to ``length`` characters, ending in an ellipsis if cut."""
-    # An escape is at most ten characters, so no more than this can be shown.
+    # Escapes only lengthen the text, so no character after these can be shown.
     shown = printable(text[: length + 1])
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
@@ -38,7 +38,7 @@ def abridged(text: str, length: int) -> str:
 
     The middle is replaced by an ellipsis, because the end of a message often has the remedy.
     """
-    # An escape is at most ten characters, so no more than this can be shown.
+    # Escapes only lengthen the text, so no character between these parts can be shown.
     shown = printable(text if len(text) <= 2 * length else text[:length] + text[-length:])
     if len(shown) <= length:
         return shown
@@ -48,6 +48,8 @@ def abridged(text: str, length: int) -> str:
 
 def quoted(value: object, length: int = VALUE_LENGTH) -> str:
     """Return a value for a message: text in quotes, other values as Python represents them.
+
+    An integer of more than 128 bits is described by its number of bits.
 
     Computing time and length are bounded for values of any size and nesting depth.
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.demo.html_report import demo_html, write_demo_html
 from rbd_control.nodes.demo.report import draw_demo, print_demo
-from rbd_control.nodes.demo.result import DemoLog, judge
+from rbd_control.nodes.demo.result import DemoLog, Series, judge
 
 EPOCH = 1.7e9
 STARTS = (2.0, 4.0)
@@ -77,6 +77,20 @@ def test_a_good_run_passes() -> None:
     assert [event["id"] for event in plain["events"]] == [event.id for event in result.events]
     assert plain["truth"]["contacts"][1]["what"] == "collision"
     assert plain["passed"] is True
+
+
+def test_a_contact_that_never_ends_leaves_no_tracking_error() -> None:
+    log = recorded()
+    times, log.true_torque = log.true_torque.times, Series(2)
+    for time in times:
+        log.true_torque.add(time, (0.0, 3.0))
+    result = judge(log)
+    assert "the arm was in contact all the time" in "; ".join(result.failures)
+    plain = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert plain["tracking_rms"] is None
+    console = Console(record=True, width=200)
+    print_demo(result, console)
+    assert "tracking error without contact: unknown" in console.export_text()
 
 
 @pytest.mark.parametrize(

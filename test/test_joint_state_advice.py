@@ -40,7 +40,7 @@ def test_names_of_another_robot() -> None:
     intake = JointStateIntake(PANDA)
     assert intake.accept(1.0, 1.0, ["wheel"], [0.0], [], []) is None
     said = advice(TOPIC, 1, intake)
-    assert "they have wheel" in said
+    assert "they have wheel. The names must be those of the robot description" in said
     assert "same joint" not in said
 
 

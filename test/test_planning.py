@@ -431,3 +431,22 @@ def test_a_discarded_trajectory_is_not_refused_as_well() -> None:
     finally:
         go.set()
         thread.end()
+
+
+def test_a_trajectory_is_discarded_once() -> None:
+    # A second cancel during the same planning reported success, although nothing was left.
+    begun, go_on = threading.Event(), threading.Event()
+
+    def plan(order: str) -> str:
+        begun.set()
+        assert go_on.wait(60.0)
+        return order
+
+    thread = PlanningThread(plan, lambda _order, _error: None)
+    thread.submit("first")
+    assert begun.wait(60.0)
+    assert thread.discard() == ["first"]
+    assert thread.discard() == []
+    go_on.set()
+    thread.end()
+    assert thread.take() is None

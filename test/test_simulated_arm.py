@@ -12,11 +12,13 @@ import pytest
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import (
     Model,
+    Rotor,
     frame_jacobian,
     frame_placement,
     gravity_torque,
     kinetic_energy,
     potential_energy,
+    with_rotors,
 )
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.simulation import (
@@ -388,6 +390,10 @@ def test_a_change_to_another_arm_is_refused(model: Model) -> None:
     arm = SimulatedArm(model, IDEAL)
     with pytest.raises(InputError, match="other joints or links"):
         arm.set_model(Model.from_urdf(arm7_urdf(), locked={"joint_7": 0.0}))
+    with pytest.raises(InputError, match="another number of rotors"):
+        arm.set_model(with_rotors(model, {"joint_7": Rotor(100.0, 1e-4)}))
+    with pytest.raises(InputError, match="three finite numbers"):
+        arm.push("link_4", ("x", 0.0, 0.0))  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="viscous has 2 values"):
         arm.set_friction(replace(IDEAL, coulomb=(9.0,), viscous=(1.0, 2.0)))
     assert arm.model is model

@@ -46,7 +46,8 @@ def arm_lines(
 
     Args:
         model: the robot, as described.
-        found: the accepted explanations of :func:`~rbd_control.check.explanations.explain`.
+        found: the explanations that :func:`~rbd_control.check.explanations.explain_in_steps`
+            accepted.
         evidence: the filtered samples, corrected by these explanations.
         efforts: the result for the effort of each joint, in the order of ``model.joint_names``.
         threshold: contact threshold of each joint, (nv,) [N·m or N].
@@ -155,7 +156,7 @@ def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
 def _bias(
     model: Model, evidence: Evidence, efforts: Sequence[JointEffort], threshold: Array
 ) -> Line:
-    """Return the line about the mean residual, without friction, in parts of the motion."""
+    """Return the line about the largest mean residual, without friction, in parts of the motion."""
     first = model.nv - len(efforts)
     rest = (evidence.raw[..., EFFORT] - evidence.raw[..., NEED])[:, first:]
     moving = np.array([(*one.friction[:2], 0.0) for one in efforts])

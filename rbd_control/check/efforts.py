@@ -26,8 +26,8 @@ UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"))
 LIKE = 0.1
 """Largest relative deviation from a scale of :data:`UNITS` at which the unit is named."""
 MAJORITY = 0.5
-"""Share of joints with a wrong unit from which the units of all other joints are doubtful, unless
-the motion determines them."""
+"""Share of the measured joints with a wrong unit from which the units of all other joints are
+doubtful, unless the motion determines them."""
 LARGE = 100.0
 """Smallest scale of an effort that an error of the masses cannot explain, even at low torque."""
 CONFIDENT = 20.0
@@ -46,8 +46,9 @@ class JointEffort:
 
     joint: str
     kind: str
-    """``torque``, ``torque_without_gravity``, ``current`` (or another unit), ``unit`` (another
-    unit), ``reversed`` (wrong sign), ``not measured`` or ``unclear``."""
+    """``torque``, ``torque_without_gravity``, ``current`` (or another unit with numbers smaller
+    than the torque), ``unit`` (another unit), ``reversed`` (wrong sign), ``not measured`` or
+    ``unclear``."""
     level: Level
     finding: str
     """The finding with its numbers; empty for an effort as declared."""
@@ -57,7 +58,8 @@ class JointEffort:
     """Whether friction and misfit are torques or forces: the effort is a torque, or its scale is
     known. Otherwise they are in the unit of the driver."""
     scale: float
-    """Effort per torque of the model, one for a torque in N·m or N; NaN if it is not measured."""
+    """Effort, converted by the declared kind and gain, per torque of the model: about 1 if these
+    are right; NaN if the effort is not measured."""
     deviation: float
     """Standard deviation of ``scale``; NaN if the effort is not measured, infinite if the model
     needs no torque."""
@@ -131,8 +133,8 @@ def joint_efforts(
         level: default contact threshold of each joint, (nv,) [N·m or N].
 
     Returns:
-        For each joint the kind, the scale from effort to torque, and the finding as text. A joint
-        without a usable effort has the kind ``not measured``.
+        For each joint the kind, the scale (effort per torque of the model), and the finding as
+        text. A joint without a measured effort has the kind ``not measured``.
     """
     alive, why = measured(motions)
     efforts = [
@@ -148,7 +150,10 @@ def joint_efforts(
 
 
 def _doubted(effort: JointEffort) -> JointEffort:
-    """Return the effort, marked as unclear if most other joints have another unit."""
+    """Return the effort, marked as unclear if it is a torque whose scale is not determined.
+
+    Call it if most other joints have another unit.
+    """
     low, high = UNIT_SCALES
     if effort.kind != "torque" or (effort.confidence != "none" and low <= effort.scale <= high):
         return effort
@@ -187,7 +192,11 @@ def _of_joint(
     evidence: Evidence,
     level: float,
 ) -> JointEffort:
-    """Return the kind of a measured effort."""
+    """Return the result for the joint ``i`` (index in v), whose effort is measured.
+
+    ``level`` is the default contact threshold of the joint [N·m or N]; the other arguments are as
+    for :func:`joint_efforts`.
+    """
     factor = 1.0
     for one in found:
         if one.kind == "scale" and i in one.joints:
@@ -241,7 +250,8 @@ def _of_joint(
 def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
     """Return the kind of an effort that is ``scale`` times the model's torque.
 
-    ``present`` is the ``effort_gain`` that the effort contains.
+    ``loaded`` says whether the model needs enough torque to determine the unit (:data:`LOADED`);
+    ``present`` is the ``effort_gain`` by which the recorded effort has been multiplied.
     """
     low, high = UNIT_SCALES
     size = f"{scale:.3g} times the model's torque"
@@ -321,7 +331,7 @@ _NAMES = {
 
 
 def _scales(efforts: Sequence[JointEffort]) -> str:
-    """Return a text with the range of the scales of high confidence."""
+    """Return a text with the range of the scales of high confidence, and the unknown scales."""
     known = [one.scale for one in efforts if one.confidence == "high"]
     if not known:
         return "; the motion does not determine its scale"

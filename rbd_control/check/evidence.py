@@ -32,8 +32,10 @@ from rbd_control.robot.inertial_corrections import variations
 Array = NDArray[np.float64]
 
 RATE = 125.0
-"""Rate to which samples are thinned out, at least and up to twice as high [Hz]; the filter passes
-nothing above 20 rad/s."""
+"""Lowest rate to which samples are thinned out; the result is below twice this rate [Hz].
+
+Slower recordings are not thinned out. The filter passes nothing above 20 rad/s.
+"""
 
 
 EFFORT, NEED, ROTOR, GRAVITY, PAYLOAD = 0, 1, 2, slice(3, 6), slice(6, 10)
@@ -147,15 +149,15 @@ def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evide
     Args:
         motions: motions, ``tau`` as joint torque [N·m or N], or in the unit of the driver.
         model: the robot.
-        maximum_gap: longer times between samples [s] divide a motion into stretches.
+        maximum_gap: longer times between samples [s] divide a motion into parts.
 
     Raises:
-        RecordingError: if no stretch is long enough for the filter, 0.5 s at usual rates.
+        RecordingError: if no part is long enough for the filter, 0.5 s at usual rates.
     """
     field = np.array(model.arrays.gravity, dtype=float)
     variants = [model, *(_in_field(model, axis) for axis in (np.zeros(3), *np.eye(3)))]
     thinned = [motion for motion in map(_thinned, motions) if motion.t.size > 1]
-    # Samples that were left out are no gap.
+    # Thinning lengthens the time between samples, which must not count as a gap.
     spacings = [float(np.median(np.diff(motion.t))) for motion in thinned]
     columns = filtered_columns(
         thinned,
@@ -186,7 +188,7 @@ def _project(bases: Array, x: Array) -> Array:
 
 
 def _bases(friction: Array) -> Array:
-    """Return orthonormal columns (n, nv, 3) that span the friction of each joint."""
+    """Return orthonormal columns (n, nv, 3) that span each joint's friction; zero if dependent."""
     bases = np.zeros_like(friction)
     for i in range(friction.shape[1]):
         u, size, _ = np.linalg.svd(friction[:, i], full_matrices=False)
@@ -206,7 +208,7 @@ def _unit_rotors(model: Model) -> list[Model]:
 
 
 def _thinned(motion: Motion) -> Motion:
-    """Return the motion at a lower rate, without samples outside the numeric range of the model."""
+    """Return the motion at a lower rate, without outlying efforts and samples out of range."""
     bad = np.abs(motion.tau) > stray_bounds(motion.tau)
     motion = motion.only(in_range(motion) & ~bad.any(axis=1))
     if motion.t.size < 2:

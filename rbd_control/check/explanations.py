@@ -83,7 +83,10 @@ def explain_in_steps(
     *,
     has_gravity: bool = True,
 ) -> Generator[None, None, tuple[tuple[Explanation, ...], Evidence]]:
-    """Yield after each explanation that was tried, so that a caller can divide the computation.
+    """Search the explanations of the misfit; yield after each explanation that was tried.
+
+    The caller can thus divide the computation. Exchanged names of joints are tried in the first
+    step only, if no other explanation removes the misfit, and without a yield between them.
 
     Args:
         evidence: evidence of the recording.
@@ -229,7 +232,7 @@ def _options(
 
 
 def _scales(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]:
-    """Yield the scale of every joint whose effort has another unit or sign, and all together."""
+    """Yield an explanation for each joint with another unit or sign, and one for all of them."""
     joints, scales = [], []
     for i in np.flatnonzero(alive):
         scale, deviation, left = scale_fit(evidence, int(i))
@@ -249,7 +252,7 @@ def _scales(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanatio
 
 
 def _rotors(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]:
-    """Yield the inertia of motor and gear that each joint lacks in the description."""
+    """Yield each significant inertia of motor and gear that a joint lacks in the description."""
     for i in np.flatnonzero(alive):
         turn = evidence.rotor[:, i]
         power = float(turn @ turn)
@@ -295,7 +298,7 @@ def _swapped_joints(
 
 
 def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return the least-squares solution over all joints, weighted by their inverse errors.
+    """Return the least-squares solution over all joints, each weighted by its inverse RMS error.
 
     Args:
         features: (n, nv, m).

@@ -1,14 +1,15 @@
 """The check of the first seconds of joint states, computed in slices beside the detector.
 
 The result has the lines of :func:`~rbd_control.check.run.check_recording` that apply to a running
-arm: rate, jitter, gaps, repeated samples, kind of the effort, payload, mounting, friction, bias,
-and the weakest push that the present thresholds detect. Exchanged joint names are not searched for,
-because this requires the dynamics of the whole motion for every pair of joints.
+arm: rate, jitter, gaps, repeated samples, velocity, kind of the effort, exchanged efforts, payload,
+mounting, motor inertia, friction, bias, contact, and the weakest push that the present thresholds
+detect. Exchanged joint names are not searched for, because this requires the dynamics of the whole
+motion for every pair of joints.
 
 A contact must not count as a bias. Samples with a raised contact flag are left out, and so are
 samples with an outlying residual (:mod:`~rbd_control.check.undisturbed`). If the flag is raised
-most of the time, the model is wrong: all samples are then used, and the line ``contact`` reports
-it.
+for more than 35 % of the samples (:data:`~rbd_control.check.undisturbed.MOST_TOUCHED`), the model
+is probably wrong: all samples are then used, and the line ``contact`` reports it.
 """
 
 from __future__ import annotations
@@ -75,11 +76,13 @@ class StartCheck:
         self.lines: tuple[Line, ...] = ()
 
     def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool = False) -> None:
-        """Store one sample for the check; ignore it if the samples suffice already.
+        """Process one sample for the check; ignore it if the samples suffice already.
+
+        Of each period :data:`PERIOD` only the first sample is stored.
 
         Args:
-            stamp: time of the sample [s]. If it goes back, or forward by more than the length of
-                the check, the check restarts.
+            stamp: time of the sample [s]. If it does not increase, or increases by more than the
+                length of the check, earlier samples are discarded.
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
             tau: joint efforts as published, (nv,), of the kind ``effort_kind``.
@@ -150,7 +153,10 @@ class StartCheck:
         return np.asarray(after < np.searchsorted(raised, motion.t + MARGIN, side="right"))
 
     def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
-        """Yield after each part of the motion; return the evidence, None if no part is usable."""
+        """Yield after each part of the motion; return the evidence.
+
+        Unusable parts are left out. The result is None with fewer than :data:`FEWEST` rows.
+        """
         torque = as_torque(motion, self._model, self._parameters)
         parts: list[Evidence] = []
         # The filters must not run across a contact that is left out.
@@ -194,8 +200,8 @@ def _contact(flagged: float, outlying: float) -> Line:
     """Return the line about contacts during the check.
 
     Args:
-        flagged: share of the time with a raised flag.
-        outlying: share of the remaining time in which the residual is an outlier.
+        flagged: share of the samples within :data:`MARGIN` of a raised flag.
+        outlying: share of the remaining samples that are left out because of an outlying residual.
     """
     values = {"flagged": flagged, "outlying": outlying}
     if flagged > MOST_TOUCHED:
@@ -213,7 +219,11 @@ def _contact(flagged: float, outlying: float) -> Line:
 
 
 def _nothing_told(flagged: float) -> Line:
-    """Return the line for a motion without a usable stretch."""
+    """Return the line for a motion with too few usable samples.
+
+    Args:
+        flagged: share of the samples within :data:`MARGIN` of a raised flag.
+    """
     if flagged:
         text = (
             f"contact during the check: the flag was raised in {flagged:.0%} of the time, and the "

@@ -33,7 +33,7 @@ from rbd_control.wording import listed
 Array = NDArray[np.float64]
 
 LEAST_TIME = 8.0
-"""Shortest motion for estimated thresholds [s]; calibrate needs more."""
+"""Shortest motion for estimated thresholds [s]; the command ``calibrate`` needs more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +46,16 @@ class CheckResult:
     lines: tuple[Line, ...]
     """The findings, each with topic, level and text."""
     efforts: tuple[JointEffort, ...]
-    """The effort of each joint; empty without usable motion, or with wrong velocities."""
+    """The effort of each joint; empty without usable motion, with wrong velocities, or if no part
+    of the motion is long enough."""
     pushes: tuple[WeakestPush, ...]
     """The weakest detectable push on each link; empty if the arm cannot be checked."""
     thresholds: str
     """Source of the thresholds for ``pushes``, as text; empty without pushes."""
     evidence: tuple[Array, Array] | None = field(default=None, repr=False)
-    """Torque that the described arm needs and recorded effort [N·m or N if it is a torque], (n, nv)
-    each, both without the part that friction explains; None if the arm cannot be checked."""
+    """Torque that the described arm needs and recorded effort, converted by the declared kind and
+    gain [N·m or N if these are right], (n, nv) each, both without apparent contacts and without the
+    part that friction explains; None if the arm cannot be checked."""
 
     @property
     def level(self) -> Level:
@@ -87,8 +89,8 @@ def check_recording(
         model: the robot; with a calibration, the corrected one.
         parameters: of the detector, per-joint values in the order of the model. Without them,
             efforts count as torques. Without a contact threshold above zero, thresholds are
-            estimated from the recording where a calibration is possible, otherwise from effort
-            limits and reach; ``thresholds`` of the result tells which.
+            estimated from the recording if no finding is bad and a calibration is possible,
+            otherwise from effort limits and reach; ``thresholds`` of the result tells which.
         joints: recorded names of the model's joints, in the order of the model; by default the
             names of the model, or names that differ from all of them by one prefix.
 
@@ -196,14 +198,14 @@ def _exchanged(motion: Motion, i: int, j: int) -> Motion:
 
 
 def _nothing(model: Model) -> Evidence:
-    """Return empty evidence."""
+    """Return the evidence of one sample that is zero throughout."""
     return Evidence.of(np.zeros((1, model.nv, 10)), np.zeros((1, model.nv, 3)), np.zeros(3))
 
 
 def _without_true_contact(
     recorded: RecordedMotions, recording: Recording
 ) -> tuple[tuple[Motion, ...], float]:
-    """Return the motions without the contacts labelled in the recording, and their time [s]."""
+    """Return the motions without the true contacts in the recording, and the time left out [s]."""
     contacts = recording.true_contacts or ()
     motions, lost = [], 0.0
     for motion, start in zip(recorded.motions, recorded.starts, strict=True):

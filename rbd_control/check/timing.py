@@ -19,7 +19,7 @@ LOWEST_RATE = 10.0
 """Rate below which contact cannot be detected [Hz]."""
 JITTER = (0.5, 1.5)
 """Jitter above which the line is doubtful and bad: 95th percentile of the deviation of the time
-between two samples from the median, in periods."""
+between two samples from the median, in periods, without gaps."""
 GAP = (0.002, 0.05)
 """Share of the time in gaps above which the line is doubtful and bad."""
 REPEATED = (0.02, 0.3)

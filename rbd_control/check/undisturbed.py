@@ -1,8 +1,9 @@
 """Explanations of a motion without its apparent contacts.
 
-An apparent contact is an outlier of the residual relative to the rest of the motion. Otherwise it
-would be explained as a bias, a payload or a wrong unit. If most of the residual is outlying, the
-cause is not a contact but an error of the model, and all samples are kept.
+An apparent contact is an outlier of the residual relative to the rest of the motion. If it were
+kept, it would be explained as a bias, a payload or a wrong unit. If more than :data:`MOST_TOUCHED`
+of the samples would be left out, the cause is an error of the model, not a contact, and no further
+samples are left out.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from rbd_control.check.explanations import Explanation, explain_in_steps
 Array = NDArray[np.float64]
 
 OUTLYING = 8.0
-"""Smallest residual of an apparent contact, in robust standard deviations from the median."""
+"""Smallest residual of an apparent contact, in robust standard deviations from the median.
+
+The larger of this bound and the bound by :data:`OUTLYING_SHARE` applies.
+"""
 OUTLYING_SHARE = 0.1
 """Smallest residual of an apparent contact, as a fraction of the default contact threshold."""
 MOST_TOUCHED = 0.35
 """Largest share of the time that is excluded as contact; more indicates a model error."""
 PAD = 4
-"""Number of neighbouring filtered samples that are excluded as well."""
+"""Number of filtered samples on each side of an apparent contact that are excluded as well."""
 PASSES = 3
-"""Number of searches for explanations, each without the contacts found by the previous one."""
+"""Maximum number of searches, each without the contacts found by the previous one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +40,8 @@ class Undisturbed:
 
     Attributes:
         found: the explanations in the order of the search.
-        evidence: the regression of the samples that are kept, corrected by the explanations.
+        evidence: the regression of the samples of the last search, corrected by the explanations;
+            these include the contacts that only the last of :data:`PASSES` searches found.
         kept: which of the n filtered samples are kept, (n,) bool.
         joints: joints whose residual is an outlier in the samples that are left out, (nv,) bool.
     """
@@ -62,8 +67,8 @@ def explain_undisturbed(
 ) -> Generator[None, None, Undisturbed]:
     """Yield after each explanation that was tried, and return the explanations of the motion.
 
-    The search of :func:`~rbd_control.check.explanations.explain` is repeated without the apparent
-    contacts, in which the residual that it leaves is an outlier.
+    The search of :func:`~rbd_control.check.explanations.explain_in_steps` is repeated, up to
+    :data:`PASSES` times in all, without the samples in which the remaining residual is an outlier.
 
     Args:
         gathered: evidence (regression of the efforts) of the whole motion.

@@ -6,8 +6,9 @@ the weakest detected force is the smallest ``f`` for which one of the detector's
     |f Jᵀ d|_i > threshold_i                              for some joint i
     ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
 
-with W the whitening matrix of the covariance (:mod:`~rbd_control.estimation.thresholds`). The
-thresholds apply at the recorded speed, with the friction margin of joints at rest or reversing.
+with W the whitening matrix of the covariance (:mod:`~rbd_control.estimation.thresholds`), and
+``less_friction`` a reduction of each magnitude by the friction margin of the joint, down to zero.
+The thresholds apply at the recorded speed, with the friction margin of joints at rest or reversing.
 
 The residual also contains noise and model errors, which may add to a push or reduce it. If the
 residual of the motion is known, the push is therefore added to it: the weakest push that begins at
@@ -40,7 +41,7 @@ Array = NDArray[np.float64]
 BLIND = 1e4
 """Force above which a push counts as never detected [N]."""
 POSES = 200
-"""Largest number of evaluated poses."""
+"""Largest number of evaluated poses, or of simulated pushes."""
 LEAST_TORQUE = 1e-12
 """Torque of a force of 1 N below which the force has no effect [N·m or N]."""
 PUSH = 0.3
@@ -54,7 +55,7 @@ _STEPS = 30
 
 
 def _directions(count: int) -> Array:
-    """Return unit vectors that cover half of the sphere evenly, (count, 3); -d is like d."""
+    """Return unit vectors that cover half of the sphere evenly, (count, 3)."""
     z = (np.arange(count) + 0.5) / count
     angle = np.pi * (1.0 + np.sqrt(5.0)) * np.arange(count)
     radius = np.sqrt(1.0 - z**2)
@@ -235,9 +236,9 @@ class Rules:
     def of(cls, model: Model, parameters: DetectorParameters, v: Array) -> Rules:
         """Return the rules at the velocities v (k, nv) [rad/s or m/s].
 
-        The thresholds grow with the speed of the sample, not with the held peak speed, and not with
-        the acceleration. The friction margin does not decay after a reversal. The thresholds of the
-        force are left out.
+        Unlike in the detector, the thresholds grow with the present speed only, not with its recent
+        peak, the acceleration, or torque that changes between samples, and the friction margin does
+        not decay after a reversal. The thresholds of the force are left out.
         """
         parameters = with_default_thresholds(parameters, model)
         contact, slope, moving, slow = (

@@ -111,7 +111,7 @@ def _refuse_repetition(paths: list[Path]) -> None:
 
 
 def _named(paths: list[Path]) -> str:
-    """Return the names of the recordings for an error message."""
+    """Return the first recording and the number of the others, for an error message."""
     return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 

@@ -150,7 +150,7 @@ def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
     Args:
         gains: the gains, identified or given by the user.
         accepted_error: largest relative standard error (0.04 for 4 %) of an identified gain; a gain
-            with a larger error is marked as not identified.
+            with a larger error is marked as not identified, unless it was given.
     """
     table = Table(title=escape("gains of the drives (prismatic joints: N)"), title_justify="left")
     table.add_column("joint", no_wrap=True)

@@ -60,8 +60,8 @@ def run_export(arguments: argparse.Namespace) -> int:
 def _held(urdf: str, locked: Mapping[str, float], joints: Sequence[str] | None) -> dict[str, float]:
     """Return the positions of the fixed joints by name [rad or m].
 
-    These are the joints in ``locked``, and at zero all joints that are not in ``joints``, if that
-    is given.
+    These are the joints in ``locked``, and, if ``joints`` is given, at zero all joints that it does
+    not name.
 
     Raises:
         InputError: for a name in ``joints`` that the robot lacks.

@@ -181,7 +181,7 @@ def _entries(
 
 
 def _absolute(urdf: str) -> str:
-    """Return the absolute path of a description, for workers in other folders, or its name."""
+    """Return the absolute path of an existing file, for workers elsewhere; else the same text."""
     return str(Path(urdf).absolute()) if urdf and Path(urdf).exists() else urdf
 
 
@@ -220,7 +220,7 @@ def _workers(arguments: argparse.Namespace) -> Workers:
 
 
 def _print(run: FleetRun, seconds: float, console: Console) -> None:
-    """Print the number of recordings by outcome, and the speed."""
+    """Print the numbers of recordings by outcome, the hours of data, and the time of the run."""
     counts = Counter(record.outcome.status for record in run.records)
     hours = sum(record.result.get("duration", 0.0) for record in run.records) / 3600.0
     text = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))

@@ -97,7 +97,7 @@ def scene_of_robot(robot: Robot) -> Scene:
 
 
 def _play(arguments: argparse.Namespace, place: Place, console: Console) -> int:
-    """Run the detector over a recording, show it in the browser until a signal, and return 0."""
+    """Run the detector over a recording, show it until a signal or ``--duration``; return 0."""
     from rbd_control.view.page import Page, announce
     from rbd_control.view.sources import RecordingSource
 

@@ -13,20 +13,19 @@ MOST_JOINTS = 1000
 """Number of joints above which a message is ignored."""
 
 LARGEST = 1e6
-"""Position or speed above which a joint state is ignored [rad, m, rad/s or m/s]."""
+"""Largest position, and largest speed, that is used from a joint state [rad, m, rad/s or m/s]."""
 
 SPEED_TIME = 0.1
-"""Shortest time over which the speed of a joint is taken from its positions if its velocities are
-zero [s]."""
+"""Shortest interval for the speed from positions of a joint whose velocities were all zero [s]."""
 
 NOISE = 2e-3
-"""Noise, or step of an encoder, that is no motion of such a joint [rad or m].
+"""Noise, or encoder step, that is no motion of a joint whose velocities were all zero [rad or m].
 
-Its speed is taken over the time in which it moves this far at standstill speed, if that is longer.
+The interval for its speed is at least the time in which it moves this far at standstill speed.
 """
 
 SHORTEST_STEP = 1e-3
-"""Time by which a motion is divided at least for its speed [s]; messages may arrive together."""
+"""Shortest time by which a motion is divided to get a speed [s]; messages may arrive together."""
 
 PAUSE = 0.1
 """Time without a call of :meth:`ArmMotion.beat` that counts as a pause of the guard [s]."""
@@ -63,8 +62,9 @@ class _JointMotion:
     def speed_shown(self, position: float, now: float, standstill_speed: float) -> float:
         """Return the mean speed that the positions show over :data:`SPEED_TIME` or longer.
 
-        The time is longer for a standstill speed below 0.02, see :data:`NOISE`. A position too far
-        from the first one for a joint at rest ends the interval earlier.
+        The speed is that of the last complete interval, and 0 before the first. Intervals are
+        longer for a standstill speed below 0.02, see :data:`NOISE`, and end earlier at a position
+        that is too far from the first one for a joint at rest.
 
         Args:
             position: position of the joint state [rad or m].
@@ -81,7 +81,7 @@ class _JointMotion:
         return self.shown_speed
 
     def difference(self, stamp: float, position: float) -> float | None:
-        """Return the speed from the last position to this position; None if it is unknown."""
+        """Return the velocity since the last position; None unless ``stamp`` is later."""
         step = stamp - self.stamp
         return (position - self.position) / step if step > 0.0 else None
 
@@ -144,11 +144,14 @@ class ArmMotion:
         """Process a joint state; return whether every monitored joint has a recent known speed.
 
         If the velocity of a joint is missing or not finite, its speed is the difference of its last
-        two positions divided by their time step, and is unknown after the first position. If all
-        velocities of a joint so far are zero, its driver may not measure them, and its speed is the
-        mean speed that its positions show over :data:`SPEED_TIME` or longer. A joint whose position
-        is NaN or beyond :data:`LARGEST` is skipped, and so is a speed beyond it.
-        A message with fields of different lengths is counted in ``ignored``.
+        two positions divided by their time step; without such a step it does not change, and after
+        the first position it is unknown. If all velocities of a joint so far are zero, its driver
+        may not measure them, and its speed is the mean speed that its positions show over
+        :data:`SPEED_TIME` or longer. A joint whose position is NaN or beyond :data:`LARGEST` is
+        skipped, and so is a speed beyond it.
+
+        A message with fields of different lengths, with no joint or with more than
+        :data:`MOST_JOINTS` is counted in ``ignored``, and changes nothing else.
 
         Args:
             stamp: time of the message by its sender [s].
@@ -191,8 +194,9 @@ class ArmMotion:
         however old that state is. A joint that was at rest counts as at rest for
         :data:`JOINT_STATE_TIMEOUT`; after that its motion is unknown.
 
-        After a pause of the guard, no joint is at rest, and the motion of none is unknown, before
-        :data:`RECOVERY` is over; the result is then the end of this time, later than ``now``.
+        Until :data:`RECOVERY` has passed after a pause of the guard, joint states may be old. The
+        result is then the end of this time or later, unless a joint moves. An unknown motion does
+        not change it.
 
         Returns:
             Infinity if any monitored joint moves, whatever is known of the other joints. None if no
@@ -209,14 +213,15 @@ class ArmMotion:
     def positions_since(self) -> float:
         """Return the receipt of the oldest of the last positions on the steady clock [s].
 
-        It is minus infinity before every joint of ``joints`` has had a position.
+        It is minus infinity before every joint of ``joints`` has had a position, and if ``joints``
+        is empty.
         """
         return min((self._motions[name].placed for name in self._joints), default=-inf)
 
     def stamps_since(self) -> float:
         """Return the oldest stamp of the last positions, by the clock of their senders [s].
 
-        It is infinite before every joint of ``joints`` has had a position.
+        While a joint of ``joints`` has had no position it does not count; infinite without any.
         """
         return min((self._motions[name].stamp for name in self._joints), default=inf)
 

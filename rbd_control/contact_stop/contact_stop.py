@@ -12,7 +12,7 @@ from rbd_control.errors import InputError
 State = Literal["watching", "stopping", "stopped"]
 
 FLAG_HOLD = 0.1
-"""Time from the last raised contact flag for which it counts although a lowered flag followed [s].
+"""Time after a raised contact flag for which it still counts if a lowered flag follows [s].
 
 A detector repeats its flag every 20 ms. With this time, a second publisher of a lowered flag cannot
 cancel a raised flag.
@@ -48,9 +48,9 @@ class ContactStop:
     """Decides when to stop an arm, whether it has stopped, and whether it may resume.
 
     The states are *watching*, *stopping* (until all cancel requests are answered and the arm
-    is at rest) and *stopped*. A stop is latched: only :meth:`resume` leads back to *watching*.
-    This class sends nothing: its methods return whether a stop begins, and the caller sends the
-    requests. No stop begins before :meth:`start`. All times are of the steady clock [s].
+    is at rest) and *stopped*. A stop is latched: only :meth:`resume` and :meth:`start` lead back to
+    *watching*. This class sends nothing: its methods return whether a stop begins, and the caller
+    sends the requests. No stop begins before :meth:`start`. All times are of the steady clock [s].
 
     Args:
         parameters: conditions of a stop.
@@ -121,7 +121,10 @@ class ContactStop:
         )
 
     def hear_collision(self, now: float) -> bool:
-        """Process an event of level collision at the time ``now``; return whether a stop begins."""
+        """Process an event of level collision at the time ``now``; return whether a stop begins.
+
+        It begins with any value of ``stop_at``.
+        """
         return self._stop("collision", now, is_contact=True)
 
     def hear_onset(self, age: float, now: float) -> None:

@@ -50,7 +50,7 @@ LONGEST_EXTRA = 1.0
 
 
 class Retreat:
-    """Stores the travelled path and returns the retreat, once for each stop.
+    """Stores the travelled path and returns the retreat, once until :meth:`reset`.
 
     Args:
         parameters: length and speed of the retreat; may be replaced at any time.
@@ -107,8 +107,8 @@ class RetreatSupervision:
 
     The phases are *none*, *waiting* (the middleware has not published the trajectory yet, and the
     arm is at rest), *retreating* (from the publication on), and *holding* (a trajectory that stops
-    the arm replaces the retreat). Only an arm at rest ends *retreating* and *holding*. All times
-    are of the steady clock [s].
+    the arm replaces the retreat). *Retreating* and *holding* end when the arm is at rest, see
+    :meth:`has_ended`, or by :meth:`drop`. All times are of the steady clock [s].
 
     Args:
         parameters: names of the joints, and conditions of standstill; may be replaced at any time.
@@ -194,11 +194,13 @@ class RetreatSupervision:
         In the phases *waiting* and *retreating* the reasons are: a new contact, a pause of the
         checks of more than :data:`LONGEST_PAUSE`, a missing verdict, and missing joint states. A
         flag that is raised within :data:`LONGEST_PAUSE` after a pause of more than :data:`PRESENT`
-        counts as a new contact, because a fall of the flag during the pause is not known. In
-        the phase *waiting* also: the arm is not at rest, or the wait exceeds :data:`LONGEST_WAIT`.
-        In the phase *retreating* also: the flag has not fallen within :data:`FLAG_FALLS`, the arm
-        rests more than :data:`ARRIVED` before the end, or it still moves after the longest time,
-        ``LONGEST_FACTOR`` planned durations and ``LONGEST_EXTRA``. Call it every few milliseconds.
+        counts as a new contact, because a fall of the flag during the pause is not known.
+
+        In the phase *waiting* also: the arm is not at rest, or the wait exceeds
+        :data:`LONGEST_WAIT`. In the phase *retreating* also: the flag has not fallen in the time
+        that :data:`FLAG_FALLS` describes, the arm rests more than :data:`ARRIVED` before the end,
+        or it still moves after ``LONGEST_FACTOR`` planned durations plus ``LONGEST_EXTRA``. In the
+        other phases there is no reason. Call it every few milliseconds.
 
         Args:
             now: the time.
@@ -246,9 +248,9 @@ class RetreatSupervision:
         return RetreatPoint(duration, position)
 
     def must_hold_again(self, now: float, motion: ArmMotion) -> bool:
-        """Return whether a joint is held at a planned position though all positions are known now.
+        """Return whether a joint is held at a planned position while all positions are known now.
 
-        Then publish a hold at the result of :meth:`target` again.
+        In this case publish the hold again, at a new result of :meth:`target`.
         """
         is_holding = self._phase == "holding" and self._is_held_as_planned
         return is_holding and self._is_position_known(now, motion)
@@ -259,7 +261,7 @@ class RetreatSupervision:
         return now >= self._doubtful_until and max(ages, default=inf) <= PRESENT
 
     def _time_since_check(self, now: float) -> float:
-        """Return the time since the last check; after a pause no measured position is present."""
+        """Return the time since the last check [s]; a pause makes measured positions doubtful."""
         paused = now - self._checked
         self._checked = now
         if paused > PRESENT:

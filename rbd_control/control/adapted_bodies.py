@@ -18,7 +18,7 @@ from rbd_control.errors import InputError, ParameterError
 from rbd_control.robot.friction import CoulombViscousFriction
 
 LEAST = 1e-9
-"""Smallest eigenvalue of the scaled pseudo-inertia of a body, see :class:`Bodies`."""
+"""Least lower bound on the eigenvalues of W, a scaled pseudo-inertia, see :class:`Bodies`."""
 
 
 def adapted_links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
@@ -30,8 +30,8 @@ def adapted_links(model: Model, adaptation: AdaptationParameters) -> tuple[str, 
             the last joint; if it is ``("all",)``, the links of all joints.
 
     Raises:
-        InputError: for an unknown link, a link that is fixed to the world, or two links that are
-            fixed to each other.
+        InputError: for an unknown link, a link that is fixed to the world, a link named twice, or
+            two links that are fixed to each other.
     """
     names = adaptation.adapted_links
     if not names:
@@ -50,7 +50,10 @@ def adapted_links(model: Model, adaptation: AdaptationParameters) -> tuple[str, 
 def adapted_bodies(
     model: Model, links: tuple[str, ...], adaptation: AdaptationParameters
 ) -> Bodies:
-    """Return the bodies of the links with the inertias of the description, and their bounds.
+    """Return the bodies of the links, with the described masses and inertias as first estimates.
+
+    The result also has the bounds of the estimates. Inertias that no body can have are replaced by
+    the nearest possible ones.
 
     Args:
         model: the arm.
@@ -85,7 +88,7 @@ def adapted_bodies(
 
 
 def _positive(P: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
-    """Return a symmetric matrix with eigenvalues of at least ``least``, and otherwise the same."""
+    """Return the symmetric matrix P with smaller eigenvalues raised to ``least``."""
     values, vectors = np.linalg.eigh(P)
     if values[0] >= least:
         return P
@@ -93,7 +96,7 @@ def _positive(P: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]
 
 
 def _physical(W: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scaled pseudo-inertia of a body that can exist, and has a mass.
+    """Return W made symmetric, with eigenvalues of at least :data:`LEAST`.
 
     Descriptions may have bodies without mass, and inertias that no body can have.
     """
@@ -107,7 +110,8 @@ def adapted_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
         friction: friction of the joints, an object of :mod:`~rbd_control.robot.friction`. The law
             can learn ``CoulombViscousFriction`` only; for any other class the result is zero.
         n: number of joints.
-        adapt: whether the law learns friction; otherwise the result keeps its values.
+        adapt: whether the law learns friction; if not, the units of the result are zero, and the
+            law does not change its values.
 
     Raises:
         ParameterError: if ``adapt`` is true, and ``friction`` is of another class or has a Coulomb

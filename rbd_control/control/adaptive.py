@@ -21,13 +21,14 @@ plausible body. If the metric changed with the estimate, a link of 0.2 kg would 
 times as slowly as a link of 2 kg.
 
 Physical consistency. A body is physically possible if and only if P, and therefore W, is positive
-definite. After each step W is projected onto the matrices with eigenvalues between half the
-smallest eigenvalue of the described body and a bound above that of any expected payload. It is then
-projected onto the matrices whose mass is at most ``largest_payload_mass`` above the mass of the
-described body, and whose second moment about the link's origin is at most ``largest_payload_mass
-largest_payload_reach²`` larger. These sets are convex and contain the true parameters, and the
-projection uses the same metric, so it never increases V. The bounds are hard: the estimates keep
-them after every step, for any contact and any sensor error.
+definite. After each step W is projected in turn onto the matrices whose mass is at most
+``largest_payload_mass`` above the mass of the described body, whose second moment about the link's
+origin is at most ``largest_payload_mass largest_payload_reach²`` larger, and whose eigenvalues are
+between half the smallest eigenvalue of the described body and a bound above that of any expected
+payload. These sets are convex and contain the true parameters of any expected payload, and the
+projections use the same metric, so they never increase V. After at most three cycles, W is moved
+towards the described body until it keeps all bounds; only this last move may increase V. The bounds
+are hard: the estimates keep them after every step, for any contact and any sensor error.
 
 Dead zone. Unmodelled friction and noise are torques up to some d that no parameters explain, and
 learning from them makes the estimates drift. The law learns only while
@@ -157,7 +158,8 @@ class AdaptiveSlotineLiController:
 
         Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`reference_torque`, each
         at most :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so
-        that recent errors hardly change it. The mean error that the dead zone judges restarts.
+        that recent errors hardly change it. The averaged velocity error, to which the dead zone
+        applies, restarts at zero.
 
         Call the method when a contact begins, because the law has learned from the push until it
         was detected, and before the modes float and safe, in which no feedback corrects a weight
@@ -208,7 +210,8 @@ class AdaptiveSlotineLiController:
 
         Raises:
             InputError: for arguments of the wrong shape, not finite or so large that the torque is
-                not finite, and for a negative ``dt``; nothing has been learned then.
+                not finite, and for ``dt`` that is negative or not finite; nothing has been learned
+                then.
         """
         q, v, q_d, v_d, a_d = self._shaped(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
         v_r, a_r = v_d - self._Lambda * (q - q_d), a_d - self._Lambda * (v - v_d)
@@ -237,7 +240,10 @@ class AdaptiveSlotineLiController:
         return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
 
     def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
-        """Return the torque, then learn for ``dt`` [s]; None, and no learning, if not finite."""
+        """Return the torque, then learn for ``dt`` [s].
+
+        If the torque is not finite, return None and learn nothing.
+        """
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
         tau = np.empty(self._nominal.nv)
@@ -268,7 +274,7 @@ class AdaptiveSlotineLiController:
         raise InputError(f"the torque at q = {arguments['q']}, v = {arguments['v']} is not finite")
 
     def _shaped(self, **arguments: Array) -> list[Array]:
-        """Return (nv,) arguments as contiguous arrays of float64."""
+        """Return contiguous arrays of float64; raise an InputError for a shape other than (nv,)."""
         n = self._nominal.nv
         arrays = []
         for name, value in arguments.items():
@@ -285,11 +291,11 @@ class AdaptiveSlotineLiController:
 
     @property
     def learned_energy(self) -> float:
-        """Distance of the estimates from the estimates of the last reset, as an energy [J].
+        """Distance of the estimates from the description and friction parameters, as an energy [J].
 
         It is ``½ |W_hat - W_start|² / learning_rate``, summed over the adapted bodies, plus the
-        same term for friction; the module defines the scaled pseudo-inertia W. The distance to the
-        true parameters is unknown.
+        same term for friction; the module defines the scaled pseudo-inertia W. ``W_start`` belongs
+        to the described body. The distance to the true parameters is unknown.
         """
         bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction

@@ -41,11 +41,11 @@ DEAD_ZONE_AVERAGE = 0.05
 """Time constant of the average of the velocity error s, to which the dead zone applies [s]."""
 
 LEARNED_AT_ONCE = 0.1
-"""Largest change of the torque by one step of learning.
+"""Largest change of the torque along the velocity error s by one step of learning.
 
-It is a share of the torque that would bring the velocity error s to zero within the period. The
-equations hold in continuous time. In a fast motion, after a collision for instance, the step of one
-period may otherwise exceed the error that it is to reduce, and the loop oscillates.
+It is a share of the torque that would bring s to zero within the period. The equations hold in
+continuous time. In a fast motion, after a collision for instance, the step of one period may
+otherwise exceed the error that it is to reduce, and the loop oscillates.
 """
 
 REMEMBERED = 1.0
@@ -102,8 +102,8 @@ class JointFriction(NamedTuple):
     """Friction ``coulomb tanh(v / scale) + viscous v + offset`` of n joints, with its estimates.
 
     Attributes:
-        coulomb: (n,) estimates [N·m or N], changed by every step that learns.
-        viscous: (n,) estimates [N·m·s/rad or N·s/m], changed by every step that learns.
+        coulomb: (n,) estimates [N·m or N]. Steps that learn change them for joints that slide.
+        viscous: (n,) estimates [N·m·s/rad or N·s/m], changed as ``coulomb``.
         average: (2, n) ``coulomb`` and ``viscous`` averaged over ``REMEMBERED``.
         offset: (n,) constant torque [N·m or N].
         scale: (n,) velocity scale of the hyperbolic tangent [rad/s or m/s].
@@ -136,8 +136,8 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
         tau: (n,) torque [N·m or N], written.
 
     Returns:
-        1 if estimates changed, 0 in the dead zone or for dt = 0, and -1 if the torque, and
-        therefore an argument, is not finite; then nothing is learned.
+        1 if estimates changed; 0 in the dead zone, where only the averages change, or for dt = 0;
+        -1 if the torque is not finite. With dt = 0 and -1, nothing but ``tau`` has changed.
     """
     model, n = unpacked(packed), q.shape[0]
     a_r, s = np.empty(n), np.empty(n)
@@ -212,13 +212,13 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
 
 @inlined
 def _is_sliding(friction, i, v, v_r):
-    """Return whether joint i slides; a joint that sticks or reverses shows no sliding friction."""
+    """Return whether joint i moves in the direction of v_r, and faster than ``friction.scale``."""
     return v[i] * v_r[i] > friction.scale[i] * abs(v_r[i])
 
 
 @inlined
 def _friction_gradient(friction, v, v_r, s):
-    """Return the squared norm of the gradient of the friction's power along s."""
+    """Return the squared norm of the gradient of the sliding friction's power along s."""
     square = 0.0
     for i in range(s.shape[0]):
         if _is_sliding(friction, i, v, v_r):
@@ -238,9 +238,9 @@ def _approach(average, value, share):
 
 @inlined
 def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
-    """Write Yᵀ s, ten numbers per body, without Y; return xᵀ M x for x = smooth and x = s.
+    """Write Yᵀ s to ``coefficients``, (rows, 10), without Y; return xᵀ M x for x = smooth and s.
 
-    M is estimated. ``sweep`` has the poses and velocities of the bodies.
+    M is the estimated mass matrix. ``sweep`` has the poses and velocities of the bodies.
     """
     rows = model.parent.shape[0]
     reference, rate = np.empty((rows, 6)), np.empty((rows, 6))
@@ -313,7 +313,7 @@ def _gradient(S, y, gradient):
 
 @inlined
 def _move(bodies, index, gradient, step):
-    """Move W along the gradient and project it onto its bounds."""
+    """Add ``step`` times the gradient to W of a body, and return W to its bounds."""
     W = bodies.W[index]
     for i in range(4):
         for j in range(4):
@@ -354,7 +354,9 @@ def project(bodies, index):
 
 @inlined
 def shrink(bodies, index):
-    """Move W towards the described body until it keeps every cap, and all other bounds with it.
+    """Move W towards the described body, only as far as needed, until it keeps every cap.
+
+    As the bounds are convex, W also keeps the bounds on its eigenvalues if it kept them before.
 
     Args:
         bodies: the adapted bodies, of which ``W[index]`` is changed in place.

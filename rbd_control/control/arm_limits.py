@@ -34,7 +34,8 @@ class ArmLimits:
         plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite. A lower
             ``velocity_limit`` of the parameters does not reduce it: an arm that is faster than its
             planned motions, for example after a knock, must be braked and not lose its torque.
-        overspeed: measured speed that is a fault [rad/s or m/s]; finite.
+        overspeed: measured speed above which :class:`Overspeed` counts time towards a fault [rad/s
+            or m/s]; finite.
     """
 
     joint_names: tuple[str, ...]

@@ -20,16 +20,23 @@ class Command(NamedTuple):
     """
 
     torque: Array
-    """(nv,) torque command [N·m or N]; always finite and within the limits."""
+    """(nv,) torque command [N·m or N]; always finite.
+
+    The torque limits apply to the motor torque: the command, plus the gravity torque of an arm that
+    adds it by itself (``gravity_compensated``).
+    """
     q_d: Array
-    """(nv,) desired position [rad or m]; the measured position in modes float and safe."""
+    """(nv,) desired position [rad or m]; the last valid measured position in float and safe."""
     v_d: Array
-    """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes float and safe."""
+    """(nv,) desired velocity [rad/s or m/s]; the last valid measured velocity in float and safe."""
     mode: Mode
     saturated: bool
-    """Whether the torque limits changed the torque of the control law."""
+    """Whether the torque limits changed the torque of the control law for this joint state.
+
+    It is false if there is no such torque: in mode safe, and if the last torque is repeated.
+    """
     rate_limited: bool
-    """Whether the change since the last torque was reduced, to keep ``torque_rate``."""
+    """Whether ``torque_rate`` reduced the change since the last torque; false as ``saturated``."""
     goal: Goal
     """State or outcome of the last trajectory.
 
@@ -38,7 +45,7 @@ class Command(NamedTuple):
     tolerance, or ``cancelled``.
     """
     reason: str
-    """Why the mode is not the requested mode, or why the joint state was not used.
+    """Why the joint state was not used, or else the reason of the mode; otherwise an empty text.
 
-    The text is empty if the mode is the requested mode and the joint state was used.
+    Reasons of the mode are a fault, an order, a contact, an aborted trajectory or a reduced speed.
     """

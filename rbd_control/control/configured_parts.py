@@ -61,14 +61,15 @@ class ConfiguredParts:
             model, parameters: see the attributes.
             before: the parts that these replace. The level of the energy tank is kept, and for the
                 same model the estimates of the adaptive law.
-            here: (nv,) measured position of the arm [rad or m]; None if it is unknown. The soft
-                limits are opened to include it, but at most as far as they were open in ``before``.
-                Without ``before`` it is ignored.
+            here: (nv,) measured position of the arm [rad or m]. The soft limits are opened to
+                include it, but at most as far as they were open in ``before``. With None (position
+                unknown) or without ``before`` they are not opened.
 
         Raises:
-            InputError: for a floating base, for a model with other joints than before, or for a
-                link in ``adapted_links`` that is unknown, fixed or rigidly joined to another.
-            ParameterError: for a per-joint parameter of the wrong length, or with
+            InputError: for a floating base, for a model with other joints than before, or with
+                ``adaptive`` for a link in ``adapted_links`` that is unknown, fixed or rigidly
+                joined to another.
+            ParameterError: for a per-joint parameter of the wrong length, or with ``adaptive`` and
                 ``adapt_friction`` for friction that the adaptive law cannot learn.
         """
         if model.nq != model.nv:

@@ -32,9 +32,9 @@ class ControllerParameters(
     number fits any arm in any posture: with it alone s decays as exp(-damping_rate t). A loop with
     a total delay T (including filters) needs damping_rate T and bandwidth T below about 0.5; the
     defaults tolerate 6 ms. The first part adds stiffness to joints whose friction is large compared
-    with their inertia, mainly wrists. The delay limits this part too: the smaller the least inertia
-    of a joint, the smaller its largest stable value. Set ``damping_rate`` to zero for the K_D of
-    the textbooks, which is constant.
+    with their inertia, mainly wrists. The delay limits this part too: its largest stable value
+    falls with the smallest inertia of the joint. Set ``damping_rate`` to zero for the K_D of the
+    textbooks, which is constant.
 
     Known joint friction is added at the reference velocity. A wide ``friction_velocity_scale``
     (0.1 rad/s) prevents its sign from switching while the arm is at rest.

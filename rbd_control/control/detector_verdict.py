@@ -20,7 +20,7 @@ is silent, not that one message is late.
 """
 
 FORCE_AGE = 0.1
-"""Age up to which an estimated contact force determines the direction of a retraction [s]."""
+"""Age up to which a contact force gives the direction of a retraction and the touched link [s]."""
 
 FORCE_WAIT = 0.02
 """Longest wait of a stopped arm for the force of a contact, which arrives after the flag [s]."""

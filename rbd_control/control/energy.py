@@ -67,7 +67,7 @@ Array = NDArray[np.float64]
 class EnergyBalance:
     """Energies of the period that ends with a sample [J].
 
-    For the first sample all of them are zero, except ``storage``.
+    For the first sample after a start or reset of the monitor all are zero, except ``storage``.
     """
 
     storage: float
@@ -75,7 +75,7 @@ class EnergyBalance:
     rise: float
     """V at the end minus V at the beginning: supplied - dissipated + injected."""
     dissipated: float
-    """Energy dissipated by K_D."""
+    """Energy dissipated by K_D, and by the law at the springs of the soft limits."""
     injected: float
     """Energy injected by the loop through delay, hold and limits; negative if they dissipate."""
     supplied: float
@@ -148,7 +148,8 @@ class EnergyMonitor:
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            q_d, v_d: desired positions and velocities, with the same shapes and units.
+            q_d, v_d: desired positions and velocities, with the same shapes and units; the values
+                of ``v_d`` are used only without ``v_r``.
             law: torque of the control law for this sample, before any limit, (nv,) [N·m or N].
             acting: torque of the motors since the last sample, (nv,) [N·m or N]: measured, or the
                 last command, which excludes transport delay from the balance.
@@ -158,7 +159,7 @@ class EnergyMonitor:
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, and after the first sample
-                for ``dt`` that is not positive; the monitor is then unchanged.
+                for ``dt`` that is not positive and finite; the monitor is then unchanged.
         """
         n = self.model.nv
         names = ("q", "v", "q_d", "v_d", "law", "acting", "v_r")

@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 class EnergyAccount:
     """Computes the energy balance of each period, and restarts it where it cannot continue.
 
-    It restarts after a jump of the desired motion, and after a sample whose command did not track a
-    desired motion under the control law.
+    It restarts after a jump of the desired motion, and after a sample for which :meth:`balance`
+    returned None.
 
     Args:
         samples, motion, modes, path: parts of the controller, which are only read.
@@ -31,7 +31,7 @@ class EnergyAccount:
     ) -> None:
         self._samples, self._motion, self._modes, self._path = samples, motion, modes, path
         self._jumps = -1
-        """Count of jumps of the motion at the last sample in the balance."""
+        """Count of jumps of the motion at the last sample in the balance; -1 for a restart."""
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -48,8 +48,9 @@ class EnergyAccount:
 
         Returns:
             The energies. None if the last command did not track a desired motion under the control
-            law with the present parameters, if the last sample is the first or repeats a stamp, or
-            if ``effort`` has the wrong shape or is not finite.
+            law with the present parameters, if the last sample is the first, is the first after a
+            loss of joint states or repeats a stamp, or if ``effort`` is used and has the wrong
+            shape or is not finite.
         """
         samples, law = self._samples, self._law
         if not self._path.is_tracking or samples.dt <= 0.0:

@@ -42,7 +42,8 @@ def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
     """Return ``(V, dissipated, injected, bound)`` [J] of the period that ends with this sample.
 
     :class:`~rbd_control.control.energy.EnergyBalance` describes the results. If an argument is not
-    finite, they are NaN and nothing is stored. With dt = 0 all but V are zero.
+    finite, they are NaN and nothing is stored. With dt = 0, which begins a new balance, all but V
+    are zero.
 
     Args:
         packed: the model as one array.

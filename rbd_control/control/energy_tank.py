@@ -130,15 +130,15 @@ class EnergyTank:
             tau: requested torque, (nv,) [N·m or N], already limited: even a small share of an
                 unlimited torque may be too large.
             dt: the period [s]: time since the last call, and until the next.
-            damping_share: share of K_D that ``tau`` contains, 0 to 1, in place of K_D in the
-                dissipative part: an arm that floats is not damped because the tank is empty.
+            damping_share: share of K_D that ``tau`` contains, 0 to 1. The dissipative part uses the
+                same share, so that an empty tank does not damp an arm that floats.
 
         Returns:
-            (nv,) [N·m or N]; ``tau`` itself if it need not be limited.
+            (nv,) [N·m or N]; ``tau`` itself if it need not be limited, and with capacity zero.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or ``dt`` that is not
-                positive; the level is then unchanged.
+                positive and finite; the level is then unchanged. Capacity zero skips these checks.
         """
         if self._energy.tank_capacity == 0.0:
             return tau
@@ -175,7 +175,7 @@ class EnergyTank:
         self._weight, self._v, self._dt = limited - pushing, v, dt
         if not isinstance(self._friction, NoFriction):
             self._losing = self._friction.torque(v)
-        elif self._losing.any():  # taken over from a tank that knew friction
+        elif self._losing.any():  # taken over from a tank with friction
             self._losing = np.zeros(n)
         return limited if share < 1.0 else tau
 

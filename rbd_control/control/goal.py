@@ -90,7 +90,7 @@ class Tolerances:
 
         Raises:
             TrajectoryJointsError: for a joint that the arm does not have.
-            TrajectoryError: for a tolerance that is not finite, or negative and not -1.
+            TrajectoryError: for a tolerance or time that is not finite, or negative and not -1.
         """
         own = copy(self)
         endless = np.full(len(self._names), inf)
@@ -155,7 +155,7 @@ class Tolerances:
         before: Array | None,
         default: Array,
     ) -> Array:
-        """Return the limits of the parameters, (n,), replaced by the values of a goal."""
+        """Return ``before``, or else ``default``, (n,), updated by the values that a goal gives."""
         limits = (default if before is None else before).copy()
         for tolerance in given:
             if tolerance.name not in self._names:

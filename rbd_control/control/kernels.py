@@ -66,7 +66,7 @@ def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
     Args:
         q: (n,) measured positions [rad or m].
         slack: distance that an opened limit keeps from the arm [rad or m].
-        nominal_lower, nominal_upper: (n,) limits at which the motion ends [rad or m].
+        nominal_lower, nominal_upper: (n,) nominal limits, at which the closing ends [rad or m].
         lower, upper: (n,) present limits [rad or m]; changed in place, never opened further.
     """
     closed = True
@@ -138,7 +138,7 @@ def needs_cut(torque, least, most, q, lower, upper):
 def slowed(torque, last, rate, dt, least, most):
     """Return the torque with a limited rate of change, and whether the limit was active.
 
-    One factor scales the change of all joints.
+    One factor scales the change of all joints. The torque limits apply to a result that was scaled.
 
     Args:
         torque: requested torque, (nv,) [N·m or N]; returned itself if it need not be limited.
@@ -164,7 +164,8 @@ def swinging(torque, swing, now, within, extreme, direction, times):
     """Record swings of the torque; return the index of a joint with many recent swings, or -1.
 
     A swing is a reversal of the torque by more than ``swing`` from its extreme. A joint has many
-    recent swings if all its ``times`` are less than ``within`` before ``now``.
+    recent swings if it swings in this call and all its ``times`` are less than ``within`` before
+    ``now``.
 
     Args:
         torque: present torque, (nv,) [N·m or N].

@@ -5,7 +5,8 @@ Modes:
 - ``hold``: the law keeps the arm at a point,
 - ``follow``: the law tracks a trajectory, then holds its last point,
 - ``float``: gravity compensation only, the arm can be guided by hand,
-- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` leaves it.
+- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` and :meth:`Modes.start`
+  leave it.
 
 A stop brings the desired motion to rest within ``stop_time`` in real time, from any motion: a
 trajectory at any speed factor, a stream, a retreat. A new order does not restart a stop in
@@ -40,7 +41,7 @@ from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 Array = NDArray[np.float64]
 
 CONTACT_LASTS = "the contact detector reports contact"
-"""Reason for which a contact prevents that a trajectory begins or continues."""
+"""Text of the error while a contact prevents a trajectory from beginning or continuing."""
 
 
 class Modes:
@@ -54,8 +55,9 @@ class Modes:
 
     Attributes:
         mode: hold, follow, float or safe, see the module.
-        reason: why the mode is not the requested mode; an empty text if it is.
-        latched: whether the mode lasts until :meth:`resume`.
+        reason: fault, order, contact or aborted trajectory that led to the mode, or ``slowed``;
+            otherwise an empty text.
+        latched: whether the mode hold or float lasts until :meth:`resume`; false in mode safe.
         outcome: outcome of the last trajectory, and the goal whose sender waits for it.
         desired: the desired state of the last sample; in modes without a desired state, the
             measured state.
@@ -150,7 +152,7 @@ class Modes:
         """Follow a trajectory from the time ``at`` of the present trajectory on.
 
         With ``at`` None the trajectory begins now. If the detector reports contact and the reaction
-        is to slow down, it is followed slowly.
+        is to slow down, it is followed slowly. The goal of the previous trajectory is aborted.
 
         Args:
             trajectory, at: see :meth:`Motion.follow`.
@@ -196,7 +198,7 @@ class Modes:
             self.cancel()
 
     def hold(self, reason: str, again: bool = False) -> None:
-        """Stop and hold until :meth:`resume`, which continues the trajectory.
+        """Stop and hold until :meth:`resume`, which continues the trajectory, or a waiting one.
 
         The trajectory of a goal is cancelled instead and its sender is told, because the arm must
         not continue without the knowledge of the sender.
@@ -293,8 +295,9 @@ class Modes:
         """Resume after a hold, a float, a contact or a fault; return a description of the result.
 
         A trajectory that a hold interrupted continues if the arm is still where it stopped, or
-        where it retracted to once. After float and safe the arm is held at its present position.
-        The speed is full again, unless ``slow`` was ordered since the arm was stopped.
+        where it retracted to once; otherwise it is cancelled and the arm is held. After float and
+        safe the arm is held at its present position. The speed is full again, unless ``slow`` was
+        ordered since the arm was stopped.
 
         Raises:
             InputError: before the start; while joint states are not valid; and with an interrupted
@@ -439,9 +442,10 @@ class Modes:
         self._stopping = True
 
     def _is_held(self) -> bool:
-        """Return whether the arm rests where it is held.
+        """Return whether the arm is held within ``START_TOLERANCE`` of a desired position at rest.
 
-        An arm that sags under an unknown weight must not give way a little more with each order.
+        Orders then keep this desired position: an arm that sags under an unknown weight must not
+        give way a little more with each order.
         """
         if self.mode != "hold" or self._motion.moving:
             return False

@@ -78,6 +78,8 @@ class Motion:
     def stop(self, names: tuple[str, ...], q: Array, v: Array, time: float) -> None:
         """Stop from velocity ``v`` within ``time`` [s], in real time; the stop ends at ``q``.
 
+        It begins at once, and a waiting trajectory is discarded.
+
         Args:
             names: names of the joints.
             q, v: (nv,) present position [rad or m] and velocity [rad/s or m/s].
@@ -91,7 +93,7 @@ class Motion:
         self._run(trajectory)
 
     def follow(self, trajectory: Trajectory, at: float | None = None) -> None:
-        """Follow a trajectory at the wanted pace.
+        """Follow a trajectory at the wanted pace, in place of a waiting trajectory.
 
         Args:
             trajectory: begins with the state of the present trajectory at the time ``at``.
@@ -108,7 +110,10 @@ class Motion:
         self._next = None
 
     def advance(self, dt: float, ramp: float) -> None:
-        """Advance by ``dt`` [s]; the pace changes by one in the time ``ramp`` [s]."""
+        """Advance by ``dt`` [s].
+
+        The pace of a trajectory approaches ``wanted_pace`` by ``dt / ramp``, with ``ramp`` in [s].
+        """
         trajectory, time = self._place
         step = 0.0
         if self._paced and dt > 0.0:

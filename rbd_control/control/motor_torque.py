@@ -47,7 +47,8 @@ class MotorTorque:
         Args:
             model: the arm with its payload.
             parameters: rate limit, and whether the arm adds its gravity torque.
-            q: (nv,) measured positions [rad or m]; None if they are unknown.
+            q: (nv,) measured positions [rad or m]; None if they are unknown. The stored motor
+                torque is then kept.
         """
         self._model = model
         self._rate = parameters.for_joints("torque_rate", self._model.nv)
@@ -90,8 +91,8 @@ class MotorTorque:
     def send_command(self, sent: Array, q: Array) -> Array:
         """Store and return a command, and store the motor torque that results from it at ``q``.
 
-        If the arm adds its gravity torque, this is the gravity torque of the model with its
-        payload, without masses that the adaptive law has learned.
+        For an arm that adds its gravity torque, the motor torque is the sum of the command and the
+        gravity torque of the model with its payload, without masses that the adaptive law learned.
 
         Args:
             sent: (nv,) command [N·m or N].
@@ -124,7 +125,7 @@ class MotorTorque:
         return self.sent.copy()
 
     def take_back(self) -> None:
-        """Restore the state before the last command, which was not sent."""
+        """Restore ``sent`` and ``acting`` from before the last command, which was not sent."""
         self.acting, self.sent = self._before
 
     def zero(self, q: Array) -> Array:

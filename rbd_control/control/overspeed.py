@@ -38,7 +38,8 @@ class Overspeed:
         """Process the velocities of a sample; return a message on overspeed, or an empty text.
 
         Overspeed means that joints have exceeded ``limits.overspeed`` for ``OVERSPEED_TIME``. The
-        time is common to all joints. A fault resets it.
+        time is common to all joints, and falls at the rate ``FORGETTING`` while none exceeds its
+        limit. A fault resets it.
 
         Args:
             dt: time since the last sample [s].

@@ -3,7 +3,7 @@
 :class:`PassivityController` composes the parts; docs/control.md has the block diagram.
 :mod:`~rbd_control.control.safe_torque` describes the torque after a fault,
 :mod:`~rbd_control.control.modes` the modes. A fault is latched until
-:meth:`PassivityController.resume`.
+:meth:`PassivityController.resume` or a new start.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class PassivityController:
                 an arm at rest; None if it is missing.
 
         Returns:
-            The command. It repeats the last torque for single unusable joint states, and is the
-            safe torque or zero after a fault; ``reason`` says why.
+            The command. It repeats the last torque for single unusable joint states, is zero before
+            the start, and the safe torque or zero after a fault; ``reason`` says why.
         """
         try:
             return self._step(stamp, q, v, stamp if now is None else now, effort)
@@ -114,9 +114,9 @@ class PassivityController:
             now: time on the steady clock [s].
 
         Returns:
-            Zero torque in mode safe, if the last valid joint state is older than ``timeout``. None
-            before the start and while joint states arrive, because :meth:`update` returns a command
-            for each of them.
+            Zero torque, after a switch to mode safe, if the last valid joint state arrived more
+            than ``timeout`` ago. None before the start and while valid joint states arrive, because
+            :meth:`update` returns a command for each of them.
         """
         if not self._modes.started:
             return None
@@ -139,8 +139,9 @@ class PassivityController:
         """Return the energies of the period before the last sample, see :class:`EnergyAccount`.
 
         Call it once after each :meth:`update`, preferably after the torque has been sent. Without
-        the measured torque ``effort``, (nv,) [N·m or N], the sent torque is used, which excludes
-        transport delay. The result is None unless the last command tracked a desired motion.
+        the measured torque ``effort``, (nv,) [N·m or N], and for an arm that compensates its
+        gravity, the sent torque is used, which excludes transport delay. The result is None unless
+        the last command tracked a desired motion.
         """
         return self._account.balance(effort)
 
@@ -176,7 +177,10 @@ class PassivityController:
         return self._answer(path.limit(wanted, tracks))
 
     def _refuse(self, refusal: str) -> Command:
-        """Repeat the last torque for a few unusable samples; then switch to the fault and zero."""
+        """Repeat the last torque for a few unusable samples, then switch to mode safe.
+
+        In mode safe the command is zero.
+        """
         if self._modes.mode != "safe":
             if not self._samples.lost:
                 return self._answer(self._path.repeat(), refusal)
@@ -314,7 +318,7 @@ class PassivityController:
     def detector_warning(self, now: float) -> str:
         """Return a warning if there is no valid verdict at ``now`` [s], otherwise an empty text.
 
-        The text is also empty with ``contact_reaction`` none and without ``require_detector``.
+        The text is also empty if ``contact_reaction`` is none and ``require_detector`` is false.
         """
         return self._watches.detector_warning(now)
 
@@ -326,7 +330,8 @@ class PassivityController:
         Raises:
             InputError: without a plausible position and velocity (a missing velocity never counts
                 as zero); without effort limits; if the arm with its payload is too heavy for its
-                motors here; without a verdict if a detector is required.
+                motors here; without a verdict if a detector is required. The mode is then safe,
+                also if the controller was started before.
         """
         self._start.start(stamp, q, v, stamp if now is None else now)
 
@@ -367,8 +372,8 @@ class PassivityController:
 
         Raises:
             TrajectoryError: as :meth:`require_free`, or if a repeated plan fails.
-            StalePlanError: for a plan of more than 50 points that is out of date, and after a start
-                or a jump of the clock until the next valid joint state; plan it again.
+            StalePlanError: for a plan of more than 50 points that is out of date, and after
+                :meth:`clock_went_back` until the next valid joint state; plan it again.
         """
         if self._start.is_pending:
             raise StalePlanError("no joint state has come since the start or a jump of the clock")
@@ -505,6 +510,6 @@ class PassivityController:
 
         A trajectory is cancelled, because a restarted simulator may have moved the arm. The modes
         float, safe and a latched hold do not change. Without this call, a stamp that goes back only
-        stops the trajectory for one sample.
+        delays the desired motion by one sample.
         """
         self._start.clock_went_back()

@@ -34,7 +34,7 @@ Planning of so many points takes less than 1 ms.
 """
 
 LEAD = 0.005
-"""Default time from the start of planning to the start of the motion [s], without the points."""
+"""Constant part of the default time from the start of planning to the start of the motion [s]."""
 
 LEAD_PER_POINT = 2e-5
 """Time that each point adds to ``LEAD`` [s]."""
@@ -98,7 +98,8 @@ class Planning:
 
         Raises:
             TrajectoryError: for points that are invalid or exceed limits, naming the point and the
-                reason; while the mode or a contact does not permit a trajectory, naming it.
+                reason; for an end at which the motors cannot hold the arm; while the mode or a
+                contact does not permit a trajectory, naming it.
         """
         check_size(self._model.joint_names, names, points)
         self._modes.require_free()

@@ -56,8 +56,8 @@ ZERO, MEASURED, NOT_FINITE = range(3)
 class Repetition:
     """Detects frozen joint states of one arm, by the two rules of this module.
 
-    Call :meth:`take` and then :meth:`push` for each sample. A detected fault lasts until a sample
-    differs from the previous sample.
+    Call :meth:`take` and then :meth:`push` for each sample. A detected fault lasts until a position
+    or velocity differs from the previous sample.
 
     Args:
         names: names of the joints.
@@ -261,5 +261,5 @@ def moves(v: Array, time: float, step: Array) -> bool:
 
 
 def _same_effort(effort: Array | None, last: Array | None) -> bool:
-    """Return whether measured efforts are unchanged, or are missing in the last sample."""
+    """Return whether measured efforts are unchanged, or missing in the previous sample."""
     return last is None or (effort is not None and bool(equal(effort, last)))

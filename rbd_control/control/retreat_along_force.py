@@ -27,7 +27,7 @@ _PEAK = 1.875
 """Peak speed of a quintic from rest to rest, in mean speeds."""
 
 _PARTS = 8
-"""Number of equal parts of a motion after which its way along the force is computed."""
+"""Number of equal parts of a motion after each of which its way along the force is computed."""
 
 
 def retreat(

@@ -100,9 +100,10 @@ class SampleJudge:
         self._match.reset()
 
     def lose(self) -> None:
-        """Mark the last sample as out of date, so that the next one is not compared with it.
+        """Mark the last sample as out of date: the next one is not checked for a jump from it.
 
-        ``good`` becomes False. Continuous joints are unwrapped anew from the next valid sample.
+        ``good`` becomes False. Continuous joints are unwrapped anew from the next valid sample. The
+        checks for frozen joint states and contradictory velocities go on.
         """
         self.good, self.refusal = False, ""
 
@@ -119,7 +120,7 @@ class SampleJudge:
                 if it is missing.
             now: arrival of the sample on a steady clock [s].
             effort: measured efforts in any unit, (nv,), with which frozen joint states are
-                detected; None if they are missing, as if they have another shape.
+                detected; None if they are missing. Efforts of another shape count as missing.
 
         Returns:
             The reason if the sample is refused, otherwise an empty text.

@@ -94,7 +94,7 @@ class SlotineLiController:
         self._margin: Array = np.zeros(n) if limits is None else limits.margin
 
     def reference(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
-        """Return v_r, its rate a_r and s = v - v_r; arguments as of :meth:`torque`.
+        """Return v_r, its rate a_r and s = v - v_r; arguments, all arrays, as of :meth:`torque`.
 
         Raises:
             InputError: for arguments of the wrong shape.
@@ -124,7 +124,8 @@ class SlotineLiController:
             (nv,) [N·m or N], not limited.
 
         Raises:
-            InputError: for arguments of the wrong shape or not finite.
+            InputError: for arguments of the wrong shape or not finite. Desired values that are not
+                finite are accepted where a bound replaces the reference velocity.
         """
         self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
         # The kernels require contiguous arrays of float64.
@@ -138,7 +139,8 @@ class SlotineLiController:
     def step(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> LawTorque:
         """Return the torque with v_r and s; arguments as of :meth:`torque`, but not checked.
 
-        They must be contiguous arrays of float64. The torque is not finite if an argument is not.
+        They must be contiguous arrays of float64. The torque is not finite if ``q`` or ``v`` is
+        not, or if another argument is not and no bound limits the reference velocity.
         """
         v_r, s, torque = law_step(
             self.model.packed,
@@ -157,8 +159,9 @@ class SlotineLiController:
     def floating(self, packed: Array, q: Array, v: Array) -> LawTorque:
         """Return the gravity torque, with damping and springs near soft limits.
 
-        This is the law without friction, with ``v_r = 0`` and a gain that rises from zero, at the
-        distance ``SoftLimits.margin`` from a soft limit, to K_D at the soft limit.
+        This is the law without friction, with ``v_r = 0`` and a share of K_D, the same for all
+        joints. The share is 0 if every joint is ``SoftLimits.margin`` or more away from its soft
+        limits, and rises to 1 when a joint is at a soft limit.
 
         Args:
             packed: the model whose gravity is compensated, as :attr:`Model.packed`.

@@ -79,7 +79,7 @@ class SoftLimits:
         lowest, highest: (nv,) nominal soft limits, to which opened limits return [rad or m].
         velocity_limit: (nv,) speed limit of planned motions [rad/s or m/s]; infinite without limit.
         stiffness: (nv,) stiffness of the springs [N·m/rad or N/m]; 0 without limits of position or
-            effort.
+            effort, or without a margin.
         speed: (nv,) largest reference speed [rad/s or m/s].
         approach: bound on the reference speed for each unit of distance [1/s].
 

@@ -77,7 +77,7 @@ class Start:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the clock jumped and no valid sample has come since, as after an activation."""
+        """Whether :meth:`clock_went_back` was called and no valid sample has come since."""
         return self._clock_jumped
 
     def clock_went_back(self) -> None:
@@ -94,8 +94,8 @@ class Start:
         """Check the gap before a valid sample, and restart the control after a jump of the clock.
 
         Call it after each valid sample. A gap of more than ``timeout``, see :meth:`Watches.gap`, is
-        a fault. A restart cancels a trajectory, and holds the arm at its present position in the
-        modes hold and follow.
+        a fault if ``follows`` is true or the clock jumped. A restart cancels a trajectory, and
+        holds the arm at its present position in the modes hold and follow.
 
         Args:
             follows: whether the last valid sample before this one was still up to date.

@@ -5,7 +5,8 @@ slow down at every point. Instead the arm passes a point with the speed from poi
 most the average speed needed to reach it, and not in the opposite direction: a quintic with such
 ends does not overshoot. If no more points arrive, the arm stops at the last point: it goes on with
 decreasing speed and returns, which takes at least the duration of a stop. A point that is late by a
-fraction of its period therefore does not make the arm brake. Accelerations are bounded as well.
+fraction of its period therefore does not make the arm brake. If the acceleration on the way to a
+point is high, the arm passes the point later, see :func:`past_point`.
 """
 
 from __future__ import annotations
@@ -111,10 +112,11 @@ def past_point(
 def _steepest(
     point: Trajectory, start: DesiredState, speed: Array, time: float, limits: JointLimits
 ) -> float:
-    """Return the largest acceleration on the way to a point, in multiples of the speed limit [1/s].
+    """Return a bound on the acceleration on the way to a point, in multiples of the speed limit.
 
-    It is the acceleration of a quintic without acceleration at its ends: 5.8 times the distance
-    from the motion at the mean of the two speeds, and 1.5 times the difference of the speeds.
+    The result is the largest of all joints [1/s]. It bounds a quintic of duration T = ``time``
+    without acceleration at its ends: ``5.8 x / T² + 1.5 |dv| / T``, with the difference dv of the
+    two speeds, and the distance x by which a motion at their mean misses the point.
     """
     mean = (point.final - start.q_d) / time
     acceleration = 2.9 * np.abs(2.0 * mean - start.v_d - speed) + 1.5 * np.abs(speed - start.v_d)

@@ -38,7 +38,7 @@ DESIRED_CHANGE = 1e-3
 class StuckJoint:
     """Detects a stuck joint in the joint states of one arm, by the rule of this module.
 
-    Call :meth:`driven` for each sample, and :meth:`fault` with the torque of a result.
+    Call :meth:`driven` for each sample, and then :meth:`fault` unless the result is None.
 
     Args:
         joints: number of joints.
@@ -99,9 +99,9 @@ class StuckJoint:
     def fault(self, torque: Array, limits: ArmLimits, share: float, repeated_time: float) -> str:
         """Take the torque of a sample; return a message if a joint is stuck, or an empty text.
 
-        A joint is stuck if the torque that moves it exceeds its share of the effort limit in
-        :data:`LEAST_SAMPLES` samples in a row, for at least ``repeated_time``. Call it after
-        :meth:`driven` for the same sample.
+        The message comes if the torque of a joint, not always the same one, exceeds ``share`` of
+        its effort limit in :data:`LEAST_SAMPLES` samples in a row, for at least ``repeated_time``.
+        It names the joint with the largest share. Call it after :meth:`driven` for the same sample.
 
         Args:
             torque: (nv,) result of :meth:`driven` times the diagonal of K_D, less the torque that

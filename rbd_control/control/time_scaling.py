@@ -27,7 +27,7 @@ _ROUNDS = 10
 def stretched(
     build: Callable[[float], Trajectory], model: Model, limits: ArmLimits, start: DesiredState
 ) -> Trajectory:
-    """Return ``build(slower)`` with the smallest ``slower >= 1`` that keeps the limits.
+    """Return ``build(slower)`` with about the smallest ``slower >= 1`` that keeps the limits.
 
     Multiplication of all times by ``slower`` divides speeds by ``slower`` and the torque beyond
     gravity by its square. For a trajectory that starts at rest this gives ``slower`` directly, up
@@ -59,7 +59,7 @@ def stretched(
 
 
 def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits, start: DesiredState) -> float:
-    """Return the remaining time factor; 1 or less if the limits are kept."""
+    """Return the factor by which the times must still grow; 1 or less if the limits are kept."""
     segments = len(trajectory.knots) - 1
     intervals = min(max(_STATES // segments, 1), _INTERVALS)
     q, v, a = (x.reshape(-1, model.nv) for x in trajectory.probe(intervals))

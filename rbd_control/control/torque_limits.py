@@ -17,8 +17,8 @@ D is ``diag(damping) + damping_rate diag(M)``, reduced to be stable at one compu
 see :func:`~rbd_control.control.torque_step.joint_damper`. M is the mass matrix of the described
 arm: an overestimated inertia would make the brakes unstable.
 
-Beyond its soft limit, a joint is not driven outwards: outward torque is at most its gravity torque,
-or what brakes an inward motion.
+More than ``POSITION_SLACK`` beyond its nominal soft limit, a joint is not driven outwards: outward
+torque is at most its gravity torque, or the torque that brakes an inward motion.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TorqueLimits:
 
         Returns:
             (nv,) [N·m or N]; the array ``torque`` itself if it is within the limits and no joint is
-            beyond its nominal soft limits.
+            more than ``POSITION_SLACK`` beyond its nominal soft limits.
         """
         least, most = self.bounds(q)
         if not needs_cut(torque, least, most, q, self._lower, self._upper):

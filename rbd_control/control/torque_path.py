@@ -23,7 +23,10 @@ from rbd_control.dynamics import Model
 Array = NDArray[np.float64]
 
 SHORTEST = 1e-6
-"""Period for the energy tank if two samples have the same stamp [s]."""
+"""Shortest time between two stamps that is a period of the energy tank [s].
+
+After a shorter time, for example with equal stamps, the longest recent period is used instead.
+"""
 
 
 class LimitedTorque(NamedTuple):
@@ -50,7 +53,8 @@ class TorquePath:
 
     Attributes:
         is_tracking: whether the last command followed a desired motion under the law.
-        withheld: (nv,) torque of the law less the last command after all limits [N·m or N].
+        withheld: (nv,) torque of the law less the motor torque after all limits, in the last call
+            of :meth:`limit` [N·m or N].
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
@@ -104,10 +108,12 @@ class TorquePath:
         Args:
             desired: the state to track; None for gravity compensation with soft limits only.
             may_learn: whether the adaptive law may learn from this sample: only if contact is
-                excluded. It does not learn either if limits reduced the last torque.
+                excluded. It does not learn either if limits changed the last torque, or if the last
+                command was not sent.
 
         Raises:
             FloatingPointError: for a torque that is not finite.
+            InputError: for a torque of the adaptive law that is not finite.
         """
         samples, law = self._samples, self._law
         if desired is None or not may_learn:
@@ -199,5 +205,5 @@ class TorquePath:
         self._is_limited = True
 
     def _elapsed(self) -> float:
-        """Return the time since the last command, at most ``timeout`` [s]."""
+        """Return the time since the previous valid sample, at most ``timeout`` [s]."""
         return min(self._samples.dt, self._timeout)

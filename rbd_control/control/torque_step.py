@@ -82,7 +82,8 @@ def no_bounds(n: int) -> ReferenceBounds:
 def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
     """Return v_r and s, (n,) each [rad/s or m/s], and the torque of the law, (n,) [N·m or N].
 
-    The torque is not finite if an argument is not.
+    The torque is not finite if ``q`` or ``v`` is not, or if another argument is not and no bound
+    limits the reference velocity.
 
     Args:
         packed: the model, as :attr:`Model.packed`.
@@ -113,7 +114,8 @@ def float_step(packed, gains, bounds, margin, q, v):
     """Return the gravity torque with damping and springs near soft limits, and the share of K_D.
 
     The damping of all joints is ``-share K_D v``. The share is 0 if every joint is a margin or more
-    away from its soft limits, and 1 if a joint is at its soft limit.
+    away from its soft limits, and rises to 1 when a joint is at or beyond its soft limit. Joints
+    with a margin of 0 do not count.
 
     Args:
         packed: the model, as :attr:`Model.packed`.

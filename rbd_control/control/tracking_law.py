@@ -36,7 +36,7 @@ class TrackingLaw:
         parameters: gains, friction, learned parameters, energies.
         soft: soft position limits.
         before: the law that this one replaces. The level of its tank is kept; its estimates are
-            kept if all constants of the model are the same.
+            kept if all constants of the model are the same and the new bounds permit them.
 
     Attributes:
         adaptive: the adaptive law; None if it is not selected.
@@ -45,8 +45,9 @@ class TrackingLaw:
             text if there were none, or they were kept.
 
     Raises:
-        InputError: for a floating base, or an unknown link to learn.
-        ParameterError: for a per-joint parameter of the wrong length.
+        InputError: for a floating base, and if the law is adaptive, for an invalid link to learn.
+        ParameterError: for a per-joint parameter of the wrong length, and if the law is adaptive,
+            for friction that it cannot learn.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class TrackingLaw:
         self.discarded = ""
         self._taken_over = -inf
         self._given: Estimates | None = None
-        """Estimates that were set, to which a fault returns."""
+        """Estimates that were set, to which :meth:`discard_estimates` returns."""
         if parameters.adaptive:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
         if before is not None:
@@ -77,7 +78,7 @@ class TrackingLaw:
         self._last: LawTorque | None = None
 
     def _keep(self, before: TrackingLaw) -> None:
-        """Continue from the estimates of another law, or say why they are discarded."""
+        """Continue from the estimates of another law, or store in ``discarded`` why not."""
         why = ""
         if not before.belongs_to(self._described):
             # Estimates describe the errors of their model only.
@@ -155,11 +156,14 @@ class TrackingLaw:
             self._use_estimates()
 
     def weight(self, q: Array) -> Array:
-        """Return the largest gravity torque of each joint at q (nv,), (nv,) [N·m or N].
+        """Return the largest gravity torque of each joint at ``q``, (nv,) [N·m or N].
 
         It is the magnitude for the described arm, or for the arm with the learned masses where this
         is larger. Any thread may call it; the estimates are those of the last call of
         :meth:`take_estimates` or :meth:`balance` that updated them.
+
+        Args:
+            q: positions, (nv,) [rad or m].
         """
         described = np.abs(gravity_torque(self._described, q))
         return np.maximum(described, np.abs(gravity_torque(self._model, q)))
@@ -187,7 +191,7 @@ class TrackingLaw:
 
         Raises:
             InputError: if the torque of the adaptive law is not finite; nothing has been learned
-                then.
+                then. The fixed law returns such a torque.
         """
         if self.adaptive is None:
             self._last = self._fixed.step(q, v, *desired)
@@ -262,5 +266,5 @@ class TrackingLaw:
 
 
 def _is_same(model: Model, other: Model) -> bool:
-    """Return whether all constants are equal; integers among them read as NaN."""
+    """Return whether all constants are equal; integers among them, as floats, may read as NaN."""
     return np.array_equal(model.packed, other.packed, equal_nan=True)

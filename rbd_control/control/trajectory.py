@@ -40,7 +40,10 @@ SPEED_SLACK = 1.01
 """Tolerance factor on the velocity limit, so that a plan at the limit is accepted."""
 
 LEAD_IN = 0.25
-"""Shortest time from a resumed motion to the knot at which it rejoins its trajectory [s]."""
+"""Shortest time on a trajectory from its interruption to the knot at which it is rejoined [s].
+
+The time to the last knot may be shorter.
+"""
 
 _PROBES = 24
 """Number of intervals per segment at whose ends a spline is compared with the limits."""
@@ -159,11 +162,12 @@ class Trajectory:
                 running trajectory causes no jump.
             limits: position and speed limits to keep; with None they are not checked.
             delay: time from now to the points' time 0 [s]; negative for a time in the past. Points
-                that are already due are skipped.
+                that are already due are skipped, except a last point that is due at once: the arm
+                moves to it within ``AT_ONCE``.
             turning: indices of continuous joints, whose positions are shifted by the whole turns
                 that bring the first point nearest to the start.
-            slower: factor on all times, which reduces speeds and accelerations, also the
-                acceleration of ``start`` but not its speed.
+            slower: factor on the times of the points but not on ``delay``. It reduces speeds and
+                accelerations, also the acceleration of ``start`` but not its speed.
             turned: (n,) offset of the unwrapping in ``start``, to add to all positions [rad].
 
         Raises:

@@ -187,13 +187,13 @@ class GoalMotion(NamedTuple):
     """State of the motion for the feedback and results of goals."""
 
     followed: TrajectoryGoal | None
-    """The goal whose trajectory the arm follows; None if it follows no goal."""
+    """The goal whose trajectory the arm follows; None without one, or while a trajectory waits."""
     place: Place
     """The present motion and the time on it."""
     is_stopping: bool
-    """Whether a stop is in progress."""
+    """Whether the desired motion of an arm in mode hold has not ended: a stop or a retreat."""
     touched_link: str
-    """The link of the present contact; an empty text if it is unknown."""
+    """The link of the last contact force, if it is recent; otherwise an empty text."""
 
 
 class GoalSender(Protocol):

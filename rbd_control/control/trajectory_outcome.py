@@ -98,9 +98,9 @@ class TrajectoryOutcome:
     def judge(self, motion: Motion, q: Array, v: Array) -> End | None:
         """Return how the trajectory ends with a sample; None while it continues.
 
-        It is aborted if the arm violates its path tolerance. After the last point it is reached
-        when position and speed are within the goal tolerance, and missed if they are not after
-        ``goal_time``. The tolerances are those of the goal, or else of the parameters.
+        While it moves, it is aborted if the arm violates its path tolerance. After the last point
+        it is reached when position and speed are within the goal tolerance, and missed if they are
+        not after ``goal_time``. The tolerances are those of the goal, or else of the parameters.
 
         Args:
             motion: the desired motion.

@@ -65,7 +65,7 @@ against the motion of its positions, which no filter explains.
 """
 
 DELAY = 0.003
-"""Delay of the velocities that is no contradiction after a change by any speed [s]."""
+"""Delay of the velocities that is accepted for any change of the velocity [s]."""
 
 DISTRUST = 0.5
 """Time without contradiction after which velocities are trusted again [s].

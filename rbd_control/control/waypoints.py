@@ -103,7 +103,8 @@ class Waypoints:
 
     Attributes:
         joint_names: all joints of the arm.
-        left_out: indices of the joints that the trajectory does not name; their columns are zero.
+        left_out: indices of the joints that the trajectory does not name; their columns are zero,
+            except in rows of NaN.
         q: (m, n) positions [rad or m].
         v: (m, n) velocities [rad/s or m/s], with a row of NaN for a point without velocities.
         a: (m, n) accelerations [rad/s² or m/s²], with a row of NaN for a point without

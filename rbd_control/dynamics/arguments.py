@@ -3,7 +3,7 @@
 Public functions accept arrays with any leading axes, such as ``q`` of shape ``(..., nq)``. Kernels
 receive one flat batch of C-contiguous float64 states; the results get the leading axes back. The
 leading axes of several arguments broadcast as in numpy, so one ``q`` may be combined with many
-``v``. Code behind this module does not check arguments again.
+``v``. Code that receives arguments from this module need not check them.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
         q: joint positions, (..., nq) [rad or m].
 
     Raises:
-        InputError: if ``q`` has the wrong shape or is not finite, or the quaternion of a floating
-            base is zero.
+        InputError: if ``q`` has the wrong shape or is not finite, or the squared norm of the
+            quaternion of a floating base is not between :data:`LEAST_SQUARE` and
+            :data:`MOST_SQUARE`; it need not be one.
     """
     batch, shape = as_batch("q", q, model.nq)
     if model.floating_base:
@@ -172,7 +173,7 @@ def external_wrenches(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the wrenches of the environment on links as arrays for kernels.
 
-    Wrenches on links that are fixed to the world have no effect and are left out.
+    Wrenches on links that are fixed to the world have no effect; they are checked and left out.
 
     Args:
         model: the robot.
@@ -185,7 +186,8 @@ def external_wrenches(
         the bodies (k, 3) [m], and wrenches (batch, k, 6).
 
     Raises:
-        InputError: for an unknown link, or a wrench that has the wrong shape or is not finite.
+        InputError: for an unknown link, or a wrench that has the wrong shape, does not broadcast to
+            ``shape`` or is not finite.
     """
     count = math.prod(shape)
     if not wrenches:

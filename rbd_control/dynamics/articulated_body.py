@@ -149,7 +149,7 @@ def _clear(x, i):
 
 @inlined
 def _add_rigid(x, i, inertia):
-    """Add the inertia (m, h, S), which is [tr(S) 1 - S, S(h) ; -S(h), m 1]."""
+    """Add the inertia (m, h, S), [tr(S) 1 - S, S(h) ; -S(h), m 1], to IA of row ``i``."""
     m, h, S = inertia
     x.J[i, 0] += S[3] + S[5]
     x.J[i, 1] -= S[1]
@@ -283,7 +283,10 @@ def articulated_body_sweep(model, q, v, tau, s, x, a):
 
 @inlined
 def regular_sweep(model, q, v, tau, s, x, a):
-    """Compute what :func:`articulated_body_sweep` does; NaN where the mass matrix is singular."""
+    """Compute what :func:`articulated_body_sweep` does, but NaN where the mass matrix is singular.
+
+    :func:`void_roundoff` decides which entries become NaN.
+    """
     articulated_body_sweep(model, q, v, tau, s, x, a)
     void_roundoff(model, s, x, a)
 
@@ -360,7 +363,8 @@ def forward_dynamics(
 
     Raises:
         InputError: for an unknown link, arguments of the wrong shape or not finite, or where the
-            mass matrix is singular up to rounding; the message then names the joint.
+            mass matrix is singular up to rounding or the result not finite; the message names the
+            joint or floating base with too little inertia, if there is one.
 
     Source: articulated-body algorithm, Featherstone (2008) chapter 7.
     """

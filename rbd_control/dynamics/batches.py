@@ -3,13 +3,14 @@
 Kernels are called as ``kernel(model.packed, *inputs, *results)``. The states of a batch are joined
 along the first axis: for ``count`` states q is (count nq,), v is (count nv,), M is (count nv, nv).
 The arrays of a single state can therefore be passed unchanged, and the arrays of a batch after
-``reshape``. A kernel returns False if its inputs do not fit the model, are not finite or have no
-result, as where the mass matrix is singular.
+``reshape``. A kernel returns False if there is no result, as where the mass matrix is singular; a
+kernel that is called without checks in Python also if its inputs do not fit the model or are not
+finite.
 
 Most functions have two kernels with the same arguments and, to the last bit, the same results. The
 first computes state after state, the second ``WIDTH`` states at a time in :mod:`lanes
 <rbd_control.dynamics.lanes>`: entries of one vector register, one per state. The second is compiled
-for the first large batch.
+when the first large batch is computed.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ def count_states(model, q):
 
 @inlined
 def part(array, b, length):
-    """Return the rows of state ``b`` of an array with ``length`` rows for each state."""
+    """Return a view of the rows of state ``b`` of an array with ``length`` rows per state."""
     return array[b * length : (b + 1) * length]
 
 
@@ -288,7 +289,7 @@ def finite(x):
 
 @inlined
 def places(model, q):
-    """Return whether all states in ``q`` are valid: finite, and no base quaternion is zero."""
+    """Return whether all states in ``q`` are finite and each base quaternion can be normalised."""
     result = finite(q)
     if position_offset(model) > 0:
         for first in range(3, q.shape[0], model.nv + 1):

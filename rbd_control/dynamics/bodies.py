@@ -24,13 +24,14 @@ class Body:
         joint: name of the joint that moves it.
         link: name of the link that the joint moves.
         parent: index of the parent body in the list of bodies, -1 for the world.
-        placement: (4, 4) frame of the joint at zero in the frame of the parent body.
+        placement: (4, 4) frame of the body in the frame of the parent body where its degree of
+            freedom is at zero.
         subspace: (6,) motion [omega; u] of the body per unit of joint velocity, body axes.
         limits: lower and upper position [rad or m], velocity [rad/s or m/s], effort [N·m or N].
         dof: index in v of the degree of freedom that moves it.
         ratio: motion of the joint per motion of this degree of freedom.
         leads: whether the joint is independent, that is, does not mimic another joint.
-        pseudo: (4, 4) pseudo-inertia of the body and all links fixed to it, in its frame.
+        pseudo: (4, 4) pseudo-inertia of the body, all links fixed to it included, in its frame.
     """
 
     joint: str

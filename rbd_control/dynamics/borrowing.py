@@ -31,8 +31,8 @@ def compiled_borrowing(function: Callable[..., Any]) -> Any:
     No references to arrays are counted, for the reason in the module's docstring.
 
     Args:
-        function: a kernel that creates and returns no arrays; numba raises a TypingError at its
-            first call if it creates one.
+        function: a kernel that neither creates nor returns arrays; numba raises a TypingError at
+            its first call if it creates one.
     """
     return _compiled(function, _OPTIONS | _WITHOUT_COUNTS)
 

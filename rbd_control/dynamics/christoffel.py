@@ -74,8 +74,9 @@ def christoffel_sweep(model, q, s, Gamma):
             i = j
             while i >= 0:  # line 11
                 Phi_i, dof_i = load6(s.Phi, i), model.dof[i]
-                # Rows of one chain have different degrees of freedom, but a rotor adds to the
-                # entries of its joint, so each entry is added to once per chain.
+                # Each different order of the rows i, j and k contributes once. Entries are sums,
+                # because several rows may have the same degree of freedom: a joint and its rotor,
+                # or a mimic joint and its leader.
                 G_ijk = dot6(Phi_i, F1)  # line 12
                 Gamma[dof_i, dof_j, dof_k] += G_ijk
                 if j != k:

@@ -17,17 +17,18 @@ def compiled(function: Callable[..., Any]) -> Any:
     """Compile ``function`` on first use (numba, nopython) and keep the machine code on disk.
 
     The result is numba's dispatcher, or ``function`` itself with NUMBA_DISABLE_JIT. It releases
-    Python's global interpreter lock, and a division by zero gives inf or NaN as in numpy. Helpers
-    that only kernels call are :func:`inlined` and need no entry of their own on disk.
+    Python's global interpreter lock, and a division by zero gives inf or NaN as in numpy. The code
+    of a function without a source file is not kept. Helpers that only kernels call are
+    :func:`inlined` and need no entry of their own on disk.
     """
     return _compiled(function, _OPTIONS)
 
 
 def compiled_for_one_state(function: Callable[..., Any]) -> Any:
-    """Compile a kernel as :func:`compiled` does, which holds Python's global interpreter lock.
+    """Compile a kernel as :func:`compiled` does, but let it hold the global interpreter lock.
 
-    The decorator is for kernels that run for microseconds, because releasing and acquiring the lock
-    would add 40 ns to a call from Python.
+    The decorator is for kernels that run for microseconds: releasing and acquiring the lock would
+    add 40 ns to a call from Python.
     """
     return _compiled(function, _OPTIONS | {"nogil": False})
 

@@ -73,7 +73,7 @@ def constants_of(arrays: ModelArrays) -> Constants:
 
 
 def packed(constants: Constants) -> np.ndarray:
-    """Return all constants in one float64 array: the number of rows, then field after field.
+    """Return all constants in one float64 array: the number of rows, then all fields in order.
 
     Integers are stored as their eight bytes. :func:`unpacked` reads the array in a kernel.
     """

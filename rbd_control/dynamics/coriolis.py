@@ -354,7 +354,7 @@ def dynamics_terms(
 
     Returns:
         A named tuple ``M C CTv g`` with the shapes and units of :class:`DynamicsTerms`. Without
-        ``out``, the arrays of a single state are parts of one block of memory.
+        ``out``, the arrays of a single state may be parts of one block of memory.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.

@@ -1,9 +1,9 @@
 """Dynamics compiled for one model, for loops that call them a million times.
 
 The plain functions check their arguments, allocate their results and pass the model to compiled
-code as an argument. This takes a few microseconds, more than the dynamics of an arm. Here the model
-is a constant of the compiled code, and the caller provides the arrays for the results. The overhead
-of a call from Python is then about half a microsecond, and zero from other compiled code.
+code as an argument. This takes about a microsecond, more than the dynamics of an arm. Here the
+model is a constant of the compiled code, and the caller provides the arrays for the results. The
+overhead of a call from Python is then about half a microsecond, and zero from other compiled code.
 
 Each function is compiled for this model when it is first called, and stored on disk. Arguments are
 not checked: they must be C-contiguous float64 arrays of the right shape and finite. Units, frames
@@ -140,8 +140,8 @@ class FrozenDynamics:
     def forward_dynamics(self) -> Any:
         """Kernel ``(q, v, tau, a)``, which writes the acceleration a, without wrenches.
 
-        It raises no error where the mass matrix is singular, and ``a`` may not be finite there. See
-        :func:`~rbd_control.dynamics.forward_dynamics`.
+        It raises no error where the mass matrix is singular; ``a`` is then not finite or
+        meaningless. See :func:`~rbd_control.dynamics.forward_dynamics`.
         """
         model, n = self._constants, self._rows
 
@@ -155,7 +155,8 @@ class FrozenDynamics:
 def freeze(model: Model) -> FrozenDynamics:
     """Return the dynamics of ``model`` as compiled functions without checks, for hot loops.
 
-    Each function is compiled at its first call, which takes about a second per function and model.
+    Each function is compiled at its first call, which takes about a second per function and model;
+    later processes load it from disk.
 
     Args:
         model: the robot.

@@ -8,7 +8,8 @@ file is written under a temporary name and then renamed. A file is therefore eit
 damaged later, which the digest in its header reveals.
 
 Failures of files and folders raise no exception: the kernel is compiled again, in memory if
-necessary, and the process logs one warning with the place and the reason.
+necessary. The process logs one warning about the first file that is ignored, and one if code cannot
+be stored, with the place and the reason.
 
 A user who can write to a folder of compiled code can make its readers execute code, as with the
 sources. Files that belong neither to the user, nor to root, nor to the owner of the sources are
@@ -70,7 +71,7 @@ class CacheUse:
     Attributes:
         loaded: folders from which code was loaded.
         stored: folders in which code was stored.
-        discarded: files that were damaged or belong to an untrusted owner.
+        discarded: files that could not be read, were damaged or belong to an untrusted owner.
         refused: folders in which code could not be stored, with the reason.
         has_warned: whether the warning about such folders has been logged.
     """
@@ -273,7 +274,8 @@ def _read(file: Path, key: bytes, owner: int) -> bytes | None:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if its content is not what was written for ``key``.
+        ValueError: if it is not a regular file, belongs neither to the user, root nor ``owner``, is
+            larger than :data:`LARGEST`, or its content is not what was written for ``key``.
     """
     try:
         # A pipe of this name would wait for a writer for ever.

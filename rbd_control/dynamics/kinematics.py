@@ -23,13 +23,12 @@ from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, pos
 
 @inlined
 def link_point(s, body, offset):
-    """Return the position of a point of a body, in world axes from the root's origin [m].
+    """Return the position of a point of a body, in world axes about the origin of the sweep [m].
 
     Args:
-        s: ``Sweep`` after ``place_bodies``. Its origin is that of a floating root, or of the
-            world.
+        s: ``Sweep`` after ``place_bodies``; its origin is that of a floating root, or of the world.
         body: row of the body.
-        offset: the point in the frame of the body [m].
+        offset: the point in the frame of the body, a tuple [m].
     """
     return add(load3(s.p, body), transform(load_matrix(s.R, body), offset))
 

@@ -57,7 +57,10 @@ class Lanes(types.Type):
         return self if isinstance(other, types.Number) else None
 
     def can_convert_from(self, _context: Any, other: Any) -> Any:
-        """Return that a number converts safely to lanes, all equal to it; None for other types."""
+        """Return ``Conversion.safe`` for a numeric type, None for any other type.
+
+        A number becomes lanes that all have its value.
+        """
         return Conversion.safe if isinstance(other, types.Number) else None
 
 

@@ -1,8 +1,8 @@
 """Arrays for compiled kernels without allocation cost: on the stack, or views of another array.
 
 ``np.empty`` takes at least 25 ns in numba. A sweep over seven bodies takes a few hundred
-nanoseconds and needs ten arrays. The arrays of this module must not be used after the kernel that
-created them has returned.
+nanoseconds and needs ten arrays. Only large workspaces are on the heap. The arrays of this module
+must not be used after the kernel that created them has returned.
 """
 
 import numpy as np
@@ -60,8 +60,8 @@ def _part(number, array, shape):
 def numbers(_context, array, first, shape):
     """Return a view of ``array`` from its entry ``first`` on, with the given ``shape``.
 
-    ``array`` is C-contiguous; its entries are floats or lanes. Limits are not checked. The result
-    does not keep ``array`` alive, see :func:`keep`. For compiled code only.
+    ``array`` is C-contiguous; its entries are floats or lanes. Its length is not checked. The
+    result does not keep ``array`` alive, see :func:`keep`. For compiled code only.
     """
     return _part(array.dtype, array, shape)
 
@@ -123,7 +123,7 @@ def _lanes_on_stack(_context, count):
 
 @intrinsic
 def _as_lanes(_context, array):
-    """Return an array of floats as the lanes that fit into it; they share its ownership."""
+    """Return a view of n floats as n / WIDTH - 1 aligned lanes, which keeps the floats alive."""
     kind = types.Array(lanes, 1, "C")
 
     def code(context, builder, signature, arguments):
@@ -155,7 +155,7 @@ def scratch(size):
 
 @njit(inline="always")
 def lane_scratch(size):
-    """Return ``size`` entries of type ``Lanes`` as workspace of a kernel, as :func:`scratch`."""
+    """Return ``size`` entries of type ``Lanes`` as workspace, with the rules of :func:`scratch`."""
     if WIDTH * size <= STACK_NUMBERS:
         return _lanes_on_stack(size)
     return _as_lanes(np.empty(WIDTH * (size + 1)))

@@ -1,8 +1,9 @@
 """Forward dynamics of models with mimic joints: M a = tau - h, with a dense factorization of M.
 
-M and the bias torque h are computed by the composite-rigid-body and Newton-Euler algorithms, in
-which each body contributes to the degree of freedom that moves it, so they are exact for any number
-of mimic joints. The factorization costs O(nv³), which is negligible for an arm with a hand.
+M and the bias torque h = C v + g are computed by the composite-rigid-body and Newton-Euler
+algorithms, in which each body contributes to the degree of freedom that moves it, so they are exact
+for any number of mimic joints. The factorization costs O(nv³), which is negligible for an arm with
+a hand.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from rbd_control.dynamics.spatial import (
 @inlined
 def solve_with_mimics(model, v, tau, s, x, a):
     """Solve M a = tau - h for the accelerations ``a``; overwrites ``s.inertia`` and ``x``.
+
+    Afterwards ``s.inertia`` holds the composite inertias, and the diagonal of ``x.M`` the pivots D
+    of M = L D Lᵀ. The result is not finite where a pivot is zero.
 
     Args:
         model: ``Constants`` of the model.
@@ -67,7 +71,10 @@ def solve_with_mimics(model, v, tau, s, x, a):
 
 @inlined
 def _solve_in_place(M, b, n):
-    """Solve M y = b for a symmetric M by M = L D Lᵀ, without square roots; y replaces b."""
+    """Solve M y = b for a symmetric M by M = L D Lᵀ, without square roots.
+
+    y replaces ``b``, and D and L the lower triangle of ``M``, which alone is read.
+    """
     for j in range(n):
         for k in range(j):
             M[j, j] -= M[j, k] * M[j, k] * M[k, k]

@@ -3,7 +3,7 @@
 Conventions of the package: motion vectors are [omega; u] and force vectors [moment; force], angular
 part first. The frame of a moving body is the frame of the link that its joint moves, which at joint
 position zero is the joint frame. The world frame is the frame of the root link, unless the base
-floats.
+floats; then ``q`` contains the pose of the root in the world.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Model:
 
     @cached_property
     def dof_row(self) -> NDArray[np.int64]:
-        """(nv,) row of ``arrays`` of the body that each degree of freedom moves without a mimic."""
+        """(nv,) row in ``arrays`` of each degree of freedom, not of the joints that mimic it."""
         root = np.arange(self.nv - len(self.joint_names))
         rows = [self.joint_row[name] for name in self.joint_names]
         return np.append(root, rows).astype(np.int64)
@@ -211,8 +211,8 @@ class Model:
                 [kg·m²]; zero for a point mass.
 
         Raises:
-            InputError: for an unknown link, a link that is fixed to the world, or a mass or inertia
-                that no body can have.
+            InputError: for an unknown link, a link that is fixed to the world, a mass or inertia
+                that no body can have, or a wrong shape or number.
         """
         row = self.link_index(link)
         if row < 0:
@@ -270,7 +270,8 @@ def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = 
         model: the robot without rotors.
         rotors: rotor of each driven joint, by the joint's name.
         reflected: whether to approximate the rotors, as usual, by adding ``n² I_R`` to the diagonal
-            of M, with the gear ratio n and the rotational inertia I_R about the rotor's axis.
+            of M, with the gear ratio n and the rotational inertia I_R about the rotor's axis. The
+            masses of the rotors are then not used.
 
     Raises:
         InputError: for a model that has rotors already, an unknown joint or a mimic joint, or a

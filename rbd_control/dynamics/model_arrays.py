@@ -21,7 +21,7 @@ class ModelArrays(NamedTuple):
     as axis the unit vectors of rotation, rows 3 to 5 the unit vectors of translation. Placements
     are the identity, row 5 carries the inertia and rows 0 to 4 are massless.
 
-    A joint that mimics another has a body of its own that turns with the leader's degree of
+    A joint that mimics another has a body of its own that moves with the leader's degree of
     freedom. Without such joints row i of the bodies belongs to degree of freedom i.
 
     Rotors of geared motors follow after all bodies, as rows without children, see
@@ -40,11 +40,11 @@ class ModelArrays(NamedTuple):
     joint_type: NDArray[np.int64]
     """(n,) ``REVOLUTE``, ``PRISMATIC`` or ``FLOATING``."""
     rotation: Array
-    """(n, 3, 3) joint frame in the parent body's frame at q = 0."""
+    """(n, 3, 3) orientation of the body's frame in the parent body's frame at q = 0."""
     translation: Array
-    """(n, 3) origin of the joint frame in the parent body's frame at q = 0 [m]."""
+    """(n, 3) origin of the body's frame in the parent body's frame at q = 0 [m]."""
     axis: Array
-    """(n, 3) unit vector in the joint frame."""
+    """(n, 3) unit vector of the joint axis in the body's frame."""
     mass: Array
     """(n,) mass of the body [kg]."""
     first_moment: Array

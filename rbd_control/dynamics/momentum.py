@@ -60,7 +60,7 @@ from rbd_control.dynamics.sweep import (
 
 
 class MomentumTerms(NamedTuple):
-    """Terms of a momentum observer for one state, from one sweep."""
+    """Terms of a momentum observer for one state or a batch, from :func:`momentum_terms`."""
 
     p: np.ndarray
     """Generalised momentum M v, (..., nv) [N·m·s or N·s]."""

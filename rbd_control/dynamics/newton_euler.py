@@ -4,8 +4,8 @@ With the body-level factor ``B`` (eq. 10 of EW21: Echeandia & Wensing 2021), one
 both. The outward sweep propagates the reference velocity ``v_r`` and acceleration ``a_r`` along
 with the velocity ``v``::
 
-    w_i = w_p + Phi_i v_r                       (reference twist)
-    b_i = b_p + Phi_i a_r + Phi_dot_i v_r       (its rate; -gamma, minus gravity, for the world)
+    w_i = w_p + Phi_i v_r                       (reference twist; zero for the world)
+    b_i = b_p + Phi_i a_r + Phi_dot_i v_r       (its rate; minus gravity for the world)
     f_i = I_i b_i + B(v_i, I_i) w_i - wrench_i
     tau_i = Phi_iᵀ sum of f_k over the subtree
 
@@ -148,10 +148,10 @@ def gather_torques(model, s, force, tau):
 
 @inlined
 def forces_of_motion(model, q, v, a, s, f):
-    """Write the force that each body needs for its motion to ``f.force``, (n, 6).
+    """Write the force that each body needs for its motion against gravity to ``f.force``, (n, 6).
 
     This is the outward sweep of recursive Newton-Euler for positions ``q`` (nq,), velocities ``v``
-    and accelerations ``a`` (nv,). It fills the ``Sweep`` ``s`` as well.
+    and accelerations ``a`` (nv,). It fills all fields of the ``Sweep`` ``s`` but ``momentum``.
     """
     place_bodies(model, q, s)
     move_bodies(model, v, s)

@@ -6,10 +6,10 @@ which is the frame of the link that its joint moves)::
     m   m c_x  m c_y  m c_z   I_xx  I_xy  I_xz  I_yy  I_yz  I_zz        [kg, kg·m, kg·m²]
 
 (Pinocchio has I_yy before I_xz.) In the axes of the body about its origin, with the true twist
-``[w ; u]``, the reference twist ``[y ; .]`` and its rate ``[alpha ; b]`` as in ``newton_euler.py``,
-the force ``I b + B(v, I) w`` that moves the body is::
+``[w ; u]``, the angular part ``y`` of the reference twist and the rate ``[alpha ; b]`` of the
+reference twist, the force that moves the body, ``f_i`` of ``newton_euler.py``, is::
 
-    force    m a + K h                       a = b + y x u        (b of the root is -gamma)
+    force    m a + K h                       a = b + y x u        (b of the world: minus gravity)
     moment   h x a + I alpha + w x I y - ½ tr(I) w x y            K = S(alpha) + S(y) S(w)
 
 with ``h = m c``; for ``v_r = v`` these are the equations of Newton and Euler. Their projections on
@@ -66,7 +66,7 @@ PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 
 @inlined
 def in_body(point, R_transpose, m):
-    """Return a motion about the origin of a body and in its axes.
+    """Return a motion re-expressed about the origin and in the axes of a body.
 
     The motion ``m`` is given in world axes about the origin of the sweep. ``point`` is the origin
     of the body and ``R_transpose`` its transposed orientation.
@@ -232,7 +232,7 @@ def regressor(
 
     Returns:
         (..., nv, 10 bodies), ten columns per body [torque per unit of parameter]. Rotors count as
-        bodies, after all links.
+        bodies and follow after all others.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -250,7 +250,7 @@ def inertial_parameters(model: Model) -> np.ndarray:
     Returns:
         (10 bodies,), per body ``m, m c (3), I_xx I_xy I_xz I_yy I_yz I_zz`` about the origin and
         in the axes of its frame [kg, kg·m, kg·m²], in the order of the columns of
-        :func:`regressor`.
+        :func:`regressor`: bodies, then rotors.
     """
     bodies = _bodies(model)
     second = model.arrays.second_moment[bodies]
@@ -276,5 +276,5 @@ def inertial_parameter_names(model: Model) -> tuple[str, ...]:
 
 
 def _bodies(model: Model) -> np.ndarray:
-    """Return the rows that are bodies; of a floating root this is only the last of six rows."""
+    """Return the rows of bodies and rotors; of a floating root's six rows only the last."""
     return np.arange(5 if model.floating_base else 0, model.arrays.mass.size)

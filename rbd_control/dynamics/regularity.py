@@ -21,11 +21,12 @@ ROUNDOFF = 1e-12
 
 
 def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
-    """Return a remark for each joint that carries no mass, such as in grippers without inertials.
+    """Return a remark for each joint that carries no mass and no inertia about its axis.
 
-    Such a joint does not affect the torques of the other joints, but makes the mass matrix M(q)
-    singular. An error is raised if M is singular because a joint carries mass but no inertia about
-    its axis. ``bodies`` are all moving bodies, parents before children.
+    Such a joint, common in grippers without inertials, does not affect the torques of the other
+    joints, but makes the mass matrix M(q) singular. An error is raised if M is singular because a
+    joint carries mass but no inertia about its axis. ``bodies`` are all moving bodies, parents
+    before children.
 
     M = Lᵀ D L with L lower triangular, so M is positive definite if and only if each D_i is
     positive: the inertia of degree of freedom i when all later ones are free. It is computed at one

@@ -37,7 +37,8 @@ class Rotor:
     axis: ArrayLike | None = None
     """Axis of its rotation, (3,) in the joint frame, of any length; by default the joint's axis."""
     mass: float = 0.0
-    """Mass [kg]; zero if the description includes it in the link that carries the rotor."""
+    """Mass [kg]; zero if the description includes it in the link that carries the rotor. The
+    reflected approximation does not use it."""
     com: ArrayLike = (0.0, 0.0, 0.0)
     """The rotor's centre of mass, a point on its axis, (3,) in the joint frame [m]."""
 
@@ -52,7 +53,8 @@ def with_rotor(
         row: row of the body that the joint moves.
         name: name of the rotor in error messages.
         rotor: the rotor.
-        reflected: whether to approximate the rotor by ``n² I_R`` on the diagonal of M.
+        reflected: whether to approximate the rotor by ``n² I_R`` on the diagonal of M; its parent
+            is then the world and its mass zero.
 
     Raises:
         InputError: for a gear ratio or an axis of zero, a negative mass, an inertia that is not

@@ -62,7 +62,7 @@ def simulation_step(
     friction: Callable[[np.ndarray], np.ndarray] | None = None,
     wrenches: Mapping[str, Any] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the state after ``dt`` under constant torques.
+    """Return the state after one step of ``dt`` under constant torques and wrenches.
 
     Args:
         model: the robot.
@@ -82,7 +82,7 @@ def simulation_step(
 
     Raises:
         InputError: for an unknown method or link, a ``dt`` that is not positive, a singular mass
-            matrix, or arguments of the wrong shape or not finite.
+            matrix, or arguments or friction torques of the wrong shape or not finite.
 
     Source: LP section 9.5, Euler Integration Algorithm for Forward Dynamics.
     """

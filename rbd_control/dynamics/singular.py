@@ -2,8 +2,8 @@
 
 The model is regular at almost all configurations (:mod:`~rbd_control.dynamics.regularity`). At
 special ones it may not be, such as where the axes of a wrist of massless links line up. There the
-pivot of a joint, its inertia while all later joints are free, should be zero but is roundoff, and
-its reciprocal would be an acceleration of 1e16.
+pivot of a joint, its inertia while all later joints are free (with mimic joints: all earlier ones),
+should be zero but is roundoff, and its reciprocal would be an acceleration of 1e16.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ _LARGEST = 1.0 / ROUNDOFF
 
 @inlined
 def void_roundoff(model, s, x, a):
-    """Set the acceleration of each degree of freedom to NaN whose pivot is only roundoff.
+    """Set the acceleration to NaN for each degree of freedom whose pivot is only roundoff.
 
-    The reference of a pivot is the inertia that its joint carries, about the origin of the sweep
-    and with a radius of gyration of at least 1 m, because the roundoff of positions counts as well.
+    A pivot is roundoff if it is below :data:`ROUNDOFF` times the inertia that its joint carries.
+    This inertia is taken about the origin of the sweep and with a radius of gyration of at least
+    1 m, because the roundoff of positions counts as well.
 
     Args:
         model: ``Constants`` of the model.
@@ -58,7 +59,7 @@ def void_roundoff(model, s, x, a):
 
 @inlined
 def _void(a, i, ratio):
-    """Set ``a[i]`` to NaN if the ratio of the reference to the pivot shows roundoff."""
+    """Set ``a[i]`` to NaN if ``ratio``, carried inertia per pivot, exceeds 1 / ROUNDOFF."""
     if any_beyond(ratio, _LARGEST):
         for lane in range(lane_count(ratio)):
             if abs(get_lane(ratio, lane)) > _LARGEST:
@@ -68,8 +69,9 @@ def _void(a, i, ratio):
 def singularity(model: Model, q: np.ndarray) -> str:
     """Return an error message for a singular mass matrix, naming the joint or the floating base.
 
-    It names the one with the smallest relative pivot in all rows, and nothing if that pivot is not
-    roundoff.
+    Among all states in ``q``, it names the degree of freedom with the smallest pivot relative to
+    its diagonal entry of M (or a tenth of the largest entry, if that is more); none if this ratio
+    is above 100 :data:`ROUNDOFF`.
 
     Args:
         model: the robot.
@@ -89,8 +91,11 @@ def singularity(model: Model, q: np.ndarray) -> str:
         M[:, :k, :k] -= column[:, :, None] * column[:, None, :] * per_pivot[:, None, None]
     ratios = pivots / reference
     state, dof = divmod(int(np.argmin(ratios)), model.nv)
-    if not ratios[state, dof] <= 100.0 * ROUNDOFF:  # such as where a torque is too large
-        return message
+    if not ratios[state, dof] <= 100.0 * ROUNDOFF:
+        return (
+            "the acceleration is not finite: the torque, velocity or force is too large for the "
+            "inertia of the robot"
+        )
     joint = dof - (model.nv - len(model.joint_names))
     what = "the floating base" if joint < 0 else f"joint {quoted(model.joint_names[joint])}"
     return f"{message} leave {what} without inertia"

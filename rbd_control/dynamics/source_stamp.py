@@ -71,7 +71,7 @@ def _content_digest(file: Path) -> bytes:
 
 @cache
 def _root(folder: Path) -> Path | None:
-    """Return the folder of the outermost package that ``folder`` belongs to."""
+    """Return the folder of the outermost package that ``folder`` belongs to; None if in none."""
     root = None
     while (folder / "__init__.py").is_file():
         root, folder = folder, folder.parent
@@ -79,7 +79,7 @@ def _root(folder: Path) -> Path | None:
 
 
 def _package_path(file: Path) -> str:
-    """Return the path of ``file`` as seen from the folder that holds its package."""
+    """Return the path of ``file`` from its outermost package on; its name if it is in none."""
     root = _root(file.parent)
     return file.relative_to(root.parent).as_posix() if root else file.name
 
@@ -121,7 +121,10 @@ def _files(file: Path, module: str, names: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _place(file: Path, module: str) -> Path | None:
-    """Return the path of ``module`` without suffix; None when it is in no package of interest."""
+    """Return the path of ``module`` without suffix, for an import statement in ``file``.
+
+    It is None for a module that is neither in the package of ``file`` nor in ``rbd_control``.
+    """
     if module.startswith("."):
         parts = module.lstrip(".")
         folder = file.parent

@@ -2,8 +2,8 @@
 
 Each function takes the sweep that computes one state. numba compiles the loop for each sweep and
 inlines both, so that a shared loop costs no time and changes no bit of the results. The kernels of
-the Slotine-Li torque, the regressor, the momentum terms and the dynamics terms contain loops of
-their own, because their sweeps take other arguments.
+the Slotine-Li torque, the regressor, the momentum terms and the dynamics terms, and those with
+external wrenches, contain loops of their own, because their sweeps take other arguments.
 """
 
 from __future__ import annotations

@@ -5,15 +5,16 @@ world axes about the root's origin (the world's origin if the base is fixed):
 
 - ``R[i], p[i]``: orientation and position of the body frame,
 - ``Phi[i]``: the motion subspace of its joint, ``[s ; p x s]`` revolute, ``[0 ; s]`` prismatic,
+  times ``ratio[i]``, for the axis s,
 - ``velocity[i]``: its spatial velocity, ``v_i = v_p(i) + Phi_i v`` (eq. 5 of EW21: Echeandia &
-  Wensing 2021), for the parent p(i),
+  Wensing 2021), for the parent p(i); the six rows of a floating root have the same velocity,
 - ``Phi_dot[i] = v_i x Phi_i``, the rate of ``Phi_i`` (EW21 Algorithm 1, line 4),
 - ``inertia[i]`` and ``momentum[i] = I_i v_i`` of the body, to which the inward sweeps add the
   inertia and momentum of the subtree.
 
 Bodies are numbered by row, degrees of freedom by ``dof[i]``. The two numbers differ for models with
-mimic joints or with rotors of geared motors, which turn ``ratio`` times as fast as the joint they
-follow. All sums are over rows; each row contributes to the entry of its degree of freedom.
+mimic joints or with rotors of geared motors, which move ``ratio`` times as fast as the joint that
+they follow. All sums are over rows; each row contributes to the entry of its degree of freedom.
 
 All quantities are expressed in one inertial frame at one instant. Its origin is the origin of a
 floating root, so that a base far from the world's origin loses no precision.

@@ -44,9 +44,9 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
 
     A link behind a fixed or locked joint becomes part of the body that carries it, or of the world.
     Links that are part of the world do not affect the dynamics, and their inertias are not checked.
-    For every other link, ``doubts`` has an entry if no mass distribution has its inertia. The first
-    link of a moving body must have a positive definite inertia, or no mass; a link fixed to it may
-    also be a rod or a point mass. Massless bodies are allowed;
+    For every other link, ``doubts`` has an entry if no mass distribution has its inertia, and for
+    the first link of a moving body also if it has mass but its inertia is not positive definite. A
+    link fixed to it may be a rod or a point mass. Massless bodies are allowed;
     :mod:`~rbd_control.dynamics.regularity` reports which of them make the mass matrix singular.
 
     Raises:
@@ -133,7 +133,7 @@ def _refuse_unsupported(robot: Robot) -> None:
 
 
 def _root(robot: Robot) -> str:
-    """Return the root link after checking that all other links are its descendants."""
+    """Return the name of the root link after checking that all other links descend from it."""
     parents: dict[str, Joint] = {}
     names = [link.name for link in robot.links]
     known = set(names)

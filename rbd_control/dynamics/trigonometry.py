@@ -1,10 +1,10 @@
 """Sine and cosine together, without branches and with fewer instructions than the C library.
 
 An angle is reduced to +-pi/4 by subtracting k pi/2 in three parts (Cody & Waite). There, two
-polynomials fitted at Chebyshev points approximate sine and cosine. The code has no calls and no
-branches, so the processor computes the angles of several joints in parallel. For angles within
-``REACH`` the error is at most two units in the last place; beyond it the C library computes the
-results.
+polynomials fitted at Chebyshev points approximate sine and cosine. Apart from one test for angles
+beyond ``REACH``, for which the C library computes the results, the code has no calls and no
+branches, so the processor computes the angles of several joints in parallel. The error is at most
+two units in the last place.
 """
 
 import math

@@ -30,7 +30,7 @@ from rbd_control.wording import quoted
 Array = NDArray[np.float64]
 
 MAX_BYTES = 10_000_000
-"""Maximum size of a description [bytes]."""
+"""Maximum size of a file [bytes] or of a text [characters]; an expanded xacro file has no limit."""
 
 MAX_DEPTH = 64
 """Maximum nesting depth of elements."""
@@ -42,7 +42,10 @@ MAX_JOINTS = 1000
 """Maximum number of joints."""
 
 MAX_NUMBER = 1e9
-"""Largest accepted number: larger than any number of a robot, and products do not overflow."""
+"""Largest accepted magnitude of a number, so that products do not overflow.
+
+It does not apply to the limits of joints.
+"""
 
 _PATH_LENGTH = 4096
 """Length above which a text cannot be a path [characters]."""
@@ -96,15 +99,16 @@ class Joint:
     placement: Array
     """Pose of the joint frame at joint position zero in the frame of the parent link, (4, 4)."""
     axis: Array
-    """Unit vector of the axis in the joint frame, (3,); zero for a fixed joint."""
+    """Unit vector of the axis in the joint frame, (3,); zero for a fixed, floating or planar
+    joint."""
     lower: float
-    """Lower position limit [rad or m]; infinite if the joint has none."""
+    """Lower position limit [rad or m]; -inf if the joint has none."""
     upper: float
-    """Upper position limit [rad or m]; infinite if the joint has none."""
+    """Upper position limit [rad or m]; inf if the joint has none."""
     velocity: float
-    """Velocity limit [rad/s or m/s]; infinite if it is unknown."""
+    """Velocity limit [rad/s or m/s]; inf if it is unknown."""
     effort: float
-    """Effort limit [N·m or N]; infinite if it is unknown."""
+    """Effort limit [N·m or N]; inf if it is unknown."""
     mimic: Mimic | None
     """Coupling to the joint that it follows; None for an independent joint."""
 
@@ -134,12 +138,13 @@ def naming(source: str | os.PathLike[str]) -> Iterator[None]:
 def parse_urdf(source: str | os.PathLike[str]) -> Robot:
     """Return the robot that ``source`` describes: URDF text (it begins with "<"), or a path.
 
-    Entities, document types and external references are refused, and so are more than
-    ``MAX_BYTES``, more than ``MAX_ELEMENTS`` elements, elements nested deeper than ``MAX_DEPTH``
-    and more than ``MAX_JOINTS`` joints.
+    The file of a path that ends in ``.xacro`` is expanded.
 
     Raises:
-        ModelError: naming the invalid link or joint, and the file if ``source`` is a path.
+        ModelError: for an invalid link or joint, which is named; for a text that is not the XML of
+            a URDF, has a document type, entities or xacro elements, or exceeds ``MAX_BYTES``,
+            ``MAX_ELEMENTS``, ``MAX_DEPTH`` or ``MAX_JOINTS``; for a file that cannot be read. The
+            error names the file if ``source`` is a path.
     """
     with naming(source):
         root = _parse_xml(_open(source))
@@ -211,8 +216,8 @@ def read_urdf(path: str | os.PathLike[str]) -> str:
 
     Raises:
         ModelError: when the file cannot be read, is empty, larger than ``MAX_BYTES``, not UTF-8
-            text or does not begin with "<", or when xacro fails or is not installed. Use
-            :func:`naming` to add the path to the message.
+            text or does not begin with "<", or when xacro fails or is not installed. The message
+            lacks the path; use :func:`naming` to add it.
     """
     if is_xacro(path):
         return expanded(path)
@@ -356,7 +361,8 @@ def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float,
     """Return the lower, upper, velocity and effort limit of a joint.
 
     A limit that the kind of joint does not have is infinite. So is a velocity or effort limit that
-    is missing or zero, which means that it was not filled in.
+    is missing or zero, which means that it was not filled in. A missing lower or upper limit of a
+    revolute or prismatic joint is zero, as the URDF specification states.
     """
     if kind not in MOVABLE:
         return -math.inf, math.inf, math.inf, math.inf
@@ -391,7 +397,8 @@ def element_placement(element: Element, who: str) -> Array:
         who: name of the element in error messages.
 
     Raises:
-        ModelError: if ``xyz`` or ``rpy`` does not consist of three numbers.
+        ModelError: if ``xyz`` or ``rpy`` does not consist of three numbers, as for
+            :func:`three_numbers`.
     """
     placement = np.eye(4)
     origin = element.find("origin")
@@ -441,8 +448,8 @@ def three_numbers(element: Element, key: str, who: str, *, default: str | None =
         default: value of a missing attribute as text; None if the attribute is required.
 
     Raises:
-        ModelError: if the attribute is missing or does not consist of three numbers of magnitude at
-            most ``MAX_NUMBER``.
+        ModelError: if a required attribute is missing, or if the attribute is empty or does not
+            consist of three numbers of magnitude at most ``MAX_NUMBER``.
     """
     text = _attribute(element, key, who, default)
     words = text.split()

@@ -27,21 +27,22 @@ Array = NDArray[np.float64]
 BLOCK = 0.25
 """Length of a block [s]; the correlation time of residuals is some tens of milliseconds."""
 CERTAINTY = 1.28
-"""One-sided 90 % quantile of the normal distribution, in standard deviations."""
+"""Number of standard errors by which a returned level exceeds the fitted level: the one-sided 90 %
+quantile of the normal distribution."""
 SEEN = 1.05
 """Smallest ratio of a returned level to the largest observed block maximum."""
 
 
 def block_maxima(t: Array, signal: Array) -> Array:
-    """Return the maximum of each signal in each complete block of :data:`BLOCK` seconds.
+    """Return the maximum of each signal in each block of :data:`BLOCK` seconds except the last.
 
     Args:
         t: times of the samples, (k,) [s], increasing; the first block begins at ``t[0]``.
         signal: magnitudes of m residuals, (k, m).
 
     Returns:
-        Maxima of n blocks, (n, m), in the unit of ``signal``. The last block, which is usually
-        incomplete, and blocks without samples are left out.
+        Maxima of n blocks, (n, m), in the unit of ``signal``. The last block is left out because it
+        is usually incomplete. Blocks without samples are left out as well.
     """
     number = np.floor((t - t[0]) / BLOCK).astype(int)
     starts = np.flatnonzero(np.diff(number, prepend=-1))

@@ -22,15 +22,16 @@ both ends is not averaged over samples in between, so the next residual may have
 any calibration without lost samples shows. Until two time constants 1/K have passed, an excess
 counts as contact only if it lasts for this time. The error of the interval has then decayed to
 14 %, and the residual of a contact is nearly complete. The debounce counts a long interval as one
-period if the excess begins at its end, otherwise as at most a quarter of the debounce time: some
-samples with the same error are no contact, and if every interval is long, they delay a contact by
-two time constants or four intervals, whichever is longer.
+period if the excess begins at its end, otherwise as at most a quarter of the debounce time. A few
+samples with the same error are therefore no contact. If every interval is long, a contact is
+detected two time constants or four intervals late, whichever is longer. An interval after which the
+detector accepts samples again is treated in the same way if dropped samples have ended a contact.
 
-The mean period is the mean of intervals that are cut to ``GAP_PERIODS`` mean intervals. The mean
-interval, the time that has passed divided by the number of samples, follows batches of samples and
-changes of the rate. If intervals were cut to a multiple of the mean period itself, this mean could
-stay at a small part of the period for ever, and each batch would count as lost samples. A restart
-of the observer restarts both means.
+The mean period is the mean of the intervals, each counted as at most ``GAP_PERIODS`` mean
+intervals. The mean interval, the time that has passed divided by the number of samples, follows
+batches of samples and changes of the rate. If the upper bound were a multiple of the mean period
+itself, this mean could stay at a small part of the period for ever, and each batch would count as
+lost samples. A restart of the observer restarts both means.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ from rbd_control.dynamics.compiled import inlined
 from rbd_control.joint_states.acceptance import GAP_PERIODS
 
 FADING = 2.0
-"""Number of time constants of the observer after which the error of an interval has decayed."""
+"""Number of time constants of the observer after which the error of lost samples has decayed."""
 
 GAP_SHARE = 0.25
 """Largest fraction of a debounce time that one interval with lost samples counts for."""
 
 USUAL = 0.25
-"""Change of the momentum's rate per period that is noise, as a share of the contact threshold."""
+"""Change of the momentum's rate in an interval that counts as noise, as a share of the contact
+threshold."""
 
 LEAST_INTERVALS = 10
 """Number of intervals after a start of the observer from which lost samples are detected."""

@@ -21,4 +21,5 @@ class CalibratedParameters(DetectorParameters, InertialCorrections):
 
 
 START = CalibratedParameters(observer="second_order", observer_damping=0.7)
-"""Initial parameters: the observer with the best measured results (docs/detection.md)."""
+"""Default parameters from which a calibration starts: the observer with the best measured results
+(docs/detection.md)."""

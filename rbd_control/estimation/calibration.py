@@ -50,13 +50,14 @@ Array = NDArray[np.float64]
 LEAST_TIME = 20.0
 """Shortest motion that suffices to estimate the distribution of the residuals [s]."""
 MOST_ROUNDS = 5
-"""Largest number of rounds that identify first friction and masses, then the velocity's delay."""
+"""Largest number of rounds; each identifies friction and masses, then the velocity's delay."""
 DELAY_TOLERANCE = 0.05
 """Change of the delay of the velocity below which the rounds end, as a fraction of the delay."""
 SURE = 4.0
 """Number of its standard errors that a delay of the velocity must exceed to be corrected."""
 LEAST_GAIN = SETTLING / 10.0
-"""Lowest observer gain, from the upper bound of ``settling_time``, which is 10 s [1/s]."""
+"""Lowest observer gain that may be kept [1/s]; a lower gain needs a ``settling_time`` above its
+upper bound of 10 s."""
 GROSS_FRICTION = 4.0
 """Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
@@ -96,16 +97,18 @@ class Calibration:
     duration: float
     """Total duration of the motions that were used, without the settling of the observer [s]."""
     false_alarms_per_hour: float
-    """Rate of false alarms over all joints that the thresholds imply [1/h].
+    """Required rate of false alarms over all joints, from which the thresholds are computed [1/h].
 
     The rate holds for motions like the recorded motions.
     """
     notes: tuple[str, ...]
-    """Warnings for the user about unidentified or implausible results."""
+    """Notes for the user: samples that are left out, efforts that do not fit the model, and
+    unidentified or implausible results."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
-    """For each stretch of motion without gaps: the name of the recording, times (k,) [s], and three
-    arrays (k, nv) [N·m or N]: residuals of the model as described, residuals of the identified
-    model, and contact thresholds at the motion of each sample."""
+    """For each stretch of motion without gaps, after the observer has settled: the name of the
+    recording, times (k,) [s], and three arrays (k, nv) [N·m or N]: residuals of the model as
+    described, residuals of the identified model, and contact thresholds at the motion of each
+    sample."""
     gains: tuple[DriveGain, ...] = ()
     """Gains of the drives in the order of the joints; empty if no gains were identified."""
 
@@ -131,7 +134,8 @@ def calibrate(
         model: the robot as described, without corrections.
         parameters: kind of observer, kind of effort, and timing; by default a second-order observer
             with damping 0.7, and efforts that are torques. For currents, an ``effort_gain`` of 1
-            means that the gain is unknown and is identified. A ``velocity_delay`` above 0 is kept.
+            on all joints means that the gains are unknown and are identified. A ``velocity_delay``
+            above 0 is kept.
         false_alarms_per_hour: required rate of false alarms over all joints [1/h].
         keep_gain: whether to keep the ``observer_gain`` of ``parameters``.
         evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
@@ -141,14 +145,16 @@ def calibrate(
             detector.
 
     Returns:
-        The calibrated parameters, the data on which they are based, and warnings.
+        The calibrated parameters, the data on which they are based, and notes. In the parameters
+        ``onset_debounce`` is 0, and ``settling_time`` is at least six time constants of the slowest
+        observer.
 
     Raises:
         RecordingError: for too little motion, apparent contact, velocities that contradict the
             positions, or an effort that is missing, implausible, reversed or in another unit than
             declared; the message names the joint or the time. Also if the efforts refute
             ``effort_kind`` while ``check_effort_kind`` is true.
-        DriveGainError: when the gain of a drive cannot be identified.
+        DriveGainError: when the gain of a drive cannot be identified accurately enough.
         InputError: for a known gain of a joint that the model lacks, a rate of false alarms that is
             not above 0 and below ``3600 / BLOCK`` per hour, a model with a floating base, and an
             ``observer_gain`` to keep that is below :data:`LEAST_GAIN`.
@@ -213,7 +219,12 @@ def _identified(
 
     The motions have only samples that the detector judges, as the thresholds are for these.
     Friction and masses are identified with a known delay of the velocity, and the delay with known
-    friction and masses, alternately until it changes little. A delay in ``start`` is kept.
+    friction and masses, alternately until it changes little, for at most :data:`MOST_ROUNDS`
+    rounds. A delay above 0 in ``start`` is kept.
+
+    Raises:
+        RecordingError: if the detector judges no sample, or no part of the motions without gaps is
+            long enough.
     """
     gap, delay = start.maximum_gap, start.velocity_delay
     recorded, ignored = judged_samples(recorded, felt, start)
@@ -263,7 +274,7 @@ def _in_torque(
     Args:
         motions: motions as recorded.
         model: the robot as described.
-        start: kind of the effort; currents with a gain of one have unknown gains.
+        start: kind of the effort; currents whose gains are all one have unknown gains.
         evidence: known payloads and gains.
 
     Returns:
@@ -291,13 +302,13 @@ def _in_torque(
 
 
 def _start(parameters: DetectorParameters) -> CalibratedParameters:
-    """Return the parameters as calibrated parameters, with corrections of zero."""
+    """Return the parameters as calibrated parameters; corrections that they lack are zero."""
     names = [item.name for item in fields(parameters)]
     return CalibratedParameters(**{name: getattr(parameters, name) for name in names})
 
 
 def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -> list[str]:
-    """Raise an error for efforts that are not torques; return warnings about the others."""
+    """Raise an error for an effort with a certainly wrong sign or unit; return other warnings."""
     scales = effort_scales(motions, model, gap)
     for scale in scales:
         if scale.text and (scale.is_reversed or scale.ratio > CERTAIN):
@@ -308,7 +319,10 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 def _what_does_not_fit(
     motions: Sequence[Motion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
-    """Return mismatches in the longest motion too large for friction, which a fit would hide."""
+    """Return mismatches of the longest motion that are too large for friction.
+
+    The fit of friction and masses would hide them.
+    """
     motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1

@@ -4,16 +4,16 @@ The residual of a joint is the filtered estimate of its external torque [N·m or
 when a joint's residual has stayed above its threshold for ``onset_debounce`` (longer after lost
 samples, see :mod:`~rbd_control.estimation.between_samples`), and ends when every residual has
 stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact counts as a
-collision from the first sample in which a residual exceeds its collision threshold. The statistic
-of all residuals and the force at one link may have thresholds as well
-(:mod:`~rbd_control.estimation.thresholds`).
+collision from the first sample in which a residual exceeds its collision threshold. The length of
+all residuals together, in standard deviations (the statistic), and the force at one link may have
+thresholds as well (:mod:`~rbd_control.estimation.thresholds`).
 
 There is no verdict without effort or velocity, after a gap, while the observer settles, after
 ``repeated_time`` (at rest ``repeated_time_at_rest``) of identical samples, and from the third
-implausible sample in a row; the first two are dropped and the verdict is kept. The lack of a
-verdict ends an open contact, and is not the same as "no contact". While an effort is saturated, and
-for ``settling_time`` after that, an open contact does not end, and without a contact there is no
-verdict.
+implausible sample in a row, or ``maximum_gap`` after the last plausible one; earlier implausible
+samples are dropped and the verdict is kept. The lack of a verdict ends an open contact, and is not
+the same as "no contact". While an effort is saturated, and for ``settling_time`` after that, an
+open contact does not end, and without a contact there is no verdict.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ class ContactDetector:
 
     Attributes:
         model: the present model.
-        parameters: the present parameters, with default thresholds in place of thresholds of zero.
+        parameters: the present parameters, with defaults in place of joint thresholds of zero.
         contact_threshold: contact thresholds at rest, (nv,) [N·m or N].
         collision_threshold: collision thresholds at rest, (nv,) [N·m or N].
 
     Raises:
         ParameterError: for a per-joint parameter or a ``residual_covariance`` of the wrong length.
-        InputError: for a ``force_link`` or ``tool_frame`` that the model lacks, and for a
-            ``tool_frame`` that is fixed to the world.
+        InputError: for a ``force_link`` or ``tool_frame`` that the model lacks, or that is fixed to
+            the world.
     """
 
     def __init__(
@@ -170,9 +170,9 @@ class ContactDetector:
 
         Raises:
             InputError: without a valid verdict; in contact; if the residual has been averaged for
-                less than a second since the last start, reset, tare, contact or change of
-                parameters; and if the residual still changes. In the last two cases the message
-                says how long to wait.
+                less than a second since the last start, reset, tare, contact, or change of
+                parameters or model; and if the residual still changes. In the last two cases the
+                message says how long to wait.
         """
         if self._code != VALID:
             raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
@@ -203,11 +203,12 @@ class ContactDetector:
         """Apply another model of the same arm, for example with a payload.
 
         The residual does not jump, because the momentum of the last sample is recomputed with the
-        new model. Tares, an open contact and the validity of the verdict are kept.
+        new model. Parameters, thresholds, tares, an open contact and the validity of the verdict
+        are kept. The average of the residuals for the next tare begins anew.
 
         Raises:
-            InputError: if the model has other joints, or lacks ``force_link`` or ``tool_frame``.
-                Nothing is changed then.
+            InputError: if the model has other joints or another kind of base, or if ``force_link``
+                or ``tool_frame`` is missing in it or fixed to the world. Nothing is changed then.
         """
         if model.joint_names == self.model.joint_names and model.nq != self.model.nq:
             raise InputError("one of the models has a floating base, and the other a fixed base")
@@ -284,10 +285,11 @@ class ContactDetector:
         )
 
     def complete(self) -> Detection:
-        """Return the detection of the last sample that :meth:`judge` has processed.
+        """Return the detection of the last sample that the detector has processed.
 
-        This method estimates the link, the force and the onset of a contact. A second call returns
-        the same detection without an event. Before the first sample there is no verdict.
+        After :meth:`judge` this method estimates the link, the force and the onset of a contact. A
+        second call returns the same detection without an event, and so does a call after
+        :meth:`update_block`. Before the first sample there is no verdict.
         """
         (why, self._why), (event, self._event) = (self._why, NOTHING), (self._event, None)
         if why != NOTHING:
@@ -419,14 +421,17 @@ class ContactDetector:
             self._observer.restart_filter()
         forget_mean(memory)
         keep_settled(memory, settling_time)
-        # The residual does not jump: the last momentum is recomputed with the new model. Neither
-        # does the delayed torque, whose difference to the measured torque counted as external.
+        # The residual does not jump: the last momentum is recomputed with the new model. The lag of
+        # the delayed torque is kept as well; a jump of it would count as an external torque.
         self._observer.begin_interval(*last, lag if self.parameters.velocity_delay else 0.0)
 
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return one sample as a block; the copy takes less time than the checks of new arrays."""
+        """Return one sample as a block of one, in arrays that the next sample overwrites.
+
+        The copy takes less time than the checks of new arrays.
+        """
         row = self._row
         try:
             if q.shape == self._shapes[0] and v.shape == tau.shape == self._shapes[1]:
@@ -444,7 +449,10 @@ class ContactDetector:
     def _lose(
         self, what: str, stamps: np.ndarray, verdict: np.ndarray
     ) -> list[tuple[int, ContactEvent]]:
-        """Process samples without velocity or effort (``what``); restart the observer."""
+        """Process samples without velocity or effort (``what``); restart the observer.
+
+        The result has the release event of an open contact, with the index 0, or is empty.
+        """
         event = self._events.end(self._stamp)
         restart(self._memory)
         verdict["reason"] = NO_VELOCITY if what == "velocity" else NO_EFFORT
@@ -478,7 +486,7 @@ class ContactDetector:
         threshold: np.ndarray,
         verdict: np.ndarray,
     ) -> list[tuple[int, ContactEvent]]:
-        """Fill in residuals and thresholds (k, nv) and verdicts (k,); return the events."""
+        """Fill in residuals, thresholds (k, nv) and verdicts (k,); return events with indices."""
         balance = self._observer.balance.run(q, v, tau)
         if (balance.quality == NOT_FINITE).any():
             state(self.model, q, v=v, tau=tau)  # raises an InputError that names the number
@@ -503,7 +511,10 @@ class ContactDetector:
         return fault_text(code, self.model.joint_names[row - first] if row >= first else "")
 
     def _attend(self, why: int, stamp: float, q: np.ndarray) -> ContactEvent | None:
-        """Handle the stop of the decision loop at the sample with ``stamp`` [s] and ``q`` (nq,)."""
+        """Handle the stop of the decision loop at the sample with ``stamp`` [s] and ``q`` (nq,).
+
+        The result is the event of a contact that begins or ends; None while a contact lasts.
+        """
         if why == BROKEN_OFF:
             return self._events.end(float(self._memory.arm["ended"][0]))
         if why == ENDED:
@@ -514,7 +525,7 @@ class ContactDetector:
         return None
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:
-        """Return Jacobians of the point with force thresholds, (k, 3, nv), or (0, 3, nv)."""
+        """Return Jacobians of the origin of ``force_link``, (k, 3, nv), or (0, 3, nv) if unused."""
         if not self._judges_force:
             return self._no_jacobian
         return np.ascontiguousarray(frame_jacobian(self.model, q, self._force_link)[:, 3:])

@@ -54,6 +54,8 @@ class ContactEvents:
     ) -> None:
         """Apply another model or other parameters; an open contact stays open.
 
+        Link and force of its event change only when the residual again comes near its peak.
+
         Args:
             model: the robot.
             observer: the observer of the residuals.
@@ -135,7 +137,7 @@ class ContactEvents:
             self.open = replace(self.open, force=force, **found(self.now))
 
     def end(self, release: float) -> ContactEvent | None:
-        """Close the open contact at ``release`` [s]; return its release event, None without any."""
+        """Close the open contact at ``release`` [s]; return its event, or None if none is open."""
         if self.open is None:
             return None
         event = self._with_peak(self.open, int(self._memory.arm["height"][0]))
@@ -143,11 +145,11 @@ class ContactEvents:
         if self._average == self._isolation.average:
             event = replace(event, force=self._isolation.force(self._peak))
         self.open = self.now = None
-        # Samples that repeat the first one of a contact end it at that sample.
+        # Repeated samples end a contact at the first of them, which may precede the detection.
         return replace(event, phase="release", release=max(float(release), event.detected))
 
     def _take_peak(self, *, looks: bool) -> None:
-        """Store the residuals of a higher peak, unless the last one belongs to another push.
+        """Store the residuals of a higher peak, unless the last residual is of another push.
 
         A look near the peak shows it with less noise than the highest sample. If no look came near
         it, the residuals of the highest sample are stored.
@@ -170,7 +172,11 @@ class ContactEvents:
         self._average = self._isolation.average
 
     def _look(self, stamp: float, q: np.ndarray, residual: np.ndarray, onset: float) -> Isolation:
-        """Isolate the contact; return no force if the residual is beyond the range of any arm."""
+        """Isolate the contact with the residual (nv,); ``onset`` is its onset [s].
+
+        If the residual is beyond the range of any arm, the result is the link of the joint with the
+        highest ratio of residual to threshold, without force and point.
+        """
         risen = self._observer.risen(stamp - onset)
         if self._has_risen:
             risen = np.ones_like(risen)
@@ -190,7 +196,7 @@ class ContactEvents:
             return Isolation(link, links, math.nan, None, None, math.nan)
 
     def _with_peak(self, event: ContactEvent, level: int) -> ContactEvent:
-        """Return the event with its level and the highest residual so far."""
+        """Return the event with ``level``, and with joint and residual of the peak so far."""
         arm = self._memory.arm[0]
         joints = self._model.joint_names
         joint = max(int(arm["peak_joint"]) - (self._model.nv - len(joints)), 0)

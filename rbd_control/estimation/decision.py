@@ -77,7 +77,7 @@ class Excess(NamedTuple):
     ratio: float
     """Highest ratio of residual to threshold, without the allowance for torque between samples."""
     level: int
-    """Level of this sample in a contact, ``CONTACT`` or ``COLLISION``."""
+    """Level that a contact has by this sample alone, ``CONTACT`` or ``COLLISION``."""
     torque: float
     """Residual of ``joint`` [N·m or N]."""
     largest: float
@@ -139,10 +139,10 @@ def _forget_mean(arm, joints):
 
 @inlined_borrowing
 def _carry(settings, memory, samples, k, dt):
-    """Advance residuals and thresholds to the end of an interval.
+    """Advance residuals and the motion that thresholds depend on to the end of an interval.
 
     Returns:
-        Whether samples are lost in the interval.
+        Whether samples are lost in the interval, or dropped samples before it have ended a contact.
     """
     arm = memory.arm[0]
     is_long = has_lost_samples(arm, dt) or arm.interrupted
@@ -180,7 +180,7 @@ def _begin(memory, samples, k):
 
 @inlined_borrowing
 def _keep(settings, memory, samples, k):
-    """Store a sample as the last one."""
+    """Store an accepted sample as the last one, and record measured and saturated efforts."""
     arm, stamp = memory.arm[0], samples.stamp[k]
     for i in range(memory.joint.shape[0]):
         memory.v[i] = samples.v[k, i]
@@ -243,7 +243,10 @@ def _fate(samples, k, settings, memory):
 
 @inlined_borrowing
 def _drop(rules, arm, joints, fault, stamp):
-    """Drop a sample; the last verdict is kept until too many samples in a row are dropped.
+    """Drop a sample; keep the last verdict, or end it after too many dropped samples.
+
+    The verdict ends with the third dropped sample in a row (:data:`DROPS_IN_A_ROW`), and with a
+    dropped sample later than ``maximum_gap`` after the last accepted sample.
 
     Returns:
         The reason why there is no verdict, or ``VALID``; and the reason for a stop of the loop.
@@ -252,7 +255,7 @@ def _drop(rules, arm, joints, fault, stamp):
     if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
         event = _lose(arm, joints, arm.stamp)
         arm.interrupted |= event == BROKEN_OFF or arm.stamp < arm.doubtful_until
-        arm.reason = fault  # also of repetitions of the last sample that was accepted
+        arm.reason = fault  # later repetitions of the last accepted sample also have this reason
         return fault, event
     return arm.reason, NOTHING
 
@@ -358,7 +361,7 @@ def _event(rules, memory, stamp, dt, is_long, doubtful, excess):
 
 @inlined_borrowing
 def _excess(samples, k, settings, memory):
-    """Return the ratio of the residual to its thresholds at sample ``k``."""
+    """Return the ratios of residual, statistic and force to their thresholds at sample ``k``."""
     rules = settings.arm[0]
     joint, ratio, deciding, level = highest_residual(settings, memory)
     largest = max(deciding, statistic_ratio(settings, memory))
@@ -383,7 +386,8 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
         settings: of :class:`~.detector_state.Settings`.
         memory: of :class:`~.detector_state.Memory`, changed in place.
         residual: external joint torques, (k, nv) [N·m or N], written.
-        threshold: contact thresholds at the motion of each sample, (k, nv) [N·m or N], written.
+        threshold: contact thresholds at the motion of each sample, (k, nv) [N·m or N], written;
+            infinite from a restart of the observer until it has settled.
         verdict: (k,) of ``VERDICT``, written.
 
     Returns:

@@ -43,7 +43,7 @@ LOWEST_SHARE = 0.05
 SMALL_FRICTION = 1.5
 """Friction of small joints, a lower bound of default contact thresholds [N·m or N]."""
 SMALL_SHARE = 0.15
-"""Largest :data:`SMALL_FRICTION` as a fraction of the effort limit."""
+"""Upper bound that replaces :data:`SMALL_FRICTION` if lower, as a fraction of the effort limit."""
 COLLISION_RATIO = 5.0
 """Smallest default collision threshold as a multiple of the contact threshold."""
 COLLISION_SHARE = 0.15
@@ -112,7 +112,7 @@ def least_collision_thresholds(model: Model, contact: Array) -> Array:
 
 
 def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
-    """Return a warning with the values of default contact thresholds; empty when all are given.
+    """Return a warning with all contact thresholds if some are defaults; empty if none is.
 
     Args:
         parameters: of the detector; a ``contact_threshold`` of zero selects the default.

@@ -10,7 +10,8 @@ since friction is a large part of the torque of a wrist. Therefore the time deri
 friction, the acceleration (an unknown inertia), and friction itself as a function of the velocity
 are regressors as well, and samples at rest or at reversals are excluded. What remains is the delay
 of the inertial torque. White noise of the effort has no effect, because it is not correlated with
-its own derivative; the smallest residual would not do, as any delay smooths that noise.
+its own derivative. A search for the delay with the smallest residual would be biased by this noise,
+because every delay smooths it.
 
 All joints have one delay: the mean, weighted by the inverse variances of the regressions. Its
 standard error contains the disagreement between the joints.
@@ -71,8 +72,9 @@ def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
         rest: estimate of the delay that remains after this correction.
 
     Returns:
-        One text for the user; empty if a delay is corrected, if the remaining delay is small, and
-        if the motions do not determine it.
+        One text for the user; empty if a delay is corrected, if the remaining delay is not
+        significant and its uncertainty at most :data:`UNKNOWN`, and if the motions do not determine
+        it.
     """
     if delay > 0.0:
         return ()
@@ -144,7 +146,7 @@ def estimate_delay(
 
 
 class _Terms(NamedTuple):
-    """Filtered terms of the regression for one stretch of a motion, settled."""
+    """Terms of the regression for one part of a motion without gaps, filtered and settled."""
 
     x: Array
     """(k, nv) mean external torque without contact [N·m or N]."""
@@ -153,7 +155,7 @@ class _Terms(NamedTuple):
     used: NDArray[np.bool_]
     """(k, nv) whether the joint moves, away from reversals."""
     alike: float
-    """Number of samples in which the filtered signals have one independent value."""
+    """Number of successive samples that contain one independent value of the filtered signals."""
 
 
 def _terms(part: Motion, model: Model, friction: Friction, gain: float) -> _Terms:
@@ -189,7 +191,7 @@ def _terms(part: Motion, model: Model, friction: Friction, gain: float) -> _Term
 
 
 def _of_joint(parts: Sequence[_Terms], i: int) -> Delay:
-    """Return the delay from the data of joint ``i``."""
+    """Return the delay from the data of joint ``i``; its error is infinite if they are too few."""
     A = np.concatenate([part.regressors[part.used[:, i], i] for part in parts])
     x = np.concatenate([part.x[part.used[:, i], i] for part in parts])
     alike = max(part.alike for part in parts)

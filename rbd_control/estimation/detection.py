@@ -31,7 +31,8 @@ class ContactEvent:
     """Time of the sample from which contact is reported [s]."""
     release: float | None
     """Time of the sample from which contact is not reported any more [s], or of the last valid
-    sample if the contact ended for lack of a verdict; None in an onset event."""
+    sample, repetitions not counted, if the contact ended for lack of a verdict; never earlier than
+    ``detected``. None in an onset event."""
     joint: str
     """The joint with the highest ratio of residual to threshold in the contact so far."""
     link: str
@@ -73,7 +74,7 @@ class ContactEvent:
     def to_json(self) -> dict[str, Any]:
         """Return the event as plain values that ``json`` can write; unknown values are None.
 
-        The keys are the names of all fields except ``phase``, and ``duration``.
+        The keys are ``duration`` and the names of all fields except ``phase``.
         """
         return {
             "id": self.id,
@@ -102,9 +103,9 @@ def _numbers(vector: np.ndarray | None) -> list[float] | None:
 
 
 class Verdict(NamedTuple):
-    """Verdict on one sample; :class:`Detection` adds link, force and event.
+    """Verdict on one sample; :class:`Detection` adds link, force and event of a contact.
 
-    Their estimation takes up to ten times as long.
+    The estimation of link and force takes up to ten times as long as the verdict.
     """
 
     valid: bool
@@ -116,9 +117,9 @@ class Verdict(NamedTuple):
     reason_code: int
     """Reason for no verdict, index into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
     dropped_code: int
-    """Reason why the sample was dropped, index into ``REASONS``; 0 if it was used."""
+    """Reason why the sample was dropped, index into ``REASONS``; 0 if it was not dropped."""
     is_quiet: bool
-    """Whether the sample was used and is valid, and neither is in contact nor ends a contact."""
+    """Whether the sample is valid, was not dropped, and neither is in nor ends a contact."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +155,13 @@ class Detection:
     the motion shows it, to the place that ran into an obstacle; None without contact, and if the
     joint torques do not determine it."""
     dropped: str = ""
-    """Reason why the sample was dropped, with the joint if it concerns one; empty if it was used. A
-    dropped sample keeps the previous verdict; from the third dropped sample in a row on, and
-    ``maximum_gap`` after the last used sample, there is no verdict."""
+    """Reason why the sample was dropped, with the joint if it concerns one; empty if it was not
+    dropped. A dropped sample keeps the previous verdict; from the third dropped sample in a row on,
+    and ``maximum_gap`` after the last used sample, there is no verdict."""
     reason_code: int = 0
     """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
     dropped_code: int = 0
-    """Index of ``dropped`` into :data:`~rbd_control.estimation.REASONS`; 0 if it was used."""
+    """Index of ``dropped`` into :data:`~rbd_control.estimation.REASONS`; 0 if not dropped."""
 
 
 def fault_text(code: int, joint: str) -> str:
@@ -190,12 +191,13 @@ class BlockDetection:
     """Pairs of the index of a sample and the onset or release event at this sample."""
     dropped: np.ndarray
     """(k,) index into :data:`~rbd_control.estimation.REASONS` for dropped samples; 0 for samples
-    that were used."""
+    that were not dropped."""
     joint: np.ndarray
     """(k,) row of the joint that ``reason`` or ``dropped`` concerns; -1 without a single joint."""
     threshold: np.ndarray
     """(k, nv) contact thresholds at the motion of each sample [N·m or N], see
-    :mod:`~rbd_control.estimation.thresholds`; infinite before the first verdict."""
+    :mod:`~rbd_control.estimation.thresholds`; infinite without velocity or effort, and from a
+    restart of the observer until it has settled."""
 
     @property
     def valid(self) -> np.ndarray:

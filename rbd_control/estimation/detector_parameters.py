@@ -340,8 +340,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     def balance(self, model: Model) -> MomentumBalance:
         """Return the momentum balance, from which unfiltered external joint torques follow.
 
-        It takes efforts of the kind ``effort_kind``, and has the gains and the friction of these
-        parameters.
+        It takes efforts of the kind ``effort_kind``, and has the ``effort_gain`` and the friction
+        of these parameters; ``velocity_delay`` has no effect on it.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.

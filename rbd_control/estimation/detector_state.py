@@ -68,8 +68,8 @@ _JOINT_SETTINGS = np.dtype(
     [
         ("contact", "f8"),  # contact threshold at rest [N·m or N]
         ("collision", "f8"),  # collision threshold [N·m or N]
-        ("per_speed", "f8"),  # growth of both thresholds with the speed
-        ("per_acceleration", "f8"),  # growth of both thresholds with the acceleration
+        ("per_speed", "f8"),  # growth of both thresholds with the speed [N·m·s/rad or N·s/m]
+        ("per_acceleration", "f8"),  # growth with the acceleration [N·m·s²/rad or N·s²/m]
         ("moving", "f8"),  # part of the contact threshold that holds away from reversals
         ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
         ("pole", "f8"),  # observer_gain: inverse time constant of speed, acceleration [1/s]
@@ -105,12 +105,12 @@ _JOINT_MEMORY = np.dtype(
         ("mean", "f8"),  # average residual without contact, time constant TARE_TIME
         ("recent", "f8"),  # average residual without contact, time constant RECENT_TIME
         ("speed", "f8"),  # speed, or its decayed earlier maximum if larger [rad/s or m/s]
-        ("acceleration", "f8"),  # filtered acceleration
+        ("acceleration", "f8"),  # filtered acceleration [rad/s² or m/s²]
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
         ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
-        ("measured", "?"),  # some effort was not exactly zero since the start
+        ("measured", "?"),  # some effort was not exactly zero since the detector's start or reset
         ("peak", "f8"),  # residual at the peak of the last contact [N·m or N]
     ],
     align=True,
@@ -128,12 +128,12 @@ _ARM_MEMORY = np.dtype(
         ("same_since", "f8"),  # stamp of the first of the identical samples
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
-        ("measured", "?"),  # some effort was not exactly zero since the start
+        ("measured", "?"),  # the effort of some joint was not exactly zero since the start or reset
         ("dropped", "i8"),  # number of dropped samples in a row
         ("jumps", "i8"),  # number of dropped samples in a row that jumped
         ("interrupted", "?"),  # a contact ended with the verdict, because of dropped samples
         ("doubtful_until", "f8"),  # stamp until which that contact may return
-        ("reason", "i8"),  # reason of the last sample, without samples that are bridged
+        ("reason", "i8"),  # present reason for no verdict; drops and repetitions may not change it
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
         ("level", "i8"),  # level of the present contact
@@ -181,11 +181,11 @@ class Memory(NamedTuple):
     arm: np.ndarray
     """(1,) of ``_ARM_MEMORY``: times of samples, validity, and the present or last contact."""
     q: np.ndarray
-    """(nq,) positions of the last valid sample [rad or m]."""
+    """(nq,) positions of the last accepted sample [rad or m]."""
     v: np.ndarray
-    """(nv,) velocities of the last valid sample [rad/s or m/s]."""
+    """(nv,) velocities of the last accepted sample [rad/s or m/s]."""
     effort: np.ndarray
-    """(nv,) efforts of the last valid sample, as published."""
+    """(nv,) efforts of the last accepted sample, as published."""
     history: np.ndarray
     """(HISTORY, 1 + nv) ring buffer of the last stamps [s] and residuals [N·m or N]."""
 
@@ -273,7 +273,7 @@ def keep_settled(memory: Memory, settling_time: float) -> None:
 
 
 def recent_residuals(memory: Memory) -> tuple[np.ndarray, np.ndarray]:
-    """Return the samples before a detection in which the onset of the contact is searched.
+    """Return the samples up to a detection in which the onset of the contact is searched.
 
     They are the samples of the last :data:`ONSET_WINDOW` seconds, but at least :data:`LEAST` if so
     many are stored.

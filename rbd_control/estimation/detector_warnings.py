@@ -51,7 +51,7 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
 
 
 def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return warnings about thresholds that no torque of the joint can reach."""
+    """Return warnings about thresholds, at rest or full speed, that reach the effort limit."""
     n = model.nv
     base = parameters.for_joints("contact_threshold", n)
     speed = np.where(np.isfinite(model.velocity_limit), model.velocity_limit, 0.0)
@@ -72,7 +72,10 @@ def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
 
 
 def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return warnings about thresholds above the effect of a harmful push at the tip."""
+    """Return a warning if no contact threshold detects a push of :data:`HARMFUL_FORCE`.
+
+    It is not given if the covariance of the residual or a force threshold is set.
+    """
     if parameters.residual_covariance or parameters.contact_force_threshold:
         return []
     base = parameters.for_joints("contact_threshold", model.nv)
@@ -138,7 +141,10 @@ def _loose_ends(parameters: DetectorParameters) -> list[str]:
 
 
 def _levers(model: Model) -> np.ndarray:
-    """Return the largest possible distance of a link origin from each joint, (nv,) [m]."""
+    """Return the largest lever arm of a link's origin about each joint, (nv,) [m].
+
+    It is estimated from the lengths of the links; 1 for a prismatic joint.
+    """
     arrays = model.arrays
     reach = np.zeros(model.bodies)
     for link, body in model.link_body.items():

@@ -97,7 +97,10 @@ class GainFit:
 
 @dataclass(frozen=True, eq=False)
 class _Joint:
-    """Rows of one joint under all loads, one load after the other."""
+    """The n rows of one joint under all loads, one load after the other.
+
+    With P corrections and L payloads there are N = P + 10 L + 2 columns with noise.
+    """
 
     current: Array
     """Measured current, (n,)."""
@@ -111,7 +114,8 @@ class _Joint:
     """Covariance (N, N) of the noise of ``torque``, ``shared`` and acceleration, summed over all
     rows."""
     drowns: bool
-    """Whether noise is more than :data:`MOST_NOISE` of the information, so that it is bounded."""
+    """Whether noise is more than :data:`MOST_NOISE` of the information on gain or rotor, so that
+    the gain counts as undetermined."""
     unknowns: NDArray[np.intp]
     """Indices of the gain, the shared unknowns and the joint's own unknowns among all unknowns."""
 
@@ -145,7 +149,7 @@ class _Joint:
         return np.asarray(self.current - jacobian @ linear)
 
     def weight(self, theta: Array, jacobian: Array) -> float:
-        """Return the weight of one row."""
+        """Return the weight of each row, one over the result of :func:`_variance`."""
         least = (RESOLUTION * float(np.abs(self.current).max(initial=0.0))) ** 2
         e = self.residual(theta, jacobian)
         return 1.0 / _variance(e, 1 + self.own.shape[1], max(least, np.finfo(float).tiny))
@@ -234,7 +238,7 @@ def _friction(i: int, rows: Sequence[GainRows], shape: int) -> Array:
 
 
 def _friction_shape(current: Array, described: Array, friction: Array) -> int:
-    """Return the shape of friction that fits best; a Stribeck effect needs a clear improvement."""
+    """Return the index of the best shape of friction; a Stribeck effect must fit clearly better."""
     errors = []
     for columns in friction:
         A = np.column_stack([described, columns])
@@ -261,9 +265,11 @@ def _summed_noise(i: int, rows: Sequence[GainRows]) -> Array:
 def _bounded_noise(
     noise: Array, columns: Array, friction: Array, payloads: Array
 ) -> tuple[Array, bool]:
-    """Return the noise (N, N), bounded by the signal, and whether the bound was needed.
+    """Return the noise (N, N), bounded by the signal, and whether it drowns torque or acceleration.
 
-    The condition of total least squares has no solution if noise alone explains the columns.
+    The condition of total least squares has no solution if noise alone explains the columns. In
+    each direction the result is therefore at most :data:`MOST_NOISE` of the signal. The noise
+    drowns torque or acceleration if its share in a combination of the two exceeds this bound.
 
     Args:
         noise: summed covariance of the noise of the columns, (N, N).
@@ -301,7 +307,10 @@ def _least_squares(A: Array, b: Array) -> Array:
 
 
 def _start(theta: Array, joint: _Joint, known: tuple[float, float] | None) -> None:
-    """Set gain, rotor and friction to the ordinary least-squares fit of this joint alone."""
+    """Set gain, rotor and friction to the ordinary least-squares fit of this joint alone.
+
+    A gain that is ``known``, with its standard error, is not fitted.
+    """
     A, own = joint.jacobian(theta), slice(joint.first_own, None)
     gain, others = joint.unknowns[0], joint.unknowns[own]
     if known is None:
@@ -349,7 +358,7 @@ def _widening(corrections: Array, precision: Array, free: float) -> float:
 
 
 def _normal(joints: Sequence[_Joint], theta: Array) -> tuple[Array, Array]:
-    """Return the normal matrix and the score, weighted."""
+    """Return the normal matrix and the score, weighted, without the priors."""
     normal, score = np.zeros((theta.size, theta.size)), np.zeros(theta.size)
     for joint in joints:
         J = joint.jacobian(theta)
@@ -363,7 +372,7 @@ def _normal(joints: Sequence[_Joint], theta: Array) -> tuple[Array, Array]:
 
 
 def _scores(joints: Sequence[_Joint], theta: Array) -> Array:
-    """Return the weighted score of each row, (n, size)."""
+    """Return the weighted score of each row, without the priors, (n, size)."""
     rows = np.zeros((len(joints[0].current), theta.size))
     for joint in joints:
         J = joint.jacobian(theta)
@@ -395,7 +404,7 @@ def _variance(e: Array, unknowns: int, least: float) -> float:
 
 
 def _errors(joints: Sequence[_Joint], theta: Array, precision: Array) -> Array:
-    """Return the standard error (nv,) of each reciprocal gain."""
+    """Return the standard error (nv,) of each reciprocal gain, the larger of two estimates."""
     normal, _ = _normal(joints, theta)
     inverse = _inverse(normal + np.diag(precision))[:, : len(joints)]
     rows = _scores(joints, theta)

@@ -61,8 +61,8 @@ class GainRows:
     spread: Array
     """Prior standard deviation (P,) of each correction [kg or m]."""
     payload: Array
-    """Change (n, nv, 10) of the torque per unit of each inertial parameter of a payload, in the
-    order of :func:`unit_loads`."""
+    """Change (n, nv, 10) of the torque per unit of each inertial parameter of a payload [N·m or N
+    per kg, kg·m or kg·m²], in the order of :func:`unit_loads`."""
     acceleration: Array
     """Acceleration (n, nv) of each joint [rad/s² or m/s²]; zero for a model with rotors."""
     friction: Array
@@ -86,7 +86,8 @@ def gain_rows(
             standard deviation of each centre of mass is ``mass_error`` times :data:`LEVER` [m].
 
     Raises:
-        RecordingError: when no stretch of the motions is long enough to be used.
+        RecordingError: when no part of the motions without gaps lasts ten time constants of the
+            filter, which is 0.5 s, or more at sample rates below 67 Hz.
     """
     bodies = [change for change in variations(model) if change[1] != ROTOR]
     loads = [(0, 0, one) for one in unit_loads(model)]

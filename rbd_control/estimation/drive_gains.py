@@ -49,7 +49,7 @@ class KnownGain:
     """
 
     value: float
-    """Torque per unit of effort [N·m or N per unit]; its sign is that of the drive."""
+    """Torque per unit of effort [N·m or N per unit]; negative for a reversed drive."""
     error: float = 0.0
     """Standard error of the gain [N·m or N per unit]; zero for an exact gain."""
 
@@ -176,7 +176,7 @@ class DriveGainError(RecordingError):
 
 
 def _percent(ratio: float) -> str:
-    """Return a ratio in percent, in two digits."""
+    """Return a ratio in percent with two digits; ``>100 %`` for 1 and above."""
     return f"{100.0 * ratio:.2g} %" if ratio < 1.0 else ">100 %"
 
 
@@ -199,7 +199,8 @@ def drive_gains(
         InputError: if the joint of a known gain is not in the model.
         DriveGainError: if the relative standard error of a gain exceeds
             ``evidence.accepted_error``; the message gives a remedy.
-        RecordingError: if no stretch of the motions is long enough.
+        RecordingError: if no part of the motions of one load without gaps lasts ten time constants
+            of the filter.
     """
     for name in evidence.known:
         if name not in model.joint_names:

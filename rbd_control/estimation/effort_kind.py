@@ -16,8 +16,9 @@ well. Otherwise the decision stays open. If a support carries part of the weight
 neither kind.
 
 A decision in favour of the declared kind is final, so that no contact can refute it later, until
-:meth:`EffortKindJudge.start_again`, another kind or gain, or a pause of the samples of more than
-:data:`PAUSE`. A refutation ends when two windows in a row fit the declared kind.
+:meth:`EffortKindJudge.start_again`, another kind or gain, a step back in time, or a pause of the
+samples of more than :data:`PAUSE`. A refutation ends when the last two windows confirm the declared
+kind, and with another kind or gain.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Array = NDArray[np.float64]
 State = Literal["open", "confirmed", "refuted"]
 
 PERIOD = 0.02
-"""Shortest time between samples that are used [s]."""
+"""Length of the time slots, of each of which only the first sample is used [s]."""
 WINDOW = 0.5
 """Time over which samples are averaged [s]."""
 FEWEST = 5
@@ -162,8 +163,9 @@ class EffortKindJudge:
         """Process one sample; return whether ``decision.state`` has changed.
 
         Only the first sample in each :data:`PERIOD` is used, and none while the decision is
-        confirmed. After a pause of more than :data:`PAUSE`, or a step back in time, the evidence is
-        discarded as by :meth:`start_again`.
+        confirmed. After a gap of more than ``maximum_gap`` the unfinished window is discarded.
+        After a pause of more than :data:`PAUSE`, or a step back in time, all evidence is discarded
+        as by :meth:`start_again`.
 
         Args:
             stamp: time of the sample [s].
@@ -376,7 +378,7 @@ class _Evidence:
 
     @classmethod
     def of(cls, windows: Sequence[_Window], usual: Array, without: bool) -> _Evidence:
-        """Return the evidence of windows for a kind with gravity, or ``without``."""
+        """Return the evidence of windows; ``without``: the declared kind excludes gravity."""
         effort, need, gravity = (
             np.array([getattr(window, name) for window in windows])
             for name in ("effort", "need", "gravity")
@@ -411,7 +413,10 @@ class _Evidence:
         return bool((np.abs(self.other) <= bound).all())
 
     def scaled(self, features: Array) -> Array:
-        """Return features (c, n, nv), each scaled by its best non-negative factor."""
+        """Return features (c, n, nv), each scaled by a factor so that it fits ``declared`` best.
+
+        The factor is not negative.
+        """
         weight = 1.0 / self._tolerance**2
         power = np.einsum("cni,ni->c", features**2, weight)
         wanted = np.einsum("cni,ni->c", features, weight * self.declared)
@@ -419,7 +424,10 @@ class _Evidence:
         return np.asarray(scale[:, None, None] * features)
 
     def explained_by(self, features: Array) -> bool:
-        """Return whether one of the torques (c, n, nv) is the deviation from the declared kind."""
+        """Return whether one of the torques (c, n, nv) explains the efforts.
+
+        It is then the deviation from the declared kind, within the tolerance.
+        """
         left = np.abs(self.declared - features)
         return bool((left <= self._tolerance).all(axis=(1, 2)).any())
 
@@ -434,7 +442,7 @@ class _Evidence:
         return float((self.effort[self.loaded] / self.gravity[self.loaded]).min())
 
     def is_proportional(self) -> bool:
-        """Return whether the efforts follow gravity at a fixed ratio for each joint."""
+        """Return whether the arm has moved and efforts are in a fixed ratio to gravity torques."""
         if not self.has_moved() or self.smallest_ratio() < PROPORTIONAL:
             return False
         g, effort = (np.where(self.loaded, x, 0.0) for x in (self.gravity, self.effort))

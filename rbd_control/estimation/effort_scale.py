@@ -56,7 +56,7 @@ STRAY_SHARE = 0.01
 STRAY_FACTOR = 1000.0
 """Ratio of an effort to the joint's median magnitude above which it is implausible."""
 FRICTION = SHAPES.index((0.05, None))
-"""Shape of friction that the efforts are regressed on."""
+"""Index in ``SHAPES`` of the friction that the efforts are regressed on."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,13 @@ class EffortScale:
 def usable_efforts(
     motions: Sequence[Motion], model: Model, parameters: DetectorParameters
 ) -> tuple[list[Motion], tuple[str, ...]]:
-    """Drop outliers, and raise an error for joints with missing or implausible effort.
+    """Drop samples with outliers; raise an error for wrong velocities and for unusable efforts.
 
     Args:
         motions: motions without contact, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot.
-        parameters: kind and gains of the efforts; a gain of one for currents means unknown.
+        parameters: kind and gains of the efforts; currents whose gains are all one have unknown
+            gains, and are compared with :func:`stray_bounds` only.
 
     Returns:
         The motions without implausible samples, and notes for the user with the number of the
@@ -139,8 +140,8 @@ def usable_efforts(
 
     Raises:
         RecordingError: for velocities that contradict the positions, an effort that is missing or
-            constant, or more than 1 % implausible samples of a joint; the message names the joint,
-            the problem and its frequency.
+            constant, or more than 1 % implausible samples of a joint; the message has the problem
+            and the joint, unless the effort is zero on all joints.
         ParameterError: for a per-joint parameter of the wrong length.
     """
     usable, notes = [], []
@@ -195,7 +196,7 @@ def stray_bounds(tau: Array) -> Array:
 
 
 def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
-    """Raise an error for joints whose effort is not measured, or only intermittently."""
+    """Raise an error for an effort that is constant, or often zero while the joint moves."""
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     if not tau.any():
         raise RecordingError(
@@ -218,7 +219,10 @@ def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
 
 
 def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model, where: str) -> None:
-    """Raise an error, which begins with ``where``, for more than a few outliers of effort."""
+    """Raise an error if more than :data:`STRAY_SHARE` of the samples of a joint are ``bad``.
+
+    ``bad``, (k, nv), marks implausible efforts and speeds; the message begins with ``where``.
+    """
     share = bad.mean(axis=0)
     i = int(np.argmax(share))
     if share[i] <= STRAY_SHARE:
@@ -245,7 +249,8 @@ def effort_scales(motions: Sequence[Motion], model: Model, maximum_gap: float) -
         The scale of each joint, in the order of the joints of the model.
 
     Raises:
-        RecordingError: when no stretch of the motions is long enough.
+        RecordingError: when no part of the motions without gaps lasts ten time constants of the
+            filter, which is 0.5 s, or more at sample rates below 67 Hz.
     """
     need, friction, effort = _regressors(motions, model, maximum_gap)
     scaled, errors, covariances = _regressions(need, friction, effort)
@@ -306,7 +311,11 @@ def _with_payload(
     rest: Array,
     spread: Array,
 ) -> Array:
-    """Return the RMS error (nv,) that friction and the best payload leave of ``rest``."""
+    """Return the RMS error (nv,) that friction and the best payload leave of ``rest``.
+
+    ``rest``, (n, nv), is the effort less the needed torque, ``spread``, (nv,), its RMS error with
+    friction alone, which weights the joints.
+    """
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
     payloads = [filtered_columns(still, one, maximum_gap).x for one in unit_payloads(model)]
     features = np.stack(payloads, axis=-1)

@@ -190,7 +190,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
 
 
 def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArray[np.int64], Array]:
-    """Return columns, shapes of friction and prediction error with all corrections."""
+    """Return columns, and shapes of friction and prediction error with all their corrections."""
     found = _fit(_Factors.together(_factors(columns, shapes)), columns)
     # With corrected masses, another shape of friction may fit better.
     others = _best_shapes(
@@ -229,7 +229,7 @@ def filtered_columns(
     Args:
         motions: motions without contact, ``tau`` as joint torque [N·m or N].
         model: the robot, with the gravity that ``tau`` contains.
-        maximum_gap: longest time between two samples of one stretch [s].
+        maximum_gap: longest time between two samples [s]; a longer gap divides a motion.
         changes: for each correction its joint, its column, and a robot that consists of this
             correction only, as :func:`~rbd_control.robot.inertial_corrections.variations` returns.
 
@@ -237,7 +237,7 @@ def filtered_columns(
         The columns, thinned out to one row per time constant of the filter.
 
     Raises:
-        RecordingError: if every stretch of the motions is too short.
+        RecordingError: if no part of a motion without gaps lasts ten time constants of the filter.
     """
     rows: list[tuple[Array, Array, Array]] = []
     for motion in motions:
@@ -381,7 +381,7 @@ def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
 
 
 def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
-    """Return the shape of each joint's friction that predicts it best, (nv,).
+    """Return the index in :data:`SHAPES` of the friction that predicts each joint best, (nv,).
 
     A Stribeck effect must reduce the error by a margin; between velocity scales the best is chosen.
     """

@@ -61,7 +61,7 @@ def approach(packed, q, v, bodies, offsets, normals, directions, speeds):
 
     An obstacle pushes into the surface and against the motion. Its expected direction is the middle
     between ``-normal`` and ``-velocity``, because friction turns the force from ``-normal`` towards
-    ``-velocity``.
+    ``-velocity``; where the normal is unknown, it is ``-velocity``.
 
     Args:
         packed: ``packed`` of the model.
@@ -99,7 +99,7 @@ def approach(packed, q, v, bodies, offsets, normals, directions, speeds):
 
 @inlined
 def _narrowed(direction, x):
-    """Scale the components of ``x`` across a direction by ``SLANT``; no change for zero."""
+    """Scale the components of ``x`` across a unit vector by ``SLANT``; no change if it is zero."""
     if dot(direction, direction) == 0.0:
         return x
     return add(scale(SLANT, x), scale((1.0 - SLANT) * dot(direction, x), direction))
@@ -134,7 +134,7 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
         residual: (nv,) [N·m or N]. Its size in the weight is in standard deviations.
         risen: present step response of each residual, which also scales the Jacobian, (nv,).
         doubt: standard deviation that the motion adds to each residual, (nv,) [N·m or N].
-        whitening: (nv, nv), converts the residual to standard deviations.
+        whitening: (nv, nv), lower triangular, converts the residual to standard deviations.
         places: present positions of the places about the root's origin, (k, 3) [m], written.
         jacobians: weighted sums of the Jacobians of the places, (k, nv, 6), changed.
         sums: sum of the weights, sum of their squares, and weighted sums of the residuals, of

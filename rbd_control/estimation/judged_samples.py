@@ -38,7 +38,8 @@ def judged_samples(
 ) -> tuple[list[Motion], tuple[str, ...]]:
     """Return the motions without samples that the detector ignores, cut where it restarts.
 
-    Repeated samples are left out without a note, because nothing is lost with them.
+    Restarts after a gap do not cut a motion. Repeated and frozen samples are left out without a
+    note, because nothing is lost with them.
 
     Args:
         motions: motions with finite values, ``tau`` as joint torque [N·m or N].

@@ -15,7 +15,7 @@ gravity torque:
 They are tested in the order no effort, gravity, sign and unit, payload, constant torque. An
 explanation counts if the remaining mean square of ``x`` is below :data:`LEFT` of the original
 (:data:`WELL` for gravity, sign and unit), and the explained torque exceeds half the contact
-threshold.
+threshold. If gravity is the explanation, the tests after it are skipped.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ def find_mismatches(
         bias: constant external torque that a tare has removed, (nv,) [N·m or N]; zero by default.
 
     Returns:
-        The explanations in the order of the tests (top of the module). Empty if no explanation
-        fits, if the RMS residual of every joint is below half of its contact threshold, or if fewer
+        The explanations in the order of the tests (top of the module). If all efforts are exactly
+        zero, the only one is ``dead``, for the whole arm. Otherwise empty if no explanation fits,
+        if the RMS residual of every joint is at most half of its contact threshold, or if fewer
         than :data:`SAMPLES` samples can be compared.
 
     Raises:
@@ -163,7 +164,10 @@ def _gravity(x: Array, need: Array, gravity: Array, threshold: Array, effort_kin
 
 
 def _believable(motion: Motion, model: Model, parameters: DetectorParameters) -> Motion:
-    """Return the motion without the samples that the detector drops."""
+    """Return the motion without implausible samples.
+
+    If these are half of the motion or more, only samples out of range are removed.
+    """
     motion = motion.only(in_range(motion))
     kept = np.asarray(~implausible(motion, model, parameters).any(axis=1))
     return motion.only(kept) if kept.sum() > MINORITY * kept.size else motion
@@ -172,7 +176,10 @@ def _believable(motion: Motion, model: Model, parameters: DetectorParameters) ->
 def _tell(
     motion: Motion, model: Model, parameters: DetectorParameters, bias: Array
 ) -> tuple[Array, Array, Array, Array] | None:
-    """Return residual, model torque and gravity (n, nv), payload features (n, nv, 4), filtered."""
+    """Return residual, model torque and gravity (n, nv), payload features (n, nv, 4), filtered.
+
+    The result is None for fewer than :data:`SAMPLES` samples.
+    """
     gain = parameters.for_joints("effort_gain", model.nv)
     friction = parameters.friction(model.nv)
     slow = SecondOrderObserver(model, FILTER_GAIN)
@@ -247,7 +254,7 @@ def _explains(left: Array, x: Array, threshold: Array, part: float) -> bool:
 
 
 def _proportional(effort: Array, need: Array, left: Array, threshold: Array) -> bool:
-    """Return whether efforts are too small by a factor, so that ``left`` is not a model error."""
+    """Return whether a multiple of ``need`` leaves much less of the efforts than ``left``."""
     return _explains(_unlike(effort, need), left, threshold, WELL)
 
 
@@ -275,7 +282,7 @@ def _payload(theta: Array, model: Model, share: str) -> Mismatch:
 
 
 def _scale(joint: str, x: Array, need: Array, threshold: float, present: float) -> Mismatch | None:
-    """Return a mismatch if the efforts of a joint are proportional to the model's torques.
+    """Return a mismatch if the efforts are the model's torques times a gain outside ``GAINS``.
 
     ``present`` is the ``effort_gain`` that the efforts contain; the remedy names another one.
     """

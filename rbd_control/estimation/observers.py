@@ -128,7 +128,8 @@ class Observer:
         Args:
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
-            tau: measured joint torques, (nv,) [N·m or N].
+            tau: efforts of the kind that ``balance`` converts, by default torques [N·m or N],
+                (nv,).
             dt: time since the previous sample [s]; ignored for the first one.
 
         Returns:
@@ -154,7 +155,8 @@ class Observer:
             t: times of the samples, (k,) [s], increasing.
             q: joint positions, (k, nq) [rad or m].
             v: joint velocities, (k, nv) [rad/s or m/s].
-            tau: measured joint torques, (k, nv) [N·m or N].
+            tau: efforts of the kind that ``balance`` converts, by default torques [N·m or N],
+                (k, nv).
 
         Returns:
             r, (k, nv) [N·m or N], identical to the results of ``update``.
@@ -240,7 +242,7 @@ class Observer:
             dt: lengths of the intervals [s].
             q: positions, (k, nq) [rad or m].
             v: velocities, (k, nv) [rad/s or m/s].
-            tau: efforts, (k, nv) [N·m or N].
+            tau: efforts of the kind that ``balance`` converts, (k, nv).
         """
         balance, first = self.balance.run(q, v, tau), 0
         if not self._has_begun:

@@ -60,7 +60,7 @@ SUSPICIOUS_TIME = 0.05
 
 @dataclass(frozen=True, eq=False)
 class FreeMotion:
-    """Residuals of one stretch of motion without contact, after the observer has settled.
+    """Residuals of one motion without contact and gaps, after the observer has settled.
 
     ``name`` is the name of the motion, for messages; k is the number of samples.
     """
@@ -82,12 +82,12 @@ class FreeMotion:
     def of(
         cls, part: Motion, known: CalibratedParameters, model: Model, noise: tuple[Array, Array]
     ) -> FreeMotion:
-        """Return the residuals of a stretch, without its first ``settling_time``.
+        """Return the residuals of a motion without gaps, without its first ``settling_time``.
 
         Args:
-            part: the stretch, m + 1 samples, ``tau`` as joint torque [N·m or N].
+            part: the motion, m + 1 samples, ``tau`` as joint torque [N·m or N].
             known: the identified parameters with the observer's gains.
-            model: the robot as described.
+            model: the robot as described, with the gravity that ``tau`` contains.
             noise: times of the samples (m + 1,) [s], and the mean external torques between them by
                 the identified model with friction, (m, nv) [N·m or N].
         """
@@ -155,7 +155,10 @@ def with_thresholds(
 
 
 def _moving_ratio(motions: Sequence[FreeMotion], threshold: Array, alarms_per_hour: float) -> Array:
-    """Return the share of the thresholds that suffices away from reversals, (nv,)."""
+    """Return the share of the thresholds that suffices away from reversals, (nv,).
+
+    It is 1 for joints with less than :data:`LEAST_MOVING_TIME` of motion away from reversals.
+    """
     r = np.abs(np.concatenate([motion.residual for motion in motions]))
     trace = np.concatenate([motion.trace for motion in motions])
     away = [np.where(part.trace < AWAY, np.abs(part.residual), 0.0) for part in motions]

@@ -10,11 +10,13 @@ Thresholds depend on the motion, because errors of friction and model grow with 
 observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
 constant, so both have the delay of the residual. ``unknown_i`` allows for torque that changes much
 within a period, and for lost samples
-(:mod:`~rbd_control.estimation.between_samples`).
+(:mod:`~rbd_control.estimation.between_samples`). The collision threshold is ``collision_i`` plus
+the last three terms.
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
-residual without contact is known, the length of the residual in standard deviations,
-``s² = rᵀ covariance⁻¹ r`` without the friction margin, is compared with::
+residual without contact is known, the statistic ``s`` is compared with a threshold as well. It is
+the length of the residual in standard deviations, ``s² = rᵀ covariance⁻¹ r``, with each residual
+reduced by its margin for friction and ``unknown_i``. Its threshold is::
 
     statistic_threshold + statistic_speed max |v_i|
 
@@ -36,7 +38,8 @@ from rbd_control.estimation.detector_state import COLLISION, CONTACT
 from rbd_control.estimation.reversals import less_friction, reversing
 
 NOISE_FRACTION = 1.0 / 3.0
-"""Standard deviation of a joint's residual, as a fraction of its detection threshold."""
+"""Standard deviation of a joint's residual that :func:`force_size` assumes, as a fraction of the
+contact threshold."""
 
 
 @inlined

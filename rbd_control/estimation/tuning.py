@@ -89,12 +89,12 @@ def choose_gains(
 
     It is the smallest of :data:`GAINS` whose delay for a push of :func:`usual_torque` is at most
     :data:`NEARLY` times the shortest; gains above :data:`PER_RATE` per sample period, the median
-    of all stretches, are cut to this value.
+    of all stretches, are cut to this value. If no gain detects this push, it is the lowest.
 
     Args:
         model: the robot.
-        noise: of each stretch without contact, times (k + 1,) [s] and the mean external torque of
-            each interval (k, nv) [N·m or N], friction subtracted.
+        noise: of each part of the motions without gaps, times (k + 1,) [s] and the mean external
+            torque of each interval (k, nv) [N·m or N], friction subtracted.
         postures: joint positions of the motions, (m, nq) [rad or m].
         observer: returns an observer with a given gain [1/s] for all joints.
     """
@@ -130,7 +130,7 @@ def covariance(residuals: Sequence[Array]) -> tuple[Array, Array]:
     the lower Cholesky factor, so ``|L r|`` is the length of r in standard deviations.
 
     Args:
-        residuals: residuals of each stretch without contact, (k, nv) [N·m or N].
+        residuals: residuals of each motion without contact, (k, nv) [N·m or N].
     """
     r = np.concatenate(residuals)
     matrix = r.T @ r / len(r)

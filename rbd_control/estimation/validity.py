@@ -49,6 +49,9 @@ LEAST_INTERVAL = 5e-10
 def find_fault(samples, k, settings, memory, is_fresh):
     """Return the fault of sample ``k``, and the row of the first joint with this fault.
 
+    Of several faults one is returned: implausible speed or effort, otherwise position, range,
+    stamps too close, jump, or missing effort, in this order.
+
     Args:
         samples: the samples, of type ``Samples``.
         k: index of the sample.

@@ -15,8 +15,8 @@ gravity, ``u``, because the other terms of the balance contain the delayed veloc
 
 This is the exact solution for a torque that is constant between two samples. A contact that
 moves the arm is detected no later, because its torque reaches the observer through the velocity,
-which is late anyway. A contact that stops an arm at rest, whose motors press harder and harder, is
-detected later by T.
+which is late anyway. A contact of an arm at rest, against which the motors press with growing
+torque, is detected later by T.
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ def _windows(
 ) -> tuple[tuple[Array, Array, Array], Array]:
     """Return the change of the position, the integral and the change of the velocity, and the path.
 
-    The first three are (w, n) each, the path is (n,).
+    The first three are sums over each window, (w, n) [rad or m, rad/s or m/s]. The path, (n,), is
+    the sum of the magnitudes of the changes of position, without those up to :data:`STEP`.
 
     Args:
         motion: the motion.

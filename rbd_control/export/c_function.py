@@ -141,7 +141,7 @@ class _InParts:
         }
 
     def _main(self) -> list[str]:
-        """Return the lines before the first part."""
+        """Return the lines of the function before it calls the first part."""
         names: dict[int, str] = {}
         lines = _unused(self._arguments, self._body)
         for statement in self._body.before:

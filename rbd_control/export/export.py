@@ -91,7 +91,10 @@ def _links(model: Model, links: Sequence[str]) -> tuple[str, ...]:
 
 
 def _singular(model: Model) -> str:
-    """Return why the robot has no forward dynamics at any configuration; "" if it has."""
+    """Return why the robot has no forward dynamics at any configuration; "" if it has.
+
+    One configuration without special angles is tested.
+    """
     still = np.zeros(model.nv)
     try:
         forward_dynamics(model, np.linspace(0.3, 0.9, model.nq), still, still)

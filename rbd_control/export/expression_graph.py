@@ -138,7 +138,7 @@ class Graph:
         return self._node((CALL, function, a))
 
     def operands(self, node: int) -> tuple[int, ...]:
-        """Return the indices of the nodes from which a node is computed; empty for an input."""
+        """Return the nodes from which a node is computed; empty for an input or a constant."""
         operation, *rest = self.nodes[node]
         if operation in (INPUT, CONSTANT):
             return ()
@@ -168,7 +168,7 @@ class Graph:
         return self._node((MULTIPLY, self.constant(k), u))
 
     def _scaled(self, a: int) -> tuple[float, int]:
-        """Return k and u with a = k u; k is 1 unless node a is such a product."""
+        """Return k and u with a = k u; k is 1 unless a is a negation or a product with a number."""
         operation, *operands = self.nodes[a]
         if operation == NEGATE:
             k, u = self._scaled(int(operands[0]))

@@ -111,7 +111,11 @@ def seen_from_root(
 
 
 def _only_root(constants: Constants) -> int:
-    """Return the row of the only body with mass whose parent is the world; -1 otherwise."""
+    """Return the row of the only body (rotors left out) whose parent is the world.
+
+    The result is -1 if there are several such bodies, if a rotor whose parent is the world has
+    mass, or if a joint further out mimics the joint of the body.
+    """
     weight = constants.mass.astype(bool) | constants.first_moment.astype(bool).any(axis=1)
     rotors = set(constants.rotor[constants.rotor >= 0].tolist())
     roots = [int(i) for i in np.flatnonzero(constants.parent < 0)]

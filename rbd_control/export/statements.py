@@ -151,7 +151,7 @@ class _Writer:
         self._write([node for node in order if node not in early], self.body.after)
 
     def _find_angles(self, order: Sequence[int]) -> dict[int, list[int]]:
-        """Return the angles that depend on no cosine or sine, with the nodes of both."""
+        """Return ``[cosine, sine]`` by angle that depends on no cosine or sine; -1 if unused."""
         early: set[int] = set()
         angles: dict[int, list[int]] = {}
         for node in order:

@@ -51,7 +51,7 @@ def concerned(error: Exception) -> str:
 def reading(
     path: str | os.PathLike[str], kind: type[RbdControlError], problem: str, remedy: str = ""
 ) -> Iterator[None]:
-    """Convert each exception raised inside the ``with`` block to ``kind``, naming ``path``.
+    """Convert each foreign exception raised inside the ``with`` block to ``kind``, naming ``path``.
 
     The message is ``path: problem (first line of the exception); remedy``. If the operating system
     cannot read the file, or memory runs out, it is ``path: cannot be read: cause`` instead.
@@ -63,8 +63,8 @@ def reading(
         remedy: advice to the user; may be empty.
 
     Raises:
-        RbdControlError: of class ``kind``, for any other ``Exception`` raised inside; a
-            :class:`RbdControlError` raised inside keeps its class; a missing path is added.
+        RbdControlError: raised inside, of its own class, with ``path`` if it had no path; of class
+            ``kind``, for any other ``Exception`` raised inside.
     """
     try:
         with about(path):

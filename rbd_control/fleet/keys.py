@@ -56,7 +56,7 @@ def _key(job: ReplayJob | CalibrateJob, arm: str) -> str:
 
 
 def _arm_digest(urdf: str, config: Path | None) -> str:
-    """Return a digest of a robot description, its mesh files and a parameter file."""
+    """Return a digest of a robot description, a parameter file, and the state of the mesh files."""
     arm, _, values = described_arm(urdf, config)
     text = description_text(arm)
     paths = map(mesh_files(arm).find, mesh_addresses(text))
@@ -67,7 +67,7 @@ def _arm_digest(urdf: str, config: Path | None) -> str:
 
 
 def _files(recording: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield name, size and time of change [ns] of each file of a recording."""
+    """Yield name, size [bytes] and modification time [ns] of each file of a recording."""
     files = sorted(recording.rglob("*")) if recording.is_dir() else [recording]
     for file in files:
         if state := _state(file):
@@ -75,7 +75,7 @@ def _files(recording: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def _state(file: Path) -> tuple[int, int] | tuple[()]:
-    """Return size and time of change [ns] of a file; nothing if it cannot be read."""
+    """Return size [bytes] and modification time [ns] of a file; an empty tuple without access."""
     try:
         status = os.stat(file)
     except OSError:

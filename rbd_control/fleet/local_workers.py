@@ -19,7 +19,7 @@ from rbd_control.fleet.jobs import Job, prepare, run_job
 from rbd_control.fleet.outcome import Outcome
 
 ATTEMPTS = 3
-"""Number of worker processes that die with a recording until it is reported as bad.
+"""Number of worker processes that may die with the same recording until it is reported as bad.
 
 It is also the number of processes in a row that may die without a job before the run ends."""
 
@@ -71,7 +71,7 @@ class _Worker:
     Attributes:
         task: index of its job; None if it is idle or runs the preparation.
         is_told: whether the preparation was requested.
-        is_prepared: whether compiled code is loaded.
+        is_prepared: whether the preparation has ended.
     """
 
     def __init__(self) -> None:

@@ -35,7 +35,8 @@ class Study:
             calibrated threshold and the friction.
         drifts: one row per arm, joint and quantity of :data:`DRIFTING`: number of recordings, time
             span [days], mean, change per month, its standard error, and whether it is significant;
-            see :class:`~rbd_control.fleet.drift.Drift`.
+            see :class:`~rbd_control.fleet.drift.Drift`. Quantities that are always zero, or that
+            :func:`~rbd_control.fleet.drift.fit_drift` cannot fit, have no row.
         bad: records of recordings without a result.
     """
 
@@ -128,7 +129,7 @@ def _score(truth: Mapping[str, Any]) -> Score:
 
 
 def _levels(records: Sequence[Record]) -> dict[str, Row]:
-    """Return for each joint its friction and the medians of its used and calibrated thresholds."""
+    """Return for each joint the medians of its friction, and of used and calibrated threshold."""
     values: dict[tuple[str, str], list[float]] = {}
     for record in records:
         if record.command == "replay":
@@ -155,7 +156,7 @@ def _wide(records: Sequence[Record]) -> Row:
 
 
 def _drifts(records: Sequence[Record]) -> Iterable[Row]:
-    """Yield the drift of the calibrated quantities of each joint with data from enough days."""
+    """Yield the drift of the calibrated quantities of each joint, over recordings of known day."""
     dated = [
         record for record in records if record.command == "calibrate" and record.day is not None
     ]

@@ -64,8 +64,8 @@ def record_row(record: Record) -> Row:
 
     It has the properties of the recording, its status and reason, and if there is a result, numbers
     from it: of ``replay`` duration, rate, gaps, events, scores, thresholds and residuals, of
-    ``calibrate`` duration, friction, gains, thresholds and residuals. Columns about one joint are
-    named ``quantity/joint``. Units are as in the JSON of the command.
+    ``calibrate`` duration, friction, corrections, gains, thresholds and residuals. Columns about
+    one joint are named ``quantity/joint``. Units are as in the JSON of the command.
     """
     outcome = record.outcome
     row: Row = {

@@ -87,8 +87,9 @@ _EFFORT_MISSING = COUNTED.index("effort missing")
 LAST_STAMP, PERIOD, LARGEST_GAP, _LAST_LATE, _BEFORE, _OFFSET = range(6)
 _BEGIN, _END = len(COUNTED), len(COUNTED) + 7
 GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _LATE = range(_BEGIN, _END)
-"""Indices of the tally. ``TOO_LARGE`` holds the place of the last too large value, or -1.
+"""Indices of the tally. ``TOO_LARGE`` holds the place of a too large value, or -1.
 
+It is the first such value of the last message that was dropped because of one.
 The place counts n positions, then n velocities, then n efforts, in the order of the model.
 """
 

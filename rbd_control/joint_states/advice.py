@@ -44,7 +44,7 @@ def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
 def _lack(wanted: Sequence[str], found: Sequence[str]) -> str:
     missing = [name for name in wanted if name not in found]
     nearest = get_close_matches(missing[0], found, n=1) if missing else []
-    hint = f"; is {quoted(nearest[0])} the same joint as {quoted(missing[0])}?" if nearest else ""
+    hint = f"; is {quoted(nearest[0])} the same joint as {quoted(missing[0])}?" if nearest else "."
     return (
         f"lack {listed(missing)}; they have {listed(found)}{hint} The names must be those of the "
         f"robot description"

@@ -55,7 +55,8 @@ class JointStateIntake:
         counts: number of messages ``accepted``, by each reason of :data:`DROPS`, and by each remark
             of :data:`REMARKS`.
         too_large: joint and field of the last message that was dropped as too large.
-        last_reason: reason why the last message was dropped; an empty text if it was accepted.
+        last_reason: reason why the last message was dropped; an empty text if it was accepted, and
+            before the first message.
         refused_names: the newest list of names that lacks one of ``joint_names``; a list that has
             been received before does not count as new. Empty if there is none.
         last_stamp: stamp of the last sample [s]; NaN before the first.
@@ -92,7 +93,7 @@ class JointStateIntake:
 
     @property
     def last_reason(self) -> str:
-        """Reason why the last message was dropped, of :data:`DROPS`; empty if it was accepted."""
+        """Reason of :data:`DROPS` why the last message was dropped; empty if it was not."""
         reason = int(self._tally[LAST_REASON])
         return COUNTED[reason] if reason else ""
 
@@ -167,9 +168,9 @@ class JointStateIntake:
             receipt: time of its receipt [s].
             name: joint names of the message, n of them.
             position, velocity, effort: (n,) each, in the order of ``name``. Only the intake's
-                joints count. Velocity or effort that is empty, or NaN for one of them, is missing:
-                None in the sample. The message is dropped if a position is not finite, or if a
-                field without NaN has a number beyond :data:`LARGEST`, also an infinite one.
+                joints count. Velocity or effort that is empty, or NaN for one of these joints, is
+                missing: None in the sample. The message is dropped if a position is not finite, or
+                if a field without NaN has a number beyond :data:`LARGEST`, also an infinite one.
 
         Returns:
             The sample; None when the message is dropped. :attr:`last_reason` says why.

@@ -87,8 +87,8 @@ class JointSample:
         stamp: time of the sample [s].
         q: (n,) positions [rad or m].
         v: (n,) velocities [rad/s or m/s]; None if the velocity of any joint is missing.
-        tau: (n,) efforts [N·m or N]; None if the effort of any joint is missing. Missing values
-            never count as zero.
+        tau: (n,) efforts as published [N·m, N or unit of the driver]; None if the effort of any
+            joint is missing. Missing values never count as zero.
         after_jump: whether the clock went back before this sample, so that an observer must
             restart.
         is_late: whether the sample waited while its receiver was paused or busy, so that it does

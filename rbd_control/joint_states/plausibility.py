@@ -10,7 +10,8 @@ With speed bound ``s``, the motion of a joint between two samples is plausible i
 
     |q - q_last| <= implausible_jump + s dt
 
-Positions of continuous joints are compared modulo whole turns.
+Positions are compared modulo whole turns, by the detector for all revolute joints, by the
+controller for continuous joints only.
 """
 
 from __future__ import annotations

@@ -19,16 +19,17 @@ class Arrivals:
     message carries the sequence number of its publisher, but the events executor of rclpy 9.1
     cannot pass this number to a callback (``SystemError``). The sequence number of the message that
     the callback receives is therefore unknown. This class takes the messages that follow it in the
-    queue together with their numbers. Messages are overwritten only in a full queue, and a full
-    queue holds at least two messages, so every overwritten message lies between two known numbers.
-    The gap between these numbers, less the messages received without a number, is the number of
-    losses.
+    queue together with their numbers. Messages are overwritten only in a full queue, which holds at
+    least two messages and therefore at least one with a number. An overwritten message thus lies
+    between two known numbers, unless it comes before the first one. The gap between two known
+    numbers, less the messages taken meanwhile, is the number of losses.
 
-    With several publishers on the topic, a message without a number may come from any of them, and
-    the estimate is too low by the messages of the other publishers.
+    With several publishers on the topic, the messages of the other publishers are subtracted as
+    well, and the estimate is too low.
 
     Args:
-        subscription: a subscription with ``raw=True``, whose callback calls :meth:`take`.
+        subscription: a subscription with ``raw=True`` and a queue depth of at least 2, whose
+            callback calls :meth:`take`.
 
     Attributes:
         missed: estimated number of messages that were published to this subscription and never
@@ -43,7 +44,9 @@ class Arrivals:
         self._known: dict[bytes, tuple[int, int]] = {}
 
     def take(self, first: bytes | None, most: int = MOST_AT_ONCE) -> list[bytes]:
-        """Take the waiting messages from the queue and return them, oldest first.
+        """Take the waiting messages from the queue, update ``missed``, and return the messages.
+
+        Messages beyond the maximum ``most`` stay in the queue.
 
         Args:
             first: serialized message that the callback has received, which is no longer in the
@@ -51,7 +54,7 @@ class Arrivals:
             most: maximum number of messages, ``first`` included.
 
         Returns:
-            The serialized messages, ``first`` included.
+            The serialized messages, ``first`` included, oldest first.
         """
         found = [] if first is None else [first]
         self._taken += len(found)

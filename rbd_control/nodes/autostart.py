@@ -59,18 +59,19 @@ class Startable(Protocol):
 class AutoStart:
     """Configures and activates a node as soon as its conditions are met, once.
 
-    A timer that the constructor creates makes an attempt every :data:`PERIOD`. A failed transition
-    ends the process with exit code 1, unless the error is a :class:`NotReadyError`, after which the
-    attempts continue. The automatic start ends with the first transition that a service call
-    requests, see :meth:`give_up`, so that it cannot undo the decision of an operator.
+    A timer that the constructor creates makes an attempt every :data:`PERIOD`. A failed
+    configuration or activation ends the process with exit code 1; only after a
+    :class:`NotReadyError` of the activation the attempts continue. The automatic start ends with
+    the first transition that a service call requests, see :meth:`give_up`, so that it cannot undo
+    the decision of an operator.
 
     Args:
         node: creates the timer, and writes the log.
         start: the same node, as an object to configure and to activate.
 
     Attributes:
-        is_pending: whether the attempts continue; False once the node was active, a transition has
-            failed, or :meth:`give_up` was called.
+        is_pending: whether the attempts continue; False after the activation, after a failure that
+            ends the process, and after :meth:`give_up`.
         obstacle: why the last attempt did not activate the node, such as "waiting for joint
             states"; empty before the first attempt and after the end of the automatic start.
     """
@@ -82,7 +83,7 @@ class AutoStart:
         self._timer: Timer = node.create_timer(PERIOD, self._try, clock=node.steady)
 
     def _try(self) -> None:
-        """Try to configure and to activate; called periodically until the node was active."""
+        """Try to configure the node, if it is not configured, and then to activate it."""
         start = self._start
         # A timer that was destroyed may still fire once.
         if not self.is_pending or start.stopping:
@@ -119,7 +120,7 @@ class AutoStart:
         self._node.destroy_timer(self._timer)
 
     def _lacks(self, missing: str) -> bool:
-        """Store and log a missing condition; return whether there is one."""
+        """Store a missing condition as ``obstacle``, log it, and return whether there is one."""
         self.obstacle = f"waiting for {missing}" if missing else ""
         if missing:
             self._node.get_logger().info(

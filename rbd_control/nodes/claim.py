@@ -18,13 +18,13 @@ counts towards the ``duration`` of a :class:`Claim`.
 """
 
 SHOWN = 2.0 * LONGEST_STEP
-"""Least time for which a claim exists [s], so that other controllers see it."""
+"""Shortest life of a claim that :meth:`Claim.look` withdraws [s], so that others see it."""
 
 PATIENCE = 3.0
-"""Time for which another claim is respected, in multiples of ``duration``.
+"""Longest time without an own claim because of another claim, in multiples of ``duration``.
 
-A controller that starts holds its claim for about one of them; one that does not start withdraws it
-as soon as it sees another claim.
+A controller that starts holds its claim for about one ``duration``. A claim that lasts longer
+belongs to a controller that does not start; it withdraws its claim when it sees another claim.
 """
 
 LONGEST_GAP = 0.5
@@ -87,10 +87,12 @@ class Claim:
             self._publisher = None
 
     def look(self) -> bool:
-        """Look for another claim; if it exists, withdraw the own claim for a random time.
+        """Look for another claim, to which the own claim gives way, and count the observed time.
 
-        The time is between zero and twice ``duration``; :meth:`time_left` then renews the claim.
-        Call this method at least every :data:`LONGEST_STEP`.
+        If there is another claim, the own claim is withdrawn once it has existed for
+        :data:`SHOWN`. It stays withdrawn for a random time between zero and twice ``duration``,
+        after which :meth:`time_left` renews it. Call this method at least every
+        :data:`LONGEST_STEP`.
 
         Returns:
             Whether another claim exists.
@@ -110,7 +112,8 @@ class Claim:
     def time_left(self) -> float:
         """Call :meth:`look`, and return the time until the controller may start [s]; 0 if it may.
 
-        The method renews a withdrawn claim when the random back-off time is over.
+        The method renews a withdrawn claim when the random back-off time is over and there is no
+        other claim, or when other claims have existed for ``duration`` times :data:`PATIENCE`.
 
         Returns:
             ``duration`` less the observed time; during the back-off its remainder plus

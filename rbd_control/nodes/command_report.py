@@ -65,7 +65,7 @@ class CommandReport:
         self.last: Command | None = None
 
     def configure(self, joints: tuple[str, ...], frame: str) -> None:
-        """Prepare the messages of an arm.
+        """Prepare the messages of ``~/tracking_error``; call it before :meth:`publish`.
 
         Args:
             joints: names of the joints in the order of the model.
@@ -92,10 +92,10 @@ class CommandReport:
         self._energy.add(controller.balance(answered.effort), controller.law.tank.level)
 
     def note(self, command: Command) -> None:
-        """Log the mode of a command if it has changed, and count a saturated command.
+        """Store a command as ``last``, log its mode if it has changed, and count saturation.
 
-        The mode ``safe`` is logged as an error and calls ``on_fault``. A command is saturated if
-        its torque was reduced to keep the limits.
+        A change to the mode ``safe`` is logged as an error and calls ``on_fault``. A command is
+        saturated if its torque was reduced to keep the limits.
         """
         last, self.last = self.last, command
         self._saturated += command.saturated
@@ -116,7 +116,7 @@ class CommandReport:
         self._writer.look_for_readers()
 
     def report_command(self, status: Status, controller: PassivityController) -> None:
-        """Add mode, goal and energies of an active controller to the diagnostics.
+        """Add mode, goal, energies and learned masses of an active controller to the diagnostics.
 
         The mode ``safe`` is an error. In another mode the reason of the last command, if it has
         one, is a warning. Frozen joint states are a warning as well. Before the first command

@@ -107,7 +107,7 @@ class TappingDetector(ContactDetectorNode):
         self.judge(sample, stamp)
 
     def repeat(self) -> None:
-        """Repeat a valid verdict while a callback of the controller keeps the timer from it."""
+        """Repeat a valid verdict during a long callback of the controller, which blocks timers."""
         self.guard.run("timer repeat", self._repeat)
 
     def fall_silent(self) -> None:
@@ -137,7 +137,8 @@ def make_nodes() -> Sequence[Managed]:
     """
     detector = TappingDetector()
     controller = PassivityControllerNode(detector_is_here=True)
-    # An exception in the controller leads to its safe torque; the detector publishes its verdict.
+    # The controller's guard: an exception in the controller leads to the safe torque, and does not
+    # keep the detector from publishing its verdict.
     guard = controller.guard
     detector.flag.on_verdict = lambda flag: guard.run("contact flag", controller.on_contact, flag)
     detector.output.on_force = lambda link, force: guard.run(
@@ -145,9 +146,9 @@ def make_nodes() -> Sequence[Managed]:
     )
 
     def check(other: Managed) -> None:
-        """Raise an error if both nodes have other joints, because they share samples.
+        """Raise an error if the joints of the nodes differ, because the nodes share samples.
 
-        A node that is not configured shares none; its robot may be that of an earlier
+        Nothing is checked while ``other`` is not configured: its robot may be that of an earlier
         configuration.
         """
         if not other.is_configured:

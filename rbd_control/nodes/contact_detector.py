@@ -85,8 +85,8 @@ class SampleSource(Protocol):
 class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes its results.
 
-    The services ``~/reset`` and ``~/tare`` call :meth:`ContactDetector.reset`, with the tares
-    cleared, and :meth:`ContactDetector.tare`.
+    The service ``~/reset`` resets the detector and clears all tares, see
+    :meth:`ContactDetector.reset`; ``~/tare`` calls :meth:`ContactDetector.tare`.
 
     Attributes:
         flag: publishes the contact flag on ``~/contact``.
@@ -138,10 +138,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def judge(self, sample: JointSample, stamp: Stamp) -> None:
         """Decide whether a sample shows contact, and publish the flag if it changes.
 
-        Nothing else is computed. :meth:`report` publishes all other results; in one process with a
+        A flag that the middleware refused is published again with the next sample. No other result
+        of the sample is computed: :meth:`report` publishes all other results; in one process with a
         controller the torque of the sample is published before that. A raised flag is published by
-        the detector's callback within ``ContactDetector.judge``. A late sample only keeps the
-        observer up to date, because it does not show the present state; a late sample, and a sample
+        the detector's callback within ``ContactDetector.judge``. The flag of a late sample is not
+        published, because the sample does not show the present state; a late sample, and a sample
         without verdict, end the repetition of the flag. With ``check_effort_kind`` no sample is
         judged while the efforts contradict ``effort_kind``.
 
@@ -175,7 +176,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return self._checks.effort_kind.is_refuted and self.parameters.check_effort_kind
 
     def _raise_flag(self) -> None:
-        """Publish a contact that has just begun."""
+        """Publish the flag of a contact that has just begun, unless its sample is late."""
         if not self._is_late:
             self.flag.publish(True)
 
@@ -189,7 +190,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self.guard.run(REPORT, self._report_sample, each)
 
     def _complete_last(self) -> None:
-        """Store the results of the sample that waits for :meth:`report`.
+        """Store the results of the last sample that waits for :meth:`report`.
 
         It is called before the next sample, because the detector keeps the results of one sample.
         """
@@ -200,7 +201,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         wrench = None
         if self.output.needs_tool_wrench:
             wrench = self.guard.run(REPORT, self._detector.tool_wrench)
-        self._unreported[-1] = last._replace(detection=detection, wrench=wrench)
+        self._unreported[-1] = last._replace(is_completed=True, detection=detection, wrench=wrench)
 
     def _report_sample(self, judged: JudgedSample) -> None:
         verdict = judged.verdict
@@ -231,7 +232,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._forget(clear_tare=clear_tare)
 
     def _forget(self, *, clear_tare: bool = False) -> None:
-        """Reset the detector; publish the release of an open contact at its last valid sample."""
+        """Reset the detector; publish the release of an open contact, at the last sample."""
         event = self._detector.reset(clear_tare=clear_tare)
         self._checks.restart_fit()
         if event is not None:
@@ -240,7 +241,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     # Timers and services -----------------------------------------------------------------------
 
     def _repeat(self) -> None:
-        """Repeat the flag and the stamped verdict while there is a verdict."""
+        """Repeat the flag and the stamped verdict, or end a verdict that is out of date.
+
+        Events that the middleware has refused are published first.
+        """
         self.output.publish_waiting_events()
         if self.flag.value is None:
             return
@@ -340,9 +344,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         """Check that parameters fit the arm.
 
         Raises:
-            ParameterError: for a per-joint parameter with the wrong number of values.
-            InputError: for a link or a frame that the arm lacks, for a ``tool_frame`` that is fixed
-                to the world, and for a payload that no body can have.
+            ParameterError: for a per-joint parameter or a ``residual_covariance`` with the wrong
+                number of values.
+            InputError: for a link or a frame that the arm lacks, for a ``force_link`` or a
+                ``tool_frame`` that is fixed to the world, and for a payload that no body can have.
         """
         ContactDetector(self.robot.with_parameters(new).model, self.robot.in_model_order(new))
 

@@ -129,8 +129,9 @@ class ContactGuardParameters(NodeParameters, StopParameters):
 class ContactGuard(ManagedNode[ContactGuardParameters]):
     """Decides by a :class:`ContactStop` when to stop an arm, and sends the requests that stop it.
 
-    A stop is latched until the service ``~/resume``. The topic ``~/stopped`` repeats whether the
-    arm is stopped; it is silent while the node is not active.
+    A stop is latched until the service ``~/resume`` or the next activation. The topic ``~/stopped``
+    repeats whether a stop is latched; it is silent while the node is not active. With
+    ``retreat_distance`` the arm moves back along its path after a stop on contact.
     """
 
     parameters_type = ContactGuardParameters
@@ -190,7 +191,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             raise
 
     def cleanup(self) -> None:
-        """Destroy the clients of the stop, the publisher of the retreat, and a subscription."""
+        """Destroy the clients, the retreat publisher and the stamped-verdict subscription."""
         self._subscribe_to_level(False)
         if self._orders is not None:
             self._orders.destroy()
@@ -342,7 +343,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._log_sent()
 
     def _watch(self) -> None:
-        """Check for silence, and carry on with a stop until the arm is at rest."""
+        """Begin a stop on silence or a long contact, and supervise a latched stop.
+
+        The requests of a latched stop are repeated until the service ``~/resume``. When the stop is
+        confirmed, this is logged and, after a contact, the retreat begins.
+        """
         if not self.is_active:
             return
         now = time.monotonic()
@@ -384,7 +389,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         )
 
     def _repeat(self) -> None:
-        """Publish whether the arm is stopped; without this message no guard is active."""
+        """Publish whether a stop is latched; without this message no guard is active."""
         if self.is_active:
             self._stopped.publish(Bool(data=bool(self._stop.is_latched)))
 

@@ -51,7 +51,8 @@ ARROW_PERIOD = 0.03
 def event_message(node: str, event: ContactEvent, stamp: Stamp, frame: str = "") -> DiagnosticArray:
     """Return a message with one status that reports the onset or the release of a contact.
 
-    The status has the fields of the event as key-value pairs, see docs/topics.md.
+    The status has the fields of the event as key-value pairs, see docs/topics.md. Its level is
+    ERROR for the onset of a collision, WARN for another onset, and OK for a release.
 
     Args:
         node: name of the node with its namespace, without a leading slash.
@@ -163,7 +164,7 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
 
     Raises:
         KeyError: if a value is missing, except the uncertainty of the onset, the candidates, the
-            confidence and the point, which are optional.
+            confidence, the point and, in an onset, the duration, which are optional.
         ValueError: if a value cannot come from a detector.
     """
     onset, phase, level = _finite(values["stamp"]), values["phase"], values["level"]

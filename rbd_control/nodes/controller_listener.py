@@ -66,7 +66,7 @@ class ControllerListener:
 
     @property
     def tracking_error(self) -> float:
-        """Largest position error of a joint [rad or m]; NaN if older than :data:`LATE`."""
+        """Largest absolute position error [rad or m]; NaN if older than :data:`LATE`."""
         return self._error if time.monotonic() - self._tracked < LATE else math.nan
 
     def on_tracking_error(self, message: JointState) -> None:

@@ -20,7 +20,7 @@ from rbd_control.wording import quoted
 
 P = TypeVar("P", bound=Parameters)
 
-# Names that rclpy itself may find among the values given at start-up.
+# Beginnings of the names of rclpy's own parameters.
 _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
 
 _OF_THE_ARM = tuple(item.name for item in fields(RobotParameters))
@@ -40,16 +40,16 @@ class DeclaredParameters(Generic[P]):
         node: the node.
         kind: the parameter class.
         is_fixed: returns whether parameters declared with ``live=False`` must not change now.
-        check: raises a ``ValueError`` for an object that the node cannot work with; the change is
-            then refused.
+        check: called with the new object before a change; an exception refuses the change, and its
+            text is the reason. Not called for the values given at start-up.
         changed: called with the new object after an accepted change.
 
     Attributes:
         current: the current parameter object.
 
     Raises:
-        ParameterError: if a value given at start-up is unusable, or its name is in
-            :data:`RENAMED`.
+        ParameterError: if a value given at start-up is unusable, its name is in :data:`RENAMED`,
+            or a parameter is given by both its former and its present name.
     """
 
     def __init__(
@@ -89,7 +89,11 @@ class DeclaredParameters(Generic[P]):
         )
 
     def _take_former_names(self, node: Node) -> dict[str, Any]:
-        """Return start-up values given under a former name, by the present name."""
+        """Return start-up values given under a former name, by the present name; log a warning.
+
+        Raises:
+            ParameterError: if a value is also given under the present name.
+        """
         given = getattr(node, "_parameter_overrides", {})
         found: dict[str, Any] = {}
         for old, name in self._kind.former_names().items():
@@ -163,7 +167,7 @@ class DeclaredParameters(Generic[P]):
         value, present = change.value, getattr(self.current, change.name)
         if isinstance(present, tuple) and isinstance(value, (list, tuple, array)):
             value = tuple(value)
-        return repr(value) != repr(present)  # true and 1.0 are equal
+        return repr(value) != repr(present)  # not ==, because True equals 1.0
 
     def refusing_several(
         self, callback: Callable[[Any, Any], Any], interrupts: Callable[[], str]

@@ -23,7 +23,7 @@ from rbd_control.parameters import parameter
 from rbd_control.robot.arm7 import arm7_urdf
 
 CLOCK = "passivity_controller/tracking_error"
-"""Topic of the controller whose stamps, those of the joint states, are the time of the arm."""
+"""Topic whose stamps give the time of the arm: the controller copies them from joint states."""
 
 VERDICT = "contact_detector/contact"
 
@@ -53,9 +53,9 @@ class DemoScenarioParameters(NodeParameters):
 class DemoScenario(ManagedNode[DemoScenarioParameters]):
     """Plays a :class:`~rbd_control.nodes.demo.scenario.Scenario` on the nodes of the demo.
 
-    The scenario begins when arm, controller and detector are active. The process ends with exit
-    code 0 as soon as another node publishes trajectories for the controller, or, without ``loop``,
-    after one pass.
+    The scenario begins :data:`PAUSE` after arm, controller and detector have become active. The
+    process ends with exit code 0 as soon as another node has a publisher of trajectories for the
+    controller, or, without ``loop``, after one pass.
     """
 
     parameters_type = DemoScenarioParameters
@@ -100,13 +100,13 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
             self._go_on(time)
 
     def _time_of_the_arm(self) -> float | None:
-        """Return the stamp of the newest sample that the controller answered [s]."""
+        """Return the stamp of the newest sample that the controller answered [s], or None."""
         if self._newest is None:
             return None
         return to_seconds(deserialize_message(self._newest, JointState).header.stamp)
 
     def _begin_when_ready(self, time: float | None) -> None:
-        """Begin when all nodes are active and the arm has stood still for a while."""
+        """Begin :data:`PAUSE` after all nodes have become active, by the time of the arm."""
         missing = self._missing(time)
         if missing:
             text = f"waiting for {missing}"

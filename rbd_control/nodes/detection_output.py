@@ -41,13 +41,18 @@ class JudgedSample(NamedTuple):
     stamp: Stamp
     verdict: Verdict | None
     """The verdict; None for a sample that is not judged, as the efforts refute ``effort_kind``."""
-    detection: Detection | None = None
-    """The detection: the verdict with link, force and event of a contact.
+    is_completed: bool = False
+    """Whether ``detection`` and ``wrench`` are stored, because the detector judges a later sample.
 
-    None while the detector has judged no later sample: :meth:`ContactDetector.complete` returns it.
+    Until then they are None, and the detector returns them.
     """
+    detection: Detection | None = None
+    """The detection: the verdict with link, force and event of a contact; None if it failed."""
     wrench: ToolWrench | None = None
-    """The wrench at ``tool_frame``, stored together with ``detection``; None if there is none."""
+    """The wrench at ``tool_frame``, stored together with ``detection``.
+
+    None if there is no wrench, or no subscriber for it.
+    """
 
 
 class DetectionOutput:
@@ -75,7 +80,7 @@ class DetectionOutput:
         self.on_force: Callable[[str, NDArray[np.float64]], None] = _nobody
 
     def configure(self, detector: ContactDetector, prefix: str) -> None:
-        """Prepare the messages of an arm.
+        """Prepare the messages of an arm, and create the publishers of the tool wrench.
 
         Args:
             detector: gives the results of the sample that it judged last.
@@ -100,18 +105,19 @@ class DetectionOutput:
         return self._tool.is_heard
 
     def publish(self, judged: JudgedSample, verdict: Verdict) -> Detection | None:
-        """Publish the residual, then link, force and event, then the wrench at ``tool_frame``.
+        """Publish the residual, then verdict, force and event, then the wrench at ``tool_frame``.
 
-        For a late sample only residual and event are published, because its verdict, link and
-        force do not describe the present state.
+        The residual is published for samples with velocity and effort, the wrench for valid samples
+        that the detector did not drop. For a late sample only residual and event are published,
+        because its verdict, link and force do not describe the present state.
 
         Args:
             judged: the sample.
             verdict: its verdict.
 
         Returns:
-            The detection; None for a sample without contact if ``~/contact_stamped`` has no
-            subscriber.
+            The detection; None, to save time, for a quiet sample (:attr:`Verdict.is_quiet`) if
+            ``~/contact_stamped`` has no subscriber.
         """
         sample, stamp = judged.sample, judged.stamp
         if sample.v is not None and sample.tau is not None:
@@ -120,11 +126,14 @@ class DetectionOutput:
         if verdict.is_quiet and not self._stamped.is_heard:
             self.clear()
         else:
-            detection = judged.detection or self._detector.complete()
-            self._publish_contact(detection, sample, stamp)
+            detection = judged.detection if judged.is_completed else self._detector.complete()
+            if detection is not None:
+                self._publish_contact(detection, sample, stamp)
         is_sound = verdict.valid and not verdict.dropped_code and not sample.is_late
         if self._tool.is_heard and is_sound:
-            self._tool.publish(judged.wrench or self._detector.tool_wrench(), stamp)
+            wrench = judged.wrench if judged.is_completed else self._detector.tool_wrench()
+            if wrench is not None:
+                self._tool.publish(wrench, stamp)
         return detection
 
     def publish_release(self, event: ContactEvent) -> None:
@@ -150,7 +159,7 @@ class DetectionOutput:
         self._arrow.clear()
 
     def look_for_readers(self) -> None:
-        """Check for subscribers of each topic. Call it periodically."""
+        """Check for subscribers, without which most topics are silent. Call it periodically."""
         self._residual.look_for_readers()
         self._force.look_for_readers()
         self._stamped.look_for_readers()

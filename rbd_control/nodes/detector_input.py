@@ -27,9 +27,10 @@ class DetectorInput:
     """Subscribes to contact flag and contact force, and warns about a missing detector.
 
     The subscriptions are reliable and volatile. They are reliable because a lost flag would delay
-    the reaction by 20 ms, until it is repeated; the diagnostics name a best-effort publisher. They
-    are volatile because a flag from before the subscription is out of date; a volatile
-    subscription matches publishers of either durability.
+    the reaction by 20 ms, until it is repeated. They cannot receive flags of a best-effort
+    publisher, which the diagnostics name while the detector is missing. They are volatile because a
+    flag from before the subscription is out of date; a volatile subscription matches publishers of
+    either durability.
 
     Args:
         node: the node.
@@ -95,7 +96,8 @@ class DetectorInput:
     def report(self, status: Status) -> None:
         """Add a warning about a missing detector to the diagnostics.
 
-        Each publisher of the flag whose quality of service is incompatible is a further warning.
+        While the detector is missing, each publisher of the flag whose quality of service is
+        incompatible is a further warning.
         """
         warning = self._warning()
         if not warning:

@@ -94,7 +94,8 @@ class DetectorListener:
     def on_events(self, message: DiagnosticArray) -> None:
         """Store onsets and releases of contacts, with the link, and call ``on_event`` for each.
 
-        Statuses that are no contact events are counted in ``state.ignored``.
+        The stored force is discarded, because it may belong to another link. Statuses that are no
+        contact events are counted in ``state.ignored``.
         """
         events, ignored = events_in(message)
         self.state.ignored += ignored

@@ -70,7 +70,10 @@ class ExclusiveAccess:
         return f"{left:.1f} s without another controller of {self.topic}" if left else ""
 
     def look(self) -> None:
-        """Look for other claims. Call it at least every 0.1 s while the node is not active."""
+        """Look for other claims, to which the own claim gives way, see :meth:`Claim.look`.
+
+        Call it at least every 0.1 s while the node is not active.
+        """
         self._claim.look()
 
     def wait(self, meanwhile: Callable[[], object] = lambda: None) -> None:

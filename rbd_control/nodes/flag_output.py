@@ -25,7 +25,8 @@ class FlagOutput:
 
     Attributes:
         value: the flag of the last verdict; None while there is no verdict.
-        is_published: whether the middleware accepted the last publication of the flag.
+        is_published: whether the middleware accepted the last publication of the flag; True before
+            the first and after :meth:`end`.
         on_verdict: callback for each flag before it is published, for a controller in this process.
     """
 

@@ -120,7 +120,7 @@ class FollowJointTrajectoryServer:
         self._goals.interrupt(why)
 
     def closed(self, handle: Any) -> None:
-        """Discard a goal that has been answered.
+        """Forget a goal whose result is about to be sent, so that it cannot be cancelled any more.
 
         Args:
             handle: rclpy's handle of the goal.
@@ -141,7 +141,10 @@ class FollowJointTrajectoryServer:
         return GoalResponse.REJECT if objection else GoalResponse.ACCEPT
 
     def _objection(self, points: int) -> str:
-        """Return why a goal with this many points is rejected, otherwise an empty text."""
+        """Return why a goal with this many points is rejected, otherwise an empty text.
+
+        The points of an accepted goal are counted towards the limit of their rate.
+        """
         if not self._node.is_active:
             return "the controller is not active"
         if len(self._goals) >= MOST_GOALS:
@@ -155,7 +158,7 @@ class FollowJointTrajectoryServer:
         return ""
 
     def _begin(self, handle: Any) -> None:
-        """Plan the trajectory of a goal that was accepted."""
+        """Pass the trajectory of a goal that was accepted to the planning thread."""
         self._node.guard.run(f"goal of {ACTION}", self._submit, handle)
 
     def _submit(self, handle: Any) -> None:
@@ -179,8 +182,8 @@ class FollowJointTrajectoryServer:
     def _cancel(self, handle: Any) -> CancelResponse:
         """Cancel a goal; a goal that has just ended keeps its result.
 
-        No goal is rejected: if a request names several goals, rclpy skips the goal after a rejected
-        one.
+        No cancellation is rejected: if a request names several goals and one cancellation is
+        rejected, rclpy skips the next goal.
         """
         self._node.guard.run(f"cancellation of a goal of {ACTION}", self._cancel_goal, handle)
         return CancelResponse.ACCEPT
@@ -224,7 +227,8 @@ class FollowJointTrajectoryServer:
     def send_result(self, handle: Any, result: GoalResult) -> None:
         """Send the result of a goal to its sender, and log it; an aborted goal as an error.
 
-        Failures of rclpy are counted or logged, not raised.
+        A failure to publish the final status is counted or logged, and the result is sent all the
+        same.
 
         Args:
             handle: rclpy's handle of the goal.
@@ -323,7 +327,7 @@ class _Server(ActionServer):
         self.answer(handle, self._action_type.Result())
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Start no execution, as the method of rclpy would: the controller executes the goal."""
+        """Do nothing: rclpy would call the execute callback, but the controller executes goals."""
 
     def answer(self, goal_handle: Any, result: Any) -> None:
         """Send the result of a goal that has reached a final state."""
@@ -353,7 +357,8 @@ def _trajectory(request: Any, given: GoalPoints | Sequence[Any]) -> TrajectoryMe
         given: its points.
 
     Raises:
-        TrajectoryError: for fields that apply to arms with other kinds of joints only.
+        TrajectoryError: for fields that apply to arms with other kinds of joints only, and for a
+            point with too many values, see :meth:`GoalPoints.read`.
     """
     if request.multi_dof_trajectory.points or request.multi_dof_trajectory.joint_names:
         raise TrajectoryError("the goal has a multi_dof_trajectory; the arm has no such joints")

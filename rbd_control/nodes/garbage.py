@@ -1,4 +1,4 @@
-"""Python's garbage collector in a node: what lives as long as the process is not visited."""
+"""Exclusion of the long-lived objects of a node from Python's garbage collection."""
 
 from __future__ import annotations
 

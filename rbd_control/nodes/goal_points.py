@@ -126,7 +126,9 @@ def _values(sequences: NDArray[np.void]) -> list[Array]:
 
 
 def _alike(values: list[list[Array]], times: Array) -> TrajectoryArrays | None:
-    """Return the points as arrays; None if they have different numbers of positions.
+    """Return the points as arrays; None if they do not fit into arrays, see :func:`_table`.
+
+    They also do not fit if they have different numbers of positions, or none.
 
     Args:
         values: positions, velocities and accelerations of each point.
@@ -146,8 +148,8 @@ def _table(given: list[Array], joints: int) -> Array | None:
     """Return one field of all points, (m, joints), rows of NaN where a point lacks the field.
 
     Returns:
-        An empty array if no point has the field; None if a point has another number of values, or
-        a NaN, which could not be distinguished from a missing value.
+        An empty array if no point has the field; None if the field of a point has another number of
+        values, or begins with NaN, so that the point would seem to lack the field.
     """
     if not any(each.size for each in given):
         return np.empty((0, 0))

@@ -33,7 +33,7 @@ _ID = 16
 
 
 class _Length(NamedTuple):
-    """Offset of the length of a sequence, and the limit of this length."""
+    """Offset of the length of a sequence in a request [bytes], and the limit of this length."""
 
     what: str
     offset: int
@@ -53,7 +53,7 @@ _LENGTHS = (
 """Lengths of the sequences of a request, in the order of its fields, on 64-bit machines."""
 
 _POINTS = 1
-"""Index of the length of the trajectory."""
+"""Index of the points of the trajectory in ``_LENGTHS``."""
 
 _TO_LENGTH = 8
 """Offset of the length in a sequence, after the address of the items [bytes]."""
@@ -86,7 +86,7 @@ class BoundedGoal:
 
 
 class _Request(NamedTuple):
-    """Stand-in for a request."""
+    """A converted request, in place of an object of rclpy's class."""
 
     goal_id: Any
     goal: UnreadGoal | BoundedGoal
@@ -95,8 +95,9 @@ class _Request(NamedTuple):
 def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
     """Return an action type that does not read goals which are too large or rejected.
 
-    The goal callback receives an :class:`UnreadGoal` for such a goal, and a :class:`BoundedGoal`
-    for any other goal, or the goal itself if no other thread can read its points.
+    The goal callback receives an :class:`UnreadGoal` for such a goal, or if the conversion of a
+    goal fails. It receives a :class:`BoundedGoal` for any other goal, or the goal itself if no
+    other thread can read its points.
 
     Args:
         action: ``control_msgs.action.FollowJointTrajectory``.

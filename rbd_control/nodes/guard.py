@@ -41,7 +41,8 @@ class CallbackGuard:
 
     Attributes:
         failures: number of exceptions by name of the callback.
-        malformed: number of messages that could not be deserialized, by topic.
+        malformed: number of dropped messages by topic: too large, or impossible to deserialize or
+            to use.
     """
 
     def __init__(
@@ -192,7 +193,10 @@ class CallbackGuard:
         return answer_later if iscoroutinefunction(callback) else answer
 
     def report(self, status: Status) -> None:
-        """Add the counts to a diagnostic status; counts that have increased raise its level."""
+        """Add the counts to a diagnostic status; counts that have increased raise its level.
+
+        The level is WARN for malformed messages and ERROR for failures.
+        """
         for counts, level, what in (
             (self.malformed, WARN, "malformed messages on"),
             (self.failures, ERROR, "failures of"),

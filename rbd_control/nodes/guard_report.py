@@ -16,8 +16,9 @@ from rbd_control.wording import listed
 def durations(times: StopTimes | None) -> dict[str, float]:
     """Return the known durations of a stop by name [s].
 
-    They begin with the contact flag, or with the estimated onset of the contact, and end when the
-    requests are sent, when all servers have answered, or at standstill.
+    They begin with the decision to stop (``flag``, also if a collision event or silence led to it)
+    or with the estimated onset of the contact, and end when the requests are sent, when all servers
+    have answered, or at standstill.
 
     Args:
         times: times of the stop; None before the first stop, which has no durations.
@@ -47,7 +48,9 @@ def is_unsent(times: StopTimes | None) -> bool:
 def report_motion(
     motion: ArmMotion, parameters: StopParameters, state: State, now: float, status: Status
 ) -> None:
-    """Warn of the fastest joint while a stop is in progress, and of joints without recent states.
+    """Warn of a joint that moves while a stop is in progress, and of an unknown standstill.
+
+    Only the fastest joint is named. Joints without recent joint states are a warning as well.
 
     A joint state is recent for 0.5 s
     (:data:`~rbd_control.contact_stop.arm_motion.JOINT_STATE_TIMEOUT`).
@@ -80,7 +83,8 @@ def report_motion(
 def report_detector(node: Node, topic: str, qos: QoSProfile, missing: str, status: Status) -> None:
     """Report the number of detectors, a missing detector and its possible causes.
 
-    More than one publisher, and publishers of an incompatible quality of service, are warnings.
+    More than one publisher is a warning. Without a recent flag, a further warning names each
+    publisher of an incompatible quality of service.
 
     Args:
         node: the node.

@@ -19,9 +19,10 @@ from rbd_control.nodes.publications import PublishingNode, Refusals, guard_respo
 
 
 class GuardedNode(PublishingNode, LifecycleNode):
-    """A lifecycle node whose callbacks run through a guard, and whose publications cannot raise.
+    """A lifecycle node that neither exceptions of callbacks nor refused messages can end.
 
-    Every callback of the node runs through :attr:`guard`, including those that rclpy creates.
+    Every callback of a subscription, timer or service runs through :attr:`guard`, including those
+    that rclpy creates.
 
     Attributes:
         guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
@@ -92,7 +93,10 @@ class GuardedNode(PublishingNode, LifecycleNode):
         return service
 
     def _guard_services(self) -> None:
-        """Guard the services that rclpy creates without :meth:`create_service`."""
+        """Guard the services that rclpy creates without :meth:`create_service`.
+
+        The services that set parameters also refuse parameters of an unknown type.
+        """
         for service in self.services:
             guard_response(service, self.refusals)
             if service.srv_type in (SetParameters, SetParametersAtomically):

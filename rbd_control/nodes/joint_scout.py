@@ -46,14 +46,14 @@ class JointScout:
         self.start()
 
     def start(self) -> None:
-        """Create the subscription."""
+        """Create the subscription, unless it exists."""
         if self._subscription is None:
             self._subscription = self._node.create_subscription(
                 JointState, "joint_states", self._on_joint_state, qos_profile_sensor_data
             )
 
     def stop(self) -> None:
-        """Destroy the subscription, and forget what was reported: a held joint may move."""
+        """Destroy the subscription and clear :attr:`reported`, because a held joint may move."""
         if self._subscription is not None:
             self._node.destroy_subscription(self._subscription)
             self._subscription = None

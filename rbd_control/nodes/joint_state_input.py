@@ -28,7 +28,7 @@ from rbd_control.startup.rehearsal import rehearse_intake
 from rbd_control.wording import listed
 
 SILENT = 3.0
-"""Time without a usable joint state after which the log says why there is none [s]."""
+"""Time for which joint states must be silent before the log says why [s]."""
 
 SAID_EVERY = 10.0
 """Period at which this log line is repeated while no joint state is usable [s]."""
@@ -43,7 +43,10 @@ MOST_READ = 16
 """Maximum number of waiting joint states, the newest, that are read with ``newest_only``."""
 
 MOST_IN_TURN = 32
-"""Maximum number of waiting joint states that one callback processes, so that timers can run."""
+"""Maximum number of waiting joint states that one callback processes, so that timers can run.
+
+It does not apply with ``newest_only``.
+"""
 
 
 Tap = Callable[[JointSample, Stamp], None]
@@ -58,7 +61,10 @@ class _Received(NamedTuple):
     now: float
     """Time of receipt on the clock of the stamps [s]."""
     age: float | None
-    """Age when it was taken from the queue, from its stamp [s]; None if that is unusable."""
+    """Age when it was taken from the queue, from its stamp [s].
+
+    None if the stamp is unusable, or the node uses simulated time.
+    """
 
 
 class JointStateInput:
@@ -89,8 +95,8 @@ class JointStateInput:
             :data:`MOST_READ` in the queue before the newest of them is processed, also while the
             node is not active. With None nothing is called. It must not raise an exception.
         afterwards: with ``newest_only``, functions that are called after the newest sample was
-            processed, also after an exception: work that must not delay the sample. They must not
-            raise an exception.
+            processed, for work that must not delay the sample; also if its processing raised an
+            exception, or no message was usable. They must not raise an exception.
         latest: the last processed sample, whether the node was active or not; None before the first
             sample.
         is_silent: whether more than ``timeout`` has passed since the last sample that was not late;
@@ -209,7 +215,7 @@ class JointStateInput:
                 callback()
 
     def _end_turn(self, newest: _Received | None, begin: float) -> None:
-        """Note the end of a turn with its newest sample; None if its message is unusable."""
+        """Record that a turn has emptied the queue, and the age of its newest sample, if any."""
         self._lateness.end_turn(begin, None if newest is None else newest.age)
 
     def _take(self, raw: bytes, begin: float) -> _Received | None:
@@ -254,7 +260,11 @@ class JointStateInput:
         return _Received(sample, exact, now, None if age is None else age - (steady - begin))
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
-        """Check whether joint states name the joints with another prefix, and log the result."""
+        """Check whether joint states name the joints with another prefix.
+
+        If the accepted names change, log this, restart the intake with these names, and call
+        ``on_jump`` while the node is active.
+        """
         if not prefix.look(names, time.monotonic()):
             return
         topic, logger = self._subscription.topic_name, self._node.get_logger()
@@ -367,7 +377,12 @@ class JointStateInput:
                 status.raise_to(WARN, f"joint states: {key} ({new} in the last second)")
 
     def _report_publishers(self, status: Status, level: bytes) -> None:
-        """Report problems with publishers at the level of silence, which they may cause."""
+        """Report several publishers, and publishers of another type or incompatible QoS.
+
+        Args:
+            status: the status to fill in.
+            level: level of the last two problems, which can cause silence; the first is a warning.
+        """
         topic = self._subscription.topic_name
         publishers = self._node.get_publishers_info_by_topic(topic)
         types = {p.topic_type for p in publishers} - {"sensor_msgs/msg/JointState"}

@@ -74,7 +74,7 @@ class Lateness:
             begin: time at which the turn began, on the steady clock [s].
             newest: age of the newest joint state of this turn at ``begin`` [s]; None if it is
                 unknown, or the turn had no usable joint state. It becomes the normal age, except
-                after a pause.
+                for :data:`RECOVERY` after a pause.
         """
         self._emptied = begin
         if newest is not None and begin >= self._paused_until:

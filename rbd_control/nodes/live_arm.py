@@ -179,7 +179,12 @@ class LiveArm:
         return Touch(link, likely, force, event.point if event is not None and at_link else None)
 
     def _in_world(self, link: str, force: Sequence[float]) -> Array | None:
-        """Return a force given in the frame of a link in world axes, (3,) [N]."""
+        """Return a force on a link in world axes, (3,) [N]; None for an unknown link.
+
+        Args:
+            link: name of the link.
+            force: the force in the axes of the link, (3,) [N].
+        """
         assert self.scene is not None
         assert self._q is not None
         if link not in self.scene.model.link_body:
@@ -228,7 +233,10 @@ class LiveArm:
     # Messages: any node may publish on the topics, so no callback raises ---------------------
 
     def _on_event(self, event: ContactEvent) -> None:
-        """Store an event; convert its times from the joint-state clock to the page's clock."""
+        """Store an event; a release replaces the onset before it.
+
+        The times of the event are converted from the joint-state clock to the page's clock.
+        """
         is_release = event.phase == "release" and self._open_event() is not None
         if not is_release:
             at = event.detected if event.release is None else event.release

@@ -26,7 +26,7 @@ PATIENCE = 5.0
 def view_node(context: Context | None = None) -> Node:
     """Return a node for subscriptions of the view: without ``/rosout`` and parameter services.
 
-    Its name is ``view_`` and the process number.
+    Its name is ``view_`` and the process ID.
 
     Args:
         context: context of the node; None means the default context.
@@ -97,7 +97,7 @@ def nothing_heard(arm: LiveArm) -> str:
 
 
 class _Patience:
-    """Prints once for each arm that no message of it was received."""
+    """Prints once, :data:`PATIENCE` after its construction, which arms have sent no message."""
 
     def __init__(self, arms: list[LiveArm], console: Console) -> None:
         self._waiting, self._console = list(arms), console

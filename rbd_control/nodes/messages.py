@@ -133,7 +133,7 @@ class JointStateWriter(Writer[JointState]):
         velocity: NDArray[np.float64] | None = None,
         effort: NDArray[np.float64] | None = None,
     ) -> None:
-        """Publish a joint state, if the topic has subscribers; fields that are None stay empty.
+        """Publish a joint state if :attr:`is_heard`; fields that are None stay empty.
 
         Args:
             stamp: time of the joint state.

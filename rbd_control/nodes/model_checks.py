@@ -20,7 +20,7 @@ from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.start_check import StartCheckStatus
 
 FIRST_SECONDS = 10.0
-"""Length of the motion that is compared with the model [s].
+"""Duration of the samples by which model and robot are compared [s].
 
 It begins with the activation, and again after new parameters, a tare or a reset.
 """
@@ -88,7 +88,10 @@ class ModelChecks:
             self._start_check.end()
 
     def parameters_changed(self) -> None:
-        """Check the detector's new parameters, and compare model and robot again."""
+        """Check the detector's new parameters, and compare model and robot again.
+
+        The check of the first seconds of motion begins again if it has not ended.
+        """
         self.effort_kind.set_parameters(self._detector.model, self._detector.parameters)
         self._check_settings()
         self.restart_fit()
@@ -147,7 +150,7 @@ class ModelChecks:
             self._node.get_logger().warning(warning)
 
     def _compare(self, fit: FitWatch, sample: JointSample) -> None:
-        """Log once the differences between model and robot."""
+        """Compare model and robot once there are enough samples, and log the differences."""
         if sample.v is None or sample.tau is None:
             return
         if fit.add(sample.stamp, sample.q, sample.v, sample.tau):

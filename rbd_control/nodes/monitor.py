@@ -50,7 +50,7 @@ class Monitor:
         on_event: called with one line of text about each event: onset or release of a contact.
 
     Attributes:
-        state: what the detector has published last.
+        state: last state that the detector has published.
     """
 
     def __init__(self, detector: str, on_event: Callable[[str], None]) -> None:
@@ -105,13 +105,14 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
     """Show a detector until ``duration`` [s] is over or SIGINT or SIGTERM arrives.
 
     The last display stays on the terminal. If the output is not a terminal, events are printed as
-    lines when they are received, and one display at the end.
+    lines when they are received (not with ``once``), and one display at the end.
 
     Args:
         detector: name of the detector's node, with its namespace.
         duration: length of the display [s]; None means until a signal. With ``once`` it is the
             longest wait; None then means :data:`PATIENCE`.
-        once: print one display, as soon as residuals, thresholds and verdict are known, and end.
+        once: print one display and end, as soon as residuals, thresholds, and a verdict or the
+            reason why there is none are known, or when the longest wait is over.
 
     Returns:
         The exit code: 0, or 1 if no message of the detector was received.

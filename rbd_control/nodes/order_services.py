@@ -21,8 +21,9 @@ class OrderServices:
 
     They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
     ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md describes them. All are
-    refused while the node is not active. The answer contains the new mode, or the reason of the
-    refusal.
+    refused while the node is not active. The text of the answer is the new mode or another result
+    (of ``~/resume``, ``~/save_estimates``, and a ``~/cancel`` that only discards a trajectory being
+    planned), or the reason of the refusal.
 
     Args:
         node: the node.

@@ -46,7 +46,7 @@ WATCH_PERIOD = 0.01
 """Period of the watchdog and of repeated safe-torque commands [s]."""
 
 RIVALS_PERIOD = 0.1
-"""Period of the check for other publishers on the torque topic [s]."""
+"""Period of the checks for other publishers of torque, the detector, and subscribers [s]."""
 
 REPORT = "report of a sample"
 """Name of the work after the torque was published, in the counts of exceptions by callback.
@@ -58,7 +58,7 @@ This work is the publication of tracking error and energies. An exception in it 
 
 @dataclass(frozen=True)
 class PassivityControllerParameters(FrameParameters, CommandingParameters, ControllerParameters):
-    """Parameters of the node: the arm, the joint-state input, and those of the controller."""
+    """Parameters of the node: arm, joint-state input, controller, and file of estimates."""
 
     estimates: str = parameter(
         "",
@@ -75,14 +75,16 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     Joint states that have waited behind a newer one are skipped.
 
     Attributes:
-        tap: called with sample and stamp of every usable joint state, including skipped ones,
-            before the controller processes the newest. It must not raise an exception. Set it
+        tap: called with sample and stamp of every usable joint state among the newest
+            :data:`~rbd_control.nodes.joint_state_input.MOST_READ` in the queue, including skipped
+            ones, before the controller processes the newest. It must not raise an exception. Set it
             before the configuration; None disables it.
-        after_torque: called without arguments after the torque of the newest joint state was
-            published, also if the computation failed. It must not raise an exception. Set it before
-            the configuration; None disables it.
-        while_waiting: called without arguments at least every 10 ms while an activation waits and
-            the executor runs no timer. It must not raise an exception; None disables it.
+        after_torque: called without arguments each time joint states were read from the queue:
+            after the torque of the newest was published, if any was, also if the computation
+            failed. It must not raise an exception. Set it before the configuration; None disables
+            it.
+        while_waiting: called without arguments about every 10 ms or more often while an activation
+            waits and the executor runs no timer. It must not raise an exception; None disables it.
     """
 
     parameters_type = PassivityControllerParameters
@@ -146,7 +148,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
         """Compute and send the torque of a sample; nothing else is published.
 
-        After an exception zero torque is sent, and the guard switches to the safe torque.
+        After an exception zero torque is sent, and the guard switches to the safe torque. If the
+        watchdog has sent zero torque meanwhile, the computed torque is not sent.
         """
         controller = self._controller
         assert controller is not None
@@ -180,14 +183,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Watchdogs ---------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Watch the torque first, then answer goals."""
+        """Reset the watchdog, watch the torque while active, and then answer goals."""
         self._watchdog.beat()
         if self.is_active:
             self._watch_torque()
         self._goals.tick()
 
     def _watch_torque(self) -> None:
-        """Send the safe torque while joint states are silent."""
+        """Send the safe torque while joint states are silent; fault if the watchdog has acted."""
         late = self._watchdog.take_late()
         if late:
             self._fault_late(late)
@@ -219,7 +222,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             output.send_zero()
 
     def _look_around(self) -> None:
-        """Check for other publishers of torque, for the detector, and for subscribers."""
+        """Check for other publishers of torque, for the detector, and for subscribers.
+
+        Another publisher of torque is a fault of the active controller. While the node is not
+        active, only the claims of other controllers are checked.
+        """
         if not self.is_active:
             self._access.look()
             return
@@ -279,6 +286,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     def _refuse_heavier(self, robot: Robot, former: Robot, q: Array) -> None:
         """Raise an error if a payload makes the arm too heavy for its torque limits.
+
+        A joint that is above its limit already is accepted if the payload does not load it more.
 
         Args:
             robot: the arm with the new payload.
@@ -342,7 +351,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Return the missing condition for the activation, or an empty text.
 
         The conditions are joint states with velocity, a verdict of the detector if the parameter
-        ``require_detector`` is set, and no other publisher on the torque topic.
+        ``require_detector`` is set, no other publisher on the torque topic and, during an automatic
+        start, no claim of another controller for ``discovery_time``.
         """
         return self._missing_input() or self._access.missing(is_starting=self.is_starting)
 
@@ -457,7 +467,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.controller.refuse_heavier(parameters, robot.model)
 
     def parameters_changed(self) -> None:
-        """Apply new parameters from the next sample on."""
+        """Apply new parameters from the next sample on.
+
+        If they enable ``adaptive``, the file of the parameter ``estimates`` is read.
+        """
         self.robot = self.robot.with_parameters(self.parameters)
         was_adaptive = self.controller.law.adaptive is not None
         self.controller.set_parameters(self.robot.in_model_order(self.parameters), self.robot.model)

@@ -21,7 +21,7 @@ from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.robot.payload import PayloadParameters
 
 PATIENCE = 10.0
-"""Time within which discovery must find a node that subscribes to the payload [s]."""
+"""Longest search for nodes that subscribe to the payload [s]."""
 
 TAKING = 3.0
 """Time after which a node that has not accepted the payload has refused it, or cannot check it [s].
@@ -104,7 +104,10 @@ def _message(payload: PayloadParameters) -> InertiaStamped:
 
 
 def _listeners(node: Node, topic: str) -> list[str]:
-    """Return the full names of the subscribing nodes, after discovery finds no further node."""
+    """Return the full names of the subscribing nodes.
+
+    The search ends :data:`SETTLING` after the last new node was found, or after :data:`PATIENCE`.
+    """
     names: list[str] = []
     begin = found = time.monotonic()
     while time.monotonic() < begin + PATIENCE:
@@ -121,7 +124,7 @@ def _listeners(node: Node, topic: str) -> list[str]:
 
 
 def _has_taken(node: CommandNode, name: str, payload: PayloadParameters) -> bool:
-    """Return whether the parameters of a node become equal to the payload in time."""
+    """Return whether the parameters of a node become equal to the payload within :data:`TAKING`."""
     client = node.create_client(GetParameters, f"{name}/get_parameters")
     names = ["payload_mass", "payload_link", "payload_com", "payload_inertia"]
     wanted = tuple(getattr(payload, name) for name in names)

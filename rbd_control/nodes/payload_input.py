@@ -45,11 +45,11 @@ class PayloadInput:
     ``inertia`` its mass [kg], centre of mass [m] and rotational inertia about that centre [kg·m²],
     in the frame of that link. A mass of zero means no payload.
 
-    A payload is pending until the node is configured and the posture of the arm is known. Only
-    then can link, inertia and weight be checked. The input refuses values that the node refuses as
-    parameters, and a weight that the motors cannot hold in the present posture. The previous
-    payload stays in force while another is pending, and after a refusal; the diagnostics report
-    both.
+    Values outside the ranges of the parameters are refused on receipt. Otherwise a payload is
+    pending until it is accepted or refused: its link and inertia are checked when the node is
+    configured, and its weight when the posture of the arm is known as well. A weight that the
+    motors cannot hold in this posture is refused. The previous payload stays in force while another
+    is pending, and after a refusal; the diagnostics report a pending payload and a refusal.
 
     Args:
         node: the node.

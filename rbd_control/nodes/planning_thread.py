@@ -14,7 +14,7 @@ Order = TypeVar("Order")
 Plan = TypeVar("Plan")
 
 MOST_WAITING = 10
-"""Maximum number of trajectories that wait for planning; the oldest is discarded."""
+"""Maximum number of trajectories that wait for planning; above it the oldest is superseded."""
 
 
 class PlanningThread(Generic[Order, Plan]):
@@ -22,8 +22,8 @@ class PlanningThread(Generic[Order, Plan]):
 
     The newest trajectory is planned first. If it is valid, it supersedes the waiting older
     trajectories; if not, it is refused and the next older trajectory is planned. The result is the
-    same as planning in order. :meth:`discard` drops the waiting trajectories and the trajectory
-    being planned, because they were sent before the stop.
+    same as planning in order. When the arm is stopped, :meth:`discard` drops the trajectories that
+    were sent before the stop: those that wait, are being planned, or are not taken yet.
 
     ``Order`` is the type of a trajectory to plan, and ``Plan`` the type of the result.
 
@@ -33,8 +33,8 @@ class PlanningThread(Generic[Order, Plan]):
         refuse: called by the thread with a trajectory that is refused, and the reason.
         supersede: called, by any thread, with a trajectory that is never followed because a newer
             trajectory replaces it.
-        is_wanted: called by the thread; returns whether a trajectory is still to be followed. One
-            that is not, because it was cancelled, is dropped and supersedes no other.
+        is_wanted: called by the thread; returns whether a trajectory is still to be followed. A
+            trajectory that was cancelled is dropped and supersedes no other.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class PlanningThread(Generic[Order, Plan]):
                 found.append(self._planned[1])
             if self._current is not None:
                 found.append(self._current)
+                self._current = None
             self._waiting.clear()
             self._planned = None
             self._era += 1

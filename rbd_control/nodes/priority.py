@@ -38,7 +38,8 @@ def share_priority(node: str, priority: int) -> str:
         priority: 1 to 99, see :func:`take_priority`; 0 if the node wants normal priority.
 
     Returns:
-        The reason if the priority cannot be set; an empty text if it is set.
+        The reason if the priority cannot be set, in which case the wish of this node is forgotten;
+        an empty text if it is set.
     """
     _wanted[node] = priority
     highest = max(_wanted.values())

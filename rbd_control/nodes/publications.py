@@ -2,8 +2,9 @@
 
 On a machine at its limit the middleware may refuse a message (``RCLError: Failed to publish``).
 Most topics only inform: their publishers lose the message, and nothing else happens. The publishers
-of torque, verdict, events and requests to stop call :meth:`GuardedPublisher.try_publish`, and
-publish a refused message again. Requests to services are sent by :func:`try_request`.
+of torque, verdict, events and requests to stop call :meth:`GuardedPublisher.try_publish`, and react
+to a refusal, most of them by publishing again. Requests to services are sent by
+:func:`try_request`.
 """
 
 from __future__ import annotations

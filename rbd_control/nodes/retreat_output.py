@@ -30,7 +30,8 @@ class RetreatOutput:
     """Records the travelled path, publishes the retreat of a stopped arm, and supervises it.
 
     The *retreat* is a trajectory back along the last part of the travelled path. The *hold* is a
-    trajectory that stops the retreat at the present position of the arm.
+    trajectory that stops the retreat at the present position of the arm, or at the position planned
+    for this time where the present one is unknown (:meth:`RetreatSupervision.target`).
 
     Args:
         node: the node.
@@ -85,7 +86,7 @@ class RetreatOutput:
         self._retreat.parameters = self._supervision.parameters = parameters
 
     def reset(self) -> None:
-        """Discard the travelled path and a retreat not published yet; allow another retreat."""
+        """Discard the path, and a retreat or hold not published yet; allow a new retreat."""
         if self._supervision.phase == "waiting":
             self._node.get_logger().info("the retreat was not published and is dropped")
         self._waiting, self._is_hold_due = None, False
@@ -123,14 +124,17 @@ class RetreatOutput:
     # Retreat ---------------------------------------------------------------------------------
 
     def add(self, motion: ArmMotion, is_latched: bool) -> None:
-        """Add the present position to the travelled path, with its time of receipt.
+        """Add the present position to the travelled path, with the times of its receipt and stamp.
+
+        Without a publisher, that is with a ``retreat_distance`` of 0, nothing is stored.
 
         Args:
             motion: the monitored joints, which all have a position.
             is_latched: whether a stop is latched, so that the path before it is kept.
         """
         if self._publisher is not None:
-            # The oldest position of a joint: other joints of the message hide no gap of the arm's.
+            # Times of the joint with the oldest position: messages with the other joints only must
+            # not hide a gap.
             since, stamp = motion.positions_since(), motion.stamps_since()
             self._retreat.take(since, motion.positions(), is_latched, stamp)
 
@@ -173,9 +177,9 @@ class RetreatOutput:
         """Stop the retreat by a hold if it must not go on; publish again what was refused.
 
         :meth:`RetreatSupervision.check` decides whether the retreat may go on. A retreat or hold
-        that the middleware has refused is published again. Call this method every few milliseconds
-        while a stop is latched. It checks before it publishes, because the process may have been
-        paused.
+        that the middleware has refused is published again, and so is a hold at a planned position
+        when the present position is known. Call this method every few milliseconds while a stop is
+        latched. It checks before it publishes, because the process may have been paused.
 
         Args:
             now: time on the steady clock [s].
@@ -228,7 +232,7 @@ class RetreatOutput:
             self._supervision.begin(now)
 
     def _publish_hold(self, now: float, motion: ArmMotion) -> None:
-        """Publish a trajectory that stops the arm at its position at the time ``now``."""
+        """Publish the hold for the time ``now``; if the middleware refuses it, it stays due."""
         target = self._supervision.target(now, motion)
         if self._publisher is not None and self._publisher.try_publish(self._message([target])):
             self._is_hold_due = False

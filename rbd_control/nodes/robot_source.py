@@ -60,9 +60,10 @@ class RobotSource:
         return ""
 
     def missing_positions(self) -> str:
-        """Return the condition for the positions of the joints that are held; empty if it is met.
+        """Return the result of :meth:`missing` if the parameter ``joints`` is set; else empty.
 
-        Only the parameter ``joints`` makes a node hold joints.
+        With this parameter, joint states tell where the node holds the other joints. Without it,
+        and in nodes that do not read joint states, the configuration does not wait for them.
         """
         return self.missing() if self._scout is not None and self._parameters().joints else ""
 

@@ -31,7 +31,10 @@ from rbd_control.startup.standard_streams import (
 )
 
 STOP_PERIOD = 0.01
-"""Longest time from a signal to the end of spinning, and therefore to zero torque [s]."""
+"""Period of the check whether a signal or a node has ended the run [s].
+
+It is the longest time from a signal to zero torque, apart from the time of a running callback.
+"""
 
 SPIN_TIME = 60.0
 """Time after which spinning is restarted [s]; each start leaks 32 bytes in rclpy 9.1."""
@@ -108,8 +111,9 @@ class Signals:
     """Handles SIGINT, SIGTERM and SIGHUP while it is open as a context, by state of the process.
 
     - *Starting*, before the first activation: no command was sent. While no node exists, or the
-      node is being configured, a signal ends the process at once. :class:`PromptEnd` ends it if
-      the main thread does not reach the handler, for example inside the compiler.
+      node is being configured, a signal ends the process at once; otherwise it stops the nodes as
+      in *Running*. :class:`PromptEnd` ends the process if the main thread does not reach the
+      handler, for example inside the compiler.
     - *Configuring* again, while no node is active: a signal ends the process at once, because zero
       torque was sent before.
     - *Running*: a signal stops the nodes: they are no longer active, the executor returns within
@@ -242,7 +246,7 @@ def _spin(nodes: Sequence[Managed]) -> None:
                 break
             # Callbacks do not raise, so the error is rclpy's, for example a service request that
             # cannot be deserialized. The events executor has then lost the count of waiting
-            # messages; a new executor queries it again when the nodes are added.
+            # messages; it queries the count again when the nodes are added again.
             for node in nodes:
                 node.guard.failed("executor", error)
                 executor.remove_node(node)

@@ -190,8 +190,9 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         """Raise an error for a change that does not fit the arm, or is not simulated.
 
         Raises:
-            ParameterError: for a per-joint parameter of the wrong length, and for friction other
-                than Coulomb and viscous friction.
+            ParameterError: for a per-joint parameter of the wrong length, and for a change to
+                friction other than Coulomb and viscous friction, or to different
+                ``friction_velocity_scale`` of the joints.
             InputError: for an impossible payload.
         """
         self.robot.with_parameters(new)

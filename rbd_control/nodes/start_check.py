@@ -39,7 +39,7 @@ class StartCheckStatus:
         seconds: length of the checked motion [s]; with 0 there is no check.
 
     Attributes:
-        seconds: the same.
+        seconds: length of the checked motion [s].
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class StartCheckStatus:
 
     def add(self, sample: JointSample, is_touched: bool = False) -> None:
         """Store one sample for the check; ignore a sample without velocity or effort.
+
+        Samples are also ignored once the check has all its samples or has ended.
 
         Args:
             sample: the sample.
@@ -105,7 +107,7 @@ class StartCheckStatus:
         )
 
     def _go_on(self) -> None:
-        """Compute for about :data:`SLICE`; the longest step of the check may exceed it."""
+        """Compute for about :data:`SLICE` if all samples are stored; a long step may exceed it."""
         if not self._check.is_full:
             return
         begun = time.perf_counter()

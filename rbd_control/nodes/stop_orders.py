@@ -71,8 +71,8 @@ class StopRequest:
             since.
         is_unsent: whether the middleware refused to send the last request of this stop.
         refused: reason of the refusal in the last answer of this stop; empty if there is none.
-        unanswered: number of repetitions before which a request was unanswered although a server
-            existed.
+        unanswered: number of calls of :meth:`repeat` at which a request was unanswered although a
+            server existed.
         unsent: number of requests that the middleware refused to send.
 
     Raises:
@@ -164,8 +164,8 @@ class StopRequest:
     def is_settled(self) -> bool:
         """Whether the server agreed to the last answered request of this stop, and still answers.
 
-        It no longer does if a later request was not sent, or if the server has answered nothing for
-        :data:`ANSWER_TIME` although it has a request.
+        The value becomes False when the middleware refuses to send a later request, or when a
+        request has waited for :data:`ANSWER_TIME` and no answer has come in this time.
         """
         asked = next(iter(self._pending.values()), inf)
         silence = time.monotonic() - max(asked, self._answered)
@@ -296,7 +296,7 @@ class GoalCanceller:
         return ""
 
     def _on_status(self, message: GoalStatusArray) -> None:
-        """Cancel a goal that was sent after the stop, without waiting for the next repetition."""
+        """Count running goals; during a stop, cancel them before the next repetition."""
         self.running = sum(s.status in RUNNING for s in message.status_list)
         if self._forbids and self.running:
             if self.request.is_waiting:
@@ -361,7 +361,7 @@ class StopOrders:
         self._cancellers, self._triggers, self._event = [], [], None
 
     def begin(self) -> None:
-        """Send all requests of a new stop; those that stop the arm fastest come first.
+        """Send all requests of a new stop, first the requests that stop the arm fastest.
 
         The order is: cancellation of goals, Trigger services, event of MoveIt.
         """
@@ -376,16 +376,16 @@ class StopOrders:
         """Repeat the requests of the present stop that may have been lost, and cancel new goals.
 
         Goals are always cancelled again. A Trigger service is called again until it has agreed, but
-        not before it has answered, for at most :data:`ANSWER_TIME`. The event of MoveIt is
-        published again while requests are not settled, after goals were cancelled since the last
-        event, and always if no actions are named.
+        not while it may be at work on the last call (:meth:`StopRequest.repeat`). The event of
+        MoveIt is published again while requests are not settled, after goals were cancelled since
+        the last event, and always if no actions are named.
         """
         for canceller in self._cancellers:
             self._run(canceller.repeat)
         for trigger in self._triggers:
             if not trigger.is_settled:
                 self._run(trigger.repeat)
-        # MoveIt is not repeated: it logs each event, and stops when its goals are cancelled.
+        # No event without need: MoveIt logs each event, and stops when its goals are cancelled.
         goes_on = not self.are_settled or self.cancelled != self._told
         if goes_on or not self._cancellers:
             self._run(self._stop_moveit)

@@ -59,7 +59,7 @@ class ToolWrenchOutput:
             self._node.destroy_publisher(self._publishers.pop())
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; no wrench is estimated without them. Call it periodically."""
+        """Check for subscribers, without which nothing is published. Call it periodically."""
         if self._publishers:
             self._wrench.look_for_readers()
             self._covariance.look_for_readers()
@@ -81,7 +81,7 @@ class ToolWrenchOutput:
             self._covariance.publish(found.covariance[_COVARIANCE])
 
     def report(self, status: Status) -> None:
-        """Add frame, observable directions and standard deviations of the wrench to a status."""
+        """Add frame, observable directions, damping and largest standard deviations to a status."""
         found = self._detector.tool_wrench() if self._publishers else None
         if found is None:
             return

@@ -87,7 +87,7 @@ class TorqueOutput:
 
     @property
     def age(self) -> float:
-        """Time since a torque was last published, or since the publisher was created [s]."""
+        """Time since a torque was last published or, if none was, since :meth:`open` [s]."""
         return self._clock() - self._published
 
     def send(self, torque: NDArray[np.float64]) -> bool:
@@ -139,7 +139,7 @@ class TorqueOutput:
                 self._node.destroy_publisher(publisher)
 
     def _publish_zero(self, writer: TorqueWriter) -> None:
-        """Publish zero torque, again and again while the middleware refuses it."""
+        """Publish zero torque; repeat it while refused, and log an error after the longest time."""
         deadline = self._clock() + ACKNOWLEDGE_TIME
         while not writer.publish(self._zero):
             if self._clock() > deadline:

@@ -72,7 +72,10 @@ class TouchedLink:
             status.raise_to(WARN, self._trouble)
 
     def _look(self, frame: str, prefix: str) -> None:
-        """Log each kind of problem once, because any node may publish any number of frames."""
+        """Set the warning for the diagnostics; log each kind of problem once.
+
+        Any node may publish any number of frames.
+        """
         shown = shortened(frame, LONGEST)
         if self._link and frame == prefix + self._link:
             self._trouble = ""

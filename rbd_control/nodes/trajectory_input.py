@@ -47,11 +47,11 @@ class TrajectoryInput:
     """Plans the trajectories of ``~/joint_trajectory`` and of the action during the present motion.
 
     The action is ``~/follow_joint_trajectory``. The callback of the topic checks the size of the
-    message and passes it to a thread, which reads and plans it; :meth:`submit` does so for a goal
-    of the action. :meth:`accept`, called with each joint state, follows a plan that is ready, in
-    some microseconds. If a plan is too late for the motion on which it is based, the trajectory is
-    planned again: a small trajectory at once (below 1 ms), a large one by the thread with more
-    time.
+    message and passes it to a thread, which reads and plans it; :meth:`submit` passes a goal of the
+    action to this thread. :meth:`accept`, called with each joint state, follows a plan that is
+    ready, in some microseconds. If a plan is too late for the motion on which it is based, the
+    trajectory is planned again: a small trajectory at once (about 1 ms), a large one by the thread
+    with more time.
 
     Args:
         node: the node.
@@ -72,7 +72,10 @@ class TrajectoryInput:
         self._thread = PlanningThread(self._plan, self._refuse, _supersede, _is_wanted)
 
     def stop(self) -> None:
-        """Stop accepting trajectories, and discard trajectories being planned."""
+        """Stop accepting trajectories, and discard those that are not followed yet.
+
+        The goals of discarded trajectories are not ended here.
+        """
         if self._thread is not None:
             self._thread.end()
             self._thread = None

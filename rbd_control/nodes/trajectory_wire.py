@@ -22,7 +22,7 @@ MOST_NAMES = 256
 """Maximum number of joint names in a trajectory, and of values in one field of a point."""
 
 LONGEST_NAME = 256
-"""Maximum length of a joint name or frame [bytes]."""
+"""Maximum length of a joint name or frame, with its terminating zero [bytes]."""
 
 LITTLE_ENDIAN = b"\x00\x01"
 """First two bytes of a message in little-endian CDR."""
@@ -161,7 +161,7 @@ def _point(reader: _Reader) -> TrajectoryPoint:
 
 
 def _alike(raw: bytes, reader: _Reader, count: int) -> TrajectoryArrays | None:
-    """Read all points at once if they have the same fields, otherwise return None.
+    """Read all points at once; return None unless all have positions and the same fields.
 
     The first point may have another alignment than the rest. From the second point on the bytes
     are a table with one row per point. The position of the reader does not change.

@@ -10,7 +10,8 @@ class VerdictCounts:
     """Counts samples without a verdict and dropped samples, each by its reason.
 
     A sample is dropped if it is implausible; the previous verdict then stays, until three samples
-    in a row are dropped. :data:`~rbd_control.estimation.REASONS` lists the reasons.
+    in a row are dropped, or one of them is later than ``maximum_gap`` after the last accepted
+    sample. :data:`~rbd_control.estimation.REASONS` lists the reasons.
     """
 
     def __init__(self) -> None:

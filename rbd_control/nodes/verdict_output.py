@@ -29,7 +29,7 @@ def reports_collision(message: DiagnosticArray) -> bool:
 
 
 class StampedVerdict(Writer[DiagnosticArray]):
-    """Publishes each change of the verdict, and repeats the verdict while it is valid.
+    """Publishes each change of the level of the verdict, and repeats the verdict while it is valid.
 
     The level of the verdict is ``none``, ``contact`` or ``collision``.
 
@@ -53,6 +53,8 @@ class StampedVerdict(Writer[DiagnosticArray]):
 
     def take(self, detection: Detection, thresholds: NDArray[np.float64], stamp: Stamp) -> None:
         """Store the verdict on a sample, and publish it if its level differs from the previous one.
+
+        A valid verdict is also published if there was none before.
 
         Args:
             detection: the verdict with level, residual and link; if it is not valid, the repetition

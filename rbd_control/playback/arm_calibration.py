@@ -26,10 +26,11 @@ from rbd_control.wording import shortened
 def physical(model: Model) -> Iterator[None]:
     """Convert a ``ParameterError`` raised inside the ``with`` block to an error about the efforts.
 
-    In a calibration it means that an identified value lies outside the bounds of its parameter.
+    In a calibration a ``ParameterError`` means that an identified value lies outside the bounds of
+    its parameter.
 
     Args:
-        model: the robot, whose joint the message names.
+        model: the robot, for the name of the joint in the message.
 
     Raises:
         RecordingError: advising to check sign and unit of the recorded efforts.
@@ -59,7 +60,8 @@ class EffortOptions:
             (``--payload-recording``) or known gains (``--drive-gain``).
 
     Raises:
-        InputError: for such data if a gain is given or the kind is not ``current``.
+        InputError: if ``has_evidence``, but ``gain`` is given or ``kind`` is another than
+            ``current``.
     """
 
     kind: str | None = None
@@ -80,9 +82,9 @@ class EffortOptions:
             file: name of the arm file for the warning, a ``ModelWarning``; empty for no warning.
 
         Raises:
-            InputError: if ``has_evidence``, but the kind of these options or of the file is not
-                ``current``.
-            ParameterError: for another number of gains than one or the number of joints.
+            InputError: if ``has_evidence``, but the kind (of these options; of the file if they
+                have none) is not ``current``.
+            ParameterError: if the number of gains is neither one nor the number of joints.
         """
         known = robot.in_joint_order(robot.parameters)
         kind = self.kind or known.effort_kind
@@ -123,7 +125,8 @@ def arm_to_calibrate(
 ) -> Robot:
     """Return the arm of recordings without the parameters that the calibration identifies.
 
-    Parameters are read as by the detector: from the sections ``/**`` and ``contact_detector``.
+    Parameters are read as by the detector: from the sections ``/**`` and ``contact_detector``. A
+    ``ModelWarning`` names joints that are held at a fixed position.
 
     Args:
         urdf: path of the description, or of a parameter file that names it (the arm file).
@@ -133,7 +136,7 @@ def arm_to_calibrate(
         effort: options that override the effort of the arm file.
 
     Raises:
-        RbdControlError: for an invalid file, and options that do not fit; the message names it.
+        RbdControlError: for an invalid file, which the message names, or options that do not fit.
     """
     recorded = RecordedJoints(recordings)
     robot = Robot.load(

@@ -164,7 +164,7 @@ class Bag:
 
 
 def _expanded(packed: Packed) -> Packed:
-    """Return messages that rosbag2 has compressed one by one, decompressed."""
+    """Return the messages, decompressed if rosbag2 has compressed them one by one."""
     if not packed.data.size or packed.data[: len(ZSTD_MAGIC)].tobytes() != ZSTD_MAGIC:
         return packed
     times, raws = zip(*packed.messages(), strict=True)

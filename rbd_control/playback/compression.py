@@ -18,7 +18,7 @@ _ALWAYS = 1 << 30
 """Expanded size that is always accepted [bytes]."""
 
 _RATIO = 200
-"""Largest expansion ratio beyond that size; joint states expand two- to tenfold."""
+"""Expanded size per compressed size that is accepted in addition; joint states need 2 to 10."""
 
 
 def expand(data: bytes | memoryview, compression: str, limit: int) -> bytes | memoryview:

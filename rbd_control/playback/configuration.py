@@ -32,7 +32,7 @@ class DescribedArm(NamedTuple):
         arm: parameters of the arm, which name or contain its URDF.
         config: the parameter file; None if none was given.
         values: all values by name that the parameter file has for the node ``contact_detector``,
-            those of the arm included; empty without a file.
+            parameters of the arm included; empty without a file.
     """
 
     arm: RobotParameters
@@ -95,6 +95,8 @@ def configured_robot(
     recordings: Sequence[Recording] = (),
 ) -> tuple[Robot, DetectorParameters]:
     """Return the same as :func:`configured`, with the arm in place of its model.
+
+    A ``ModelWarning`` names joints that are held at a fixed position.
 
     Raises:
         RbdControlError: for an invalid file; the message names it.

@@ -16,7 +16,7 @@ MAX_LINE = 1 << 20
 """Maximum length of a line [characters], enough for ten thousand columns."""
 
 _MOST = 1 << 23
-"""Number of characters from which a block is complete, also with fewer lines."""
+"""Number of characters at which a list of lines is yielded even if it has fewer lines."""
 
 _STEP = 64
 """Number of lines that are read before their lengths are checked."""

@@ -17,9 +17,9 @@ LEAST_GRAVITY = 1.0
 """RMS gravity torque below which the effort of a joint is not checked [N·m or N]."""
 
 FITTING = (0.6, 1.6)
-"""Lowest and highest ratio of effort to gravity torque that is no problem.
+"""Lowest and highest accepted ratio of effort to gravity torque.
 
-Friction, motion or a small payload explain it.
+Friction, motion or a small payload explain ratios in this range.
 """
 
 REVERSED = -0.5
@@ -154,7 +154,14 @@ class EffortCheck:
 
     @staticmethod
     def _fit(joint: str, gg: float, gt: float, tt: float, zero: bool) -> EffortFit:
-        """Return the fit of a joint from mean squares and product of gravity torque and effort."""
+        """Return the fit of a joint.
+
+        Args:
+            joint: name of the joint.
+            gg, tt: mean square of gravity torque and of effort.
+            gt: mean product of gravity torque and effort.
+            zero: whether the published effort is exactly zero throughout.
+        """
         gravity = sqrt(gg)
         ratio = gt / gg if gravity >= LEAST_GRAVITY else nan
         remainder = sqrt(max(tt - gt * gt / gg, 0.0)) if gg > 0.0 else sqrt(tt)

@@ -28,12 +28,13 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
         path: a CSV file of :data:`COLUMNS`; docs/replay.md describes it. Times [s], in the file and
             in the result, count from the first sample of the recording.
         recordings: the recordings that are replayed; a label names a recording by its path, by
-            the name of its file, or by this name without suffix. A recording that the file does not
-            mention has no contact.
+            the name of its file, or by this name without suffix; with a single recording the name
+            may be left out. A recording that the file does not mention has no contact.
 
     Raises:
-        RecordingError: naming the file and the line, if the file cannot be read, has other columns,
-            or has an invalid label, or one whose name fits several recordings.
+        RecordingError: naming the file, if it cannot be read, has other columns or more than
+            :data:`MAX_LABELS` labels; naming also the line, for an invalid label, or a label whose
+            name fits no or several recordings.
     """
     path = Path(path)
     names = _names(recordings)

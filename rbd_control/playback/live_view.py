@@ -105,7 +105,7 @@ def event_line(event: ContactEvent) -> str:
 
 
 def _where(event: ContactEvent) -> str:
-    """Return the link; if it is uncertain, also its probability and the other candidates."""
+    """Return the link, with probability and other candidates if uncertain; else the joint."""
     others = [link for link in event.candidates if link != event.link]
     if not event.link or not others:
         return event.link or event.joint

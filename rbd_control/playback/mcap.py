@@ -164,7 +164,7 @@ def _unsigned(data, at, size):
 
 @compiled
 def _walk(records, wanted, times, starts, sizes):
-    """Write the offsets of the selected messages; return their number, -1 for a bad record."""
+    """Write time, start and size of each wanted message; return their number, -1 if damaged."""
     count = 0
     at = 0
     while at < records.shape[0]:

@@ -72,7 +72,7 @@ class Summary:
     chunks: list[Chunk] = field(default_factory=list)
 
     def topics(self) -> dict[str, Topic]:
-        """Return the topics with their types and numbers of messages."""
+        """Return the topics by name, with types, encodings and numbers of messages."""
         topics: dict[str, Topic] = {}
         for number, (topic, encoding, msgtype) in self.channels.items():
             count = self.counts.get(number, 0)

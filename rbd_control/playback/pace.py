@@ -28,7 +28,7 @@ def timeline(
 
     Both times are in seconds of the recording. The due time counts from the start of the playback
     and follows the times of receipt; a message that is older than its predecessor is due at the
-    same time. The shift is to be added to the stamp: the begin of the pass, 0 in the first pass. A
+    same time. The shift is to be added to the stamp: the start of the pass, 0 in the first pass. A
     further pass begins one mean spacing after the last message of the previous pass, see also
     :data:`STILL` and :data:`LEAST_SPACING`.
 
@@ -66,9 +66,10 @@ class Pace:
     of the delay due at once.
 
     Attributes:
-        rate: seconds of the recording for each second.
+        rate: seconds of the recording per second of the steady clock.
         began: time on the steady clock at which position 0 was, or would have been, played [s].
-        late: sum of all delays that :meth:`hold_back` did not let catch up [s].
+        late: total time on the steady clock by which :meth:`hold_back` has moved the position
+            back [s].
     """
 
     rate: float

@@ -18,7 +18,10 @@ from rbd_control.joint_states.cdr import Bytes, Decode, decode_and_learn
 from rbd_control.playback.packed import Packed
 
 _LAYOUTS = 32
-"""Maximum number of layouts of one size in a block; a recorded topic has one to three."""
+"""Number of parts of one message size from which every further message is a part alone.
+
+A recorded topic has one to three layouts.
+"""
 
 
 class Part(NamedTuple):
@@ -38,8 +41,8 @@ def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
 
     Args:
         packed: the messages as recorded, at least one.
-        decode: called for the first message of each layout, and for each message that is not
-            serialized as little-endian CDR.
+        decode: called for the first message of each layout, and for each message that has no usable
+            layout (not little-endian CDR, for example); such a message is a part alone.
 
     Raises:
         Exception: what ``decode`` raises for damaged bytes.
@@ -61,7 +64,7 @@ def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
 def _decode_rows(
     rows: Bytes, left: NDArray[np.intp], receipts: NDArray[np.float64], decode: Decode
 ) -> list[Part]:
-    """Return messages of one size, as rows of bytes, as one part for each layout.
+    """Decode messages of one size, given as rows of bytes; return one part for each layout.
 
     Args:
         rows: the messages (m, size).

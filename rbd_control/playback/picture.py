@@ -203,7 +203,7 @@ def _draw_joint(axes: Axes, result: ReplayResult, i: int, residual: JointResidua
 
 
 def _no_verdict(result: ReplayResult) -> list[tuple[float, float]]:
-    """Return spans of the bins in which no sample had a verdict."""
+    """Return start and end [s] of each series of bins in which no sample had a verdict."""
     times, lower, _ = result.residual_series.series()
     without = np.isnan(lower).any(1)
     edges = np.diff(np.concatenate(([0], without.astype(int), [0])))

@@ -57,7 +57,8 @@ class RecordedJoints:
     def measured(self, model: Model) -> tuple[str, ...]:
         """Return the joints of a model whose effort is recorded, in the order of the model.
 
-        If none has a recorded effort, these are all joints of the model that are recorded.
+        The first :data:`LOOKED_AT` messages of each recording count. If they contain no effort at
+        all, these are all joints of the model that are recorded.
         """
         return self._reported.chosen(model) or tuple(
             name
@@ -92,7 +93,7 @@ class RecordedJoints:
 
     @cached_property
     def _reported(self) -> ReportedJoints:
-        """Efforts in the first messages of each recording."""
+        """Joints and efforts in the first :data:`LOOKED_AT` messages of each recording."""
         reported = ReportedJoints()
         for recording in self._recordings:
             with about(recording.path):
@@ -125,7 +126,7 @@ class RecordedJoints:
         }
 
     def _names(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the name that each joint of a robot has in recordings, where it is recorded."""
+        """Return by joint of a robot the name that it would have in the recordings."""
         if not set(names) & set(self._candidates):
             own, other = _prefixes(names, self._candidates)
             return {name: other + name[len(own) :] for name in names if name.startswith(own)}
@@ -176,9 +177,9 @@ def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[st
 
 
 def _prefixes(names: Collection[str], recorded: Collection[str]) -> tuple[str, str]:
-    """Return the prefix of names and the other prefix with which most of them are recorded.
+    """Return a prefix of ``names`` and the prefix that replaces it in ``recorded``.
 
-    Both are empty if none is recorded with another prefix.
+    These are the two prefixes that match the most names; both are empty if none matches.
     """
     best, most = ("", ""), 0
     for name in names:

@@ -41,7 +41,7 @@ Flags = NDArray[np.bool_]
 Watch = Callable[[Array, SampleBlock, BlockDetection], None]
 
 CHECKED = 60.0
-"""Duration of contact-free motion that is collected to check the model [s]."""
+"""Duration of motion without known contact that is collected to check the model [s]."""
 
 
 def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants to see of it
@@ -78,13 +78,14 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
             (k,) [s], the samples, and their detections.
 
     Returns:
-        Events, statistics of the residual, scores, notes and warnings; but for the events, its size
-        does not grow with the recording.
+        Events, statistics of the residual, scores, notes and warnings. Apart from events, true
+        contacts and clock jumps, its size does not grow with the recording.
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model, has no usable
             sample, is damaged, or has efforts that refute ``effort_kind`` and have never fitted it,
-            while ``check_effort_kind`` is true.
+            while ``check_effort_kind`` is true; also for another number of ``joints`` than the
+            model has.
         ParameterError: if the parameters do not fit the model.
     """
     with about(recording.path):
@@ -107,7 +108,11 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
 
 
 class _Detector:
-    """A detector and its events; times count from the first sample."""
+    """A detector and its events; times count from the first sample.
+
+    Attributes:
+        free_time: time with a verdict and without known contact so far [s].
+    """
 
     def __init__(self, model: Model, parameters: DetectorParameters, surface: Surface) -> None:
         self._detector = ContactDetector(model, parameters, surface=surface)
@@ -135,7 +140,7 @@ class _Detector:
         return found
 
     def start_again(self, offset: float) -> None:
-        """Restart after a jump of the clock; an open contact ends at its last sample."""
+        """Restart after a jump of the clock; an open contact ends at the sample before."""
         event = self._detector.reset()
         if event is not None:
             self._keep(event, offset)
@@ -145,7 +150,7 @@ class _Detector:
         return watch.mismatches(self._detector)
 
     def finish(self, block: SampleBlock, offset: float) -> None:
-        """Update level and peak of a contact that lasts to the end."""
+        """Update level and peak of a contact that is open at the end; it gets no release."""
         # Without effort the detector closes an open contact, which is no release.
         after = nextafter(float(block.stamp[-1]), np.inf)
         event = self._detector.update(after, block.q[-1], None, None).event
@@ -229,7 +234,7 @@ class _Run:
         self._measure(times, found, ~touched)
 
     def _check_fit(self, block: SampleBlock, times: Array, free: Flags) -> None:
-        """Collect samples without contact for the checks of efforts and of the model."""
+        """Collect samples without known contact for the checks of efforts and of the model."""
         if block.tau is None:
             return
         if not free.all():  # usually there is no known contact, and nothing to copy
@@ -328,7 +333,7 @@ class _Run:
         )
 
     def _mismatches(self) -> tuple[Mismatch, ...]:
-        """Return the differences between model and robot, a wrong kind of the efforts first."""
+        """Return the differences between model and robot; only the kind of the efforts if wrong."""
         kind = self._effort_kind
         if kind.is_refuted:
             since = "since a pause or jump of the clock, " if kind.was_confirmed else ""
@@ -336,7 +341,7 @@ class _Run:
         return self._detector.mismatches(self._fit)
 
     def _contacts(self) -> Sequence[Label] | None:
-        """Return the truth, times counted from the first sample."""
+        """Return the labels, otherwise the recorded contacts, timed from the first sample."""
         contacts = self._recording.true_contacts
         if self._labels is not None or contacts is None:
             return self._labels
@@ -367,7 +372,7 @@ class _Run:
         )
 
     def _true_torques(self, names: tuple[str, ...]) -> Envelope | None:
-        """Return the true external joint torques for the picture, where they are recorded."""
+        """Return the recorded true external joint torques for the picture; None without any."""
         envelope = None
         first: tuple[float, float] | None = None
         for block in self._recording.true_torques():

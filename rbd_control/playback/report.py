@@ -120,7 +120,7 @@ def _safe(text: str) -> str:
 
 
 def _links(event: ContactEvent) -> str:
-    """Return the link; if others are possible, all of them with the probability of the first."""
+    """Return the event's link; with several candidates, its probability and the other links."""
     if len(event.candidates) > 1:
         return f"{event.link} {event.confidence:.0%}, or " + " ".join(event.candidates[1:])
     return event.link

@@ -31,7 +31,8 @@ class JointResidual:
         rms: root mean square, true contacts excluded.
         mean: mean, true contacts excluded.
         over_fraction: share of the samples, from 0 to 1, whose residual is above the threshold for
-            their motion, true contacts excluded.
+            their motion, true contacts excluded. Like ``rms`` and ``mean``, it is NaN if all these
+            samples lie in true contacts.
     """
 
     joint: str
@@ -55,8 +56,8 @@ class ReplayResult:
         rate: inverse of the median time between samples [1/s]; NaN with a single sample.
         gaps: number of times between samples longer than five mean periods.
         largest_gap: longest time between samples [s].
-        counts: ``counts`` of :class:`~rbd_control.joint_states.JointStateIntake`: accepted and
-            dropped messages.
+        counts: ``counts`` of :class:`~rbd_control.joint_states.JointStateIntake`: numbers of
+            accepted and dropped messages, and of accepted messages with deficiencies.
         valid_fraction: share of the samples with a verdict, from 0 to 1.
         invalid: how long the detector had no verdict [s], by reason.
         events: the detected contacts.

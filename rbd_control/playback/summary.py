@@ -25,10 +25,9 @@ class Summary:
         contacts: number of true contacts.
         misses: number of true contacts that were not found.
         repeated_events: number of events after the first in the same contact.
-        delay_median: delay after which half of the contacts were found [s]; infinite if fewer
-            contacts were found.
-        delay_p95: delay after which 95 % of the contacts were found [s]; infinite if fewer
-            contacts were found.
+        delay_median: delay after which half of the contacts were found [s]; infinite if fewer were
+            found. Contacts that have no delay but were not missed do not count.
+        delay_p95: likewise the delay after which 95 % of the contacts were found [s].
         onset_error_median: median magnitude of the onset error [s].
         links: number of contacts with a known true link and an event.
         link_named: share of these contacts whose event has the true link as the most probable.
@@ -76,7 +75,7 @@ class Summary:
         return float(fewest) * 3600.0 / self.free_time, float(most) * 3600.0 / self.free_time
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scores as plain values that ``json`` can write; unknown values are None."""
+        """Return the scores as plain values for ``json``; NaN and infinite values are None."""
         low, high = self.false_alarms_interval
         values = {
             **vars(self),
@@ -122,7 +121,7 @@ def _known(contacts: Iterable[TrueContact], what: str) -> np.ndarray:
 
 
 def _within(part: float, delays: np.ndarray) -> float:
-    """Return the delay within which a share of the contacts was found."""
+    """Return the delay within which the share ``part`` of the contacts was found."""
     return _of(lambda values: np.quantile(values, part, method="inverted_cdf"), delays)
 
 

@@ -33,21 +33,21 @@ _LOOKED_AT = 100
 """Number of rows for the check of the unit of the times."""
 
 LONGEST_PERIOD = 200.0
-"""Median step of the times between rows from which they are refused as not being in seconds.
+"""Median time between rows from which a file is refused, as its times are not in seconds [s].
 
 If the times were in milliseconds, this step would be a rate of 5 Hz, below which no contact can be
 detected; if they were in microseconds, a rate of 5 kHz.
 """
 
 _PERIODS = ((1e5, "nanoseconds", "1e9"), (LONGEST_PERIOD, "microseconds", "1e6"))
-"""Steps between rows from which the times are probably in another unit, with the divisor."""
+"""Median times between rows [s] from which another unit is probable, this unit, its divisor."""
 
 _EPOCHS = (
     (1e17, "nanoseconds", "1e9"),
     (1e14, "microseconds", "1e6"),
     (LATEST, "milliseconds", "1e3"),
 )
-"""Times from which a time since 1970 is probably in another unit, with the divisor."""
+"""Times since 1970 [s] from which another unit is probable, this unit, and its divisor."""
 
 
 class Table:
@@ -60,8 +60,8 @@ class Table:
 
     Raises:
         RecordingError: naming the file; from the constructor if the header is invalid or the times
-            are not in seconds, and from the iteration for an invalid row, whose line and content
-            are then in the message.
+            are not in seconds; from the iteration, and for one of the first 100 rows from the
+            constructor, for an invalid row, whose line and content are then in the message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -225,7 +225,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _unit_hint(value: float, units: Sequence[tuple[float, str, str]]) -> str:
-    """Return a hint at the probable unit of a time, with the remedy."""
+    """Return a hint at the probable unit of a time, with the remedy; empty if no unit fits."""
     for least, unit, factor in units:
         if least <= value < 1e3 * units[0][0]:
             return f": these look like {unit}, divide them by {factor}"

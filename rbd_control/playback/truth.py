@@ -23,7 +23,7 @@ GRACE = 0.1
 The residual is low-pass filtered, so its detection may come after the end."""
 
 JUDGED = 0.05
-"""Time before the end of the recording in which a beginning contact is never missed [s]."""
+"""Time before the end of the recording [s]; a contact that begins later never counts as missed."""
 
 
 class Label(NamedTuple):
@@ -108,15 +108,16 @@ class TrueContact:
         start: beginning of the contact [s].
         end: end of the contact [s]; None if it lasts to the end of the recording.
         event: index of the event that found the contact, from 0; None if no event found it.
-        delay: time from ``start`` to the detection, the rise of the flag [s]; None if the contact
-            was missed, or began while the event of a previous contact lasted.
+        delay: time from ``start`` to the detection, the rise of the flag [s]; None if no event
+            found the contact, or if it began while the event of a previous contact lasted.
         onset_error: estimated minus true beginning [s]; None where ``delay`` is None.
         link_named: whether the true link is the most probable link of the event; None if the true
-            link is unknown.
-        link_among_named: whether the true link is among the candidates of the event; None if the
-            true link is unknown.
+            link is unknown or ``delay`` is None.
+        link_among_named: whether the true link is among the candidates of the event; None where
+            ``link_named`` is None.
         force_error: distance of the event's force from the true force, as a vector, or in magnitude
-            if only the true magnitude is known [N]; None if one of the forces is unknown.
+            if only the true magnitude is known [N]; None if one of the forces is unknown or
+            ``delay`` is None.
     """
 
     start: float
@@ -135,7 +136,8 @@ class Score:
 
     Attributes:
         contacts: the true contacts, each with the event that found it.
-        misses: number of contacts without an event.
+        misses: number of contacts without an event that begin more than :data:`JUDGED` before the
+            end of the recording.
         false_events: number of events that belong to no contact.
         repeated_events: number of events after the first in the same contact.
     """

@@ -32,9 +32,9 @@ def check_page(found: Json, evidence: tuple[Array, Array] | None, analysed: Anal
 
     Args:
         found: the JSON of the check (:meth:`~rbd_control.check.run.CheckResult.to_json`).
-        evidence: torque that the described arm needs [N·m or N] and recorded effort in its own
-            unit, (n, nv) each for n samples, both without the part that friction explains; None if
-            the arm cannot be checked.
+        evidence: torque that the described arm needs [N·m or N] and recorded effort, converted to
+            torque by the declared kind and gain, (n, nv) each for n samples, both without the part
+            that friction explains; None if the arm cannot be checked.
         analysed: the input of the analysis.
     """
     level = cast(Level, found["level"])

@@ -74,7 +74,7 @@ class Span:
     Attributes:
         begin, end: the interval [s].
         kind: reason for the shading: a detected ``contact`` or ``collision``, a ``true`` contact,
-            or ``recording`` for every other of the stretches of motion of a calibration, which
+            or ``recording`` for every second continuous motion of a calibration; the motions
             follow each other on one axis of time.
     """
 

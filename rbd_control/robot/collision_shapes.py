@@ -27,9 +27,9 @@ def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
     """Return the corners of all solids of each link, in the frame of the link.
 
     The convex hull of the corners approximates the link. Solids are the collision elements, or the
-    visual elements of a link that has no collision element. Cylinders and spheres are approximated
-    by polyhedra, see :data:`SIDES`. A solid that cannot be read (a mesh that is not found, a shape
-    with a wrong number) is left out.
+    visual elements of a link that has no collision element. Cylinders, capsules and spheres are
+    approximated by polyhedra, see :data:`SIDES`. A solid that cannot be read (a mesh that is not
+    found, a shape with a wrong number) or exceeds :data:`LARGEST` is left out.
 
     Args:
         urdf: URDF text that a model has been made from, so that it is known to be valid.
@@ -81,7 +81,14 @@ def _corners(solid: Element, files: MeshFiles) -> Iterator[Array]:
 
 
 def _shape_corners(shape: Element, files: MeshFiles) -> Array | None:
-    """Return the corners of a shape in its own frame; None for an unknown shape."""
+    """Return the corners of a shape in its own frame, (k, 3) [m].
+
+    The result is None for an unknown shape or a mesh that is not found or cannot be read.
+
+    Raises:
+        ModelError: for a ``size`` or ``scale`` that does not consist of three numbers.
+        ValueError: for a ``radius`` or ``length`` that is not a number.
+    """
     if shape.tag == "box":
         half = 0.5 * three_numbers(shape, "size", "box: size")
         return half * np.array(list(product((-1.0, 1.0), repeat=3)))
@@ -103,13 +110,13 @@ def _shape_corners(shape: Element, files: MeshFiles) -> Array | None:
 
 
 def _ring(radius: float) -> Array:
-    """Return points on a circle, (SIDES, 2)."""
+    """Return points on a circle about the origin, (SIDES, 2) [m]."""
     turn = np.arange(SIDES) * (2.0 * np.pi / SIDES)
     return radius * np.column_stack([np.cos(turn), np.sin(turn)])
 
 
 def _sphere(radius: float) -> Array:
-    """Return points on a sphere, rings between its poles, (k, 3)."""
+    """Return points on a sphere about the origin, in rings from pole to pole, (k, 3) [m]."""
     heights = np.linspace(-0.5 * np.pi, 0.5 * np.pi, SIDES // 2 + 1)
     rings = [
         np.column_stack([_ring(radius * np.cos(h)), np.full(SIDES, radius * np.sin(h))])

@@ -80,6 +80,9 @@ class EffortParameters(Parameters):
 
         Returns:
             The effort, (nv,) [N·m, N or unit of the driver].
+
+        Raises:
+            ParameterError: for a gain with neither one nor nv values.
         """
         if self.effort_kind == "torque_without_gravity":
             torque = torque - gravity_torque(model, q)

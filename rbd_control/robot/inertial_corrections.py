@@ -1,13 +1,13 @@
 """Corrections of masses and centres of mass of a description, and rotor inertia of the motors.
 
 Published masses are wrong by a few percent, and descriptions do not contain motors. The residual
-cannot distinguish the resulting torques from contact. ``rbd-control calibrate`` identifies both;
-all nodes use the corrected model.
+cannot distinguish the resulting torques from contact. ``rbd-control calibrate`` identifies
+corrections and rotor inertias; all nodes use the corrected model.
 
-A motor of inertia ``I_R`` behind a gear of ratio ``n`` adds ``J = n² I_R`` to its entry on the
-diagonal of M: ``J v`` to the momentum, ``J a`` to inverse dynamics, nothing to C and g. This usual
-approximation (E20 section 4.4.1, see docs/algorithms.md) assumes that the rotor turns in a frame at
-rest. It neglects gyroscopic torques and the motion of the link that carries the rotor.
+A motor of inertia ``I_R`` behind a gear of ratio ``n`` adds ``J = n² I_R`` to its joint's entry on
+the diagonal of M: ``J v`` to the momentum, ``J a`` to inverse dynamics, nothing to C and g. This
+usual approximation (E20 section 4.4.1, see docs/algorithms.md) assumes that the rotor turns in a
+frame at rest. It neglects gyroscopic torques and the motion of the link that carries the rotor.
 ``Model.from_urdf(rotors=...)`` is exact, and needs gear ratio and inertia separately.
 """
 
@@ -110,6 +110,8 @@ class InertialCorrections(Parameters):
 def corrected_model(model: Model, corrections: np.ndarray) -> Model:
     """Return the model with ``corrections``, (nv, 5), columns as in :data:`CORRECTIONS`.
 
+    Rows of ``corrections`` are in the order of the model.
+
     Raises:
         ParameterError: naming the joint, if the body to correct has or would have no positive mass,
             or if a rotor inertia is given and the model has rotors already.
@@ -167,8 +169,8 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
 
     Momentum and torque are linear in masses, first moments, inertias and rotor inertias. Each
     derivative is therefore the momentum or torque of a robot whose inertial parameters are the
-    derivatives of the parameters. Dynamics functions such as ``gravity_torque``, applied to that
-    robot, return the derivative per unit of the correction.
+    derivatives of the parameters, at the values of ``model``. Dynamics functions such as
+    ``gravity_torque``, applied to that robot, return the derivative per unit of the correction.
 
     Returns:
         Triples of joint (its index in v), column of :data:`CORRECTIONS`, and that robot. Massless
@@ -211,7 +213,8 @@ def _squares(x: np.ndarray) -> np.ndarray:
 def without_payload(corrections: np.ndarray, loaded: Model, alone: Model) -> np.ndarray:
     """Convert corrections identified with a payload to corrections of the arm without it.
 
-    The corrected mass and first moment of each body, minus the payload, are preserved.
+    The corrected mass and first moment of each body, minus the payload, are preserved; mass
+    corrections and rotor inertias are unchanged.
 
     Args:
         corrections: corrections of the loaded model, (nv, 5), in the order of :data:`CORRECTIONS`.

@@ -53,7 +53,8 @@ class ReportedJoints:
         A message with another number of positions than names is ignored. If only the efforts have
         another number, or there are more than ``MOST_JOINTS`` names, the positions are used and
         the efforts ignored. Positions that are NaN or beyond ``FARTHEST``, and efforts that are not
-        finite, are left out. ``measured`` is replaced by a larger set only.
+        finite, are left out; so are new joints once ``MOST_JOINTS`` positions are stored.
+        ``measured`` is replaced by a larger set only.
 
         Args:
             names: names of the joints.

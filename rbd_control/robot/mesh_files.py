@@ -120,7 +120,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _mesh(path: Path) -> Mesh | None:
-    """Return the content of a file as one mesh; None if it cannot be read or has no faces.
+    """Return the content of a file as one mesh; None if it cannot be read or has no valid faces.
 
     Binary STL files are read without trimesh, which belongs to the extra ``view``.
 

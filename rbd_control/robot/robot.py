@@ -81,9 +81,9 @@ class Robot:
             measured: joints whose effort is in a recording, see :meth:`of`.
 
         Raises:
-            ParameterError: naming the file, for impossible parameters.
+            ParameterError: for impossible parameters, naming the file unless :meth:`of` raises it.
             ModelError: if the description cannot be converted to a model.
-            InputError: if a joint is not in the description.
+            InputError: as :meth:`of`.
         """
         if Path(path).suffix not in (".yaml", ".yml"):
             parameters = described_by(str(path))
@@ -120,13 +120,15 @@ class Robot:
                 that returns them for a model; it is called only if a joint is to be fixed.
             measured: joints whose effort is measured, or a function that selects them for a model.
                 Only these joints move if the parameters name no joints and the robot is more than
-                one serial chain (fingers, a base, a second arm).
+                one serial chain (fingers, a base, a second arm); all joints if there are none.
 
         Raises:
             ModelError: if there is no description, it cannot be converted to a model, or a joint
                 carries no mass.
-            InputError: if a joint is not in the description, or is named twice.
-            ParameterError: for a per-joint parameter of the wrong length.
+            InputError: if a joint is not in the description, mimics another or is named twice; for
+                a ``payload_link`` that the arm lacks, or an impossible payload.
+            ParameterError: for a per-joint parameter of the wrong length, or a mass correction that
+                leaves a body without mass.
         """
         urdf = description_text(parameters) or text
         if not urdf:
@@ -156,7 +158,8 @@ class Robot:
 
         Raises:
             InputError: for a ``payload_link`` that the arm lacks, or an impossible payload.
-            ParameterError: for a per-joint parameter of the wrong length.
+            ParameterError: for a per-joint parameter of the wrong length, or a mass correction that
+                leaves a body without mass.
         """
         ordered = self.in_model_order(
             RobotParameters(**{name: getattr(parameters, name) for name in _NAMES})
@@ -286,9 +289,11 @@ def _described(
 ) -> tuple[Model, tuple[str, ...], dict[str, float], frozenset[str]]:
     """Return the arm that the parameters describe.
 
+    ``still`` has the positions of the locked joints by name [rad or m].
+
     Returns:
-        The model with only the selected joints, their names, the positions of the fixed joints
-        [rad or m], and the fixed joints whose position is reported.
+        The model with only the selected joints, their names, the positions of the other joints
+        [rad or m], and the names of those whose position is reported.
     """
     gravity = tuple(parameters.gravity)
     with warnings.catch_warnings():
@@ -315,7 +320,10 @@ def _described(
 
 
 def _moving(whole: Model, measured: Measured) -> tuple[str, ...]:
-    """Return the joints that move when no parameter names them."""
+    """Return the names of the joints that move if no parameter names them.
+
+    They are those of ``measured`` if the robot is more than one arm; all if there are none.
+    """
     if is_one_arm(whole):
         return whole.joint_names
     found = measured(whole) if callable(measured) else measured
@@ -323,7 +331,10 @@ def _moving(whole: Model, measured: Measured) -> tuple[str, ...]:
 
 
 def _standing(model: Model, joint: str) -> float:
-    """Return the assumed position of a joint without a known position [rad or m]."""
+    """Return the assumed position of a joint without a known position [rad or m].
+
+    It is zero or, if zero is outside the limits of the joint, the middle between them.
+    """
     i = model.joint_index(joint)
     lower, upper = float(model.lower_limit[i]), float(model.upper_limit[i])
     return 0.0 if lower <= 0.0 <= upper else 0.5 * (lower + upper)

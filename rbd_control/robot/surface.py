@@ -37,7 +37,7 @@ class Surface:
     Attributes:
         body: row of the moving body, (k,).
         point: position in the frame of the body, (k, 3) [m].
-        normal: outward normal in the frame of the body, (k, 3).
+        normal: outward unit normal in the frame of the body, (k, 3).
         area: area of the part of the surface that the point represents, (k,) [m²].
         note: note for the user about meshes that cannot be read without trimesh; empty without any.
     """
@@ -88,7 +88,7 @@ def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
     """Return points on the convex hull of each moving body and all links fixed to it.
 
     Each body has at most :data:`POINTS` points, the same in each call. Bodies without geometry,
-    such as those whose meshes are not found, have no points.
+    such as those whose meshes are not found, or whose corners span no volume, have no points.
 
     Args:
         model: the arm.
@@ -143,7 +143,10 @@ def _part(body: int, corners: Array) -> Surface | None:
 
 
 def _clusters(feature: Array) -> NDArray[np.intp]:
-    """Return for each row the nearest of ``POINTS`` rows that lie far from each other."""
+    """Return for each row the number, below ``POINTS``, of the nearest cluster centre.
+
+    The centres are rows that lie far from each other: each is the row farthest from those before.
+    """
     chosen = feature[:1]
     squared = ((feature - chosen) ** 2).sum(axis=1)
     nearest = np.zeros(len(feature), np.intp)

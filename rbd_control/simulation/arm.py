@@ -41,18 +41,22 @@ A brake under 76 % of its holding torque creeps at this speed, under a smaller l
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Contact of one link with an obstacle or a push during the last step of the simulation."""
+    """Contact of one link with obstacles, or a push on it, during the last step of the simulation.
+
+    All obstacles that a link touches make one contact, each push another.
+    """
 
     link: str
     force: Array
     """(3,) force that the environment applies to the link, world axes [N].
 
-    For an obstacle it is the mean over the step.
+    For obstacles it is the sum of their forces, mean over the step.
     """
     point: Array
-    """(3,) contact point in the world frame at the end of the step [m].
+    """(3,) contact point in the world frame [m], in the last substep with contact.
 
-    For a push it is the origin of the link.
+    If the link touches obstacles at several points, it is one of them. For a push it is the origin
+    of the link at the end of the step.
     """
 
 
@@ -69,10 +73,11 @@ class SimulatedArm:
 
     The motors apply the commanded torques, limited to the model's effort limits, until the next
     command. After ``command_timeout`` without a command, and before the first command, the motors
-    are off and the joint brakes closed: each brake holds a friction torque of the joint's effort
-    limit. The joints have stops at the model's position limits. Measured effort is the torque of
-    the motor, so it includes friction. If a joint becomes faster than :data:`HIGHEST_SPEED`, as
-    after a strong push, the simulation resets the arm to rest at its position before the step.
+    are off and the joint brakes closed: each brake adds a friction torque of the joint's effort
+    limit, or 1000 N·m or N without a limit. The joints have stops at the model's position limits.
+    Measured effort is the torque of the motor, so it includes friction. If a joint becomes faster
+    than :data:`HIGHEST_SPEED`, as after a strong push, the simulation resets the arm to rest at its
+    position before the step.
 
     Args:
         model: the arm as described; with ``mass_error`` the simulated arm has other masses.
@@ -82,6 +87,8 @@ class SimulatedArm:
             the deepest point only, a half-space at the far end of every capsule.
 
     Attributes:
+        model: the arm as described.
+        parameters: the parameters in use.
         true_model: model of the simulated arm, with the wrong masses of ``mass_error``.
         stops: number of resets to rest because a joint was faster than :data:`HIGHEST_SPEED`.
 
@@ -185,7 +192,7 @@ class SimulatedArm:
 
     @property
     def braked(self) -> bool:
-        """Whether the motors are off and the brakes closed because no commands arrive."""
+        """Whether the motors are off and the brakes closed because no command acts."""
         return self._command is None
 
     @property
@@ -231,10 +238,12 @@ class SimulatedArm:
             model: the described arm; its joints and links are those of the present model.
 
         Raises:
-            InputError: for a model with other joints or links.
+            InputError: for a model with other joints or links, or another number of rotors.
         """
         if (model.joint_names, model.body_links) != (self.model.joint_names, self.model.body_links):
             raise InputError(f"{model.name} has other joints or links than the simulated arm")
+        if model.arrays.mass.shape != self.model.arrays.mass.shape:
+            raise InputError(f"{model.name} has another number of rotors than the simulated arm")
         self.model = model
         self.true_model = _with_wrong_masses(model, self._mass_factor)
 
@@ -354,7 +363,10 @@ class SimulatedArm:
         return self._reading
 
     def _stop_if_impossible(self, before: Array) -> None:
-        """Put the arm at rest at positions ``before``, (nv,), if it exceeds HIGHEST_SPEED."""
+        """Put the arm at rest at positions ``before``, (nv,), if it exceeds HIGHEST_SPEED.
+
+        The same is done if a position is not finite. The forces of the step are then zero.
+        """
         if not (np.abs(self._v).max() <= HIGHEST_SPEED and np.isfinite(self._q).all()):
             self._q[:], self._v[:] = before, 0.0
             for truth in self._truth:
@@ -374,7 +386,7 @@ class SimulatedArm:
 
 
 def _with_wrong_masses(model: Model, factor: Array) -> Model:
-    """Return the model with the inertia of each body scaled by its factor, (bodies,)."""
+    """Return the model with mass and inertia of each row of ``arrays`` times its factor, (n,)."""
     arrays = model.arrays
     return replace(
         model,
@@ -387,7 +399,10 @@ def _with_wrong_masses(model: Model, factor: Array) -> Model:
 
 
 def _capsules(model: Model) -> tuple[NDArray[np.int64], Array]:
-    """Return the axes of the links: body rows (k,), and far ends in their frames (k, 3) [m]."""
+    """Return the axes of the links: body rows (k,), and far ends in their frames (k, 3) [m].
+
+    Each axis begins at the origin of its body. A body has one for each child, at least one.
+    """
     arrays = model.arrays
     bodies, ends = [], []
     for i in range(model.bodies):
@@ -403,7 +418,10 @@ def _capsules(model: Model) -> tuple[NDArray[np.int64], Array]:
 
 
 def _vector(name: str, value: Any) -> Array:
-    array = np.array(value, dtype=float)
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty(0)
     if array.shape != (3,) or not np.isfinite(array).all():
         raise InputError(f"{name} is {value}; give three finite numbers")
     return array

@@ -70,7 +70,10 @@ class Surroundings(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """True torques and forces of a step, means over its substeps; ``point`` is at its end."""
+    """True torques and forces of a step, means over its substeps.
+
+    ``point`` is of the last substep in which the body had contact, and else unchanged.
+    """
 
     external: np.ndarray  # (n,) joint torque of pushes, obstacles and stops [N·m or N]
     friction: np.ndarray  # (n,) joint torque of friction, opposite to v [N·m or N]
@@ -80,7 +83,7 @@ class Truth(NamedTuple):
 
 @njit
 def _add_wrench(model, s, body, wrench, torque):
-    """Add Jᵀ of a wrench about the world's origin on a body."""
+    """Add the joint torque of a wrench on a body, about the world's origin, to ``torque`` (n,)."""
     i = body
     while i >= 0:
         torque[model.dof[i]] += dot6(load6(s.Phi, i), wrench)
@@ -89,9 +92,10 @@ def _add_wrench(model, s, body, wrench, torque):
 
 @njit
 def _sphere_contact(s, around, row):
-    """Return the deepest point of the arm in a ball: depth, capsule, outward normal, point.
+    """Return the deepest point of the arm in a ball: depth [m], capsule, outward normal, point.
 
-    Without contact the depth is zero and the capsule -1.
+    Without contact the depth is zero and the capsule -1. A capsule whose axis passes through the
+    centre of the ball counts as without contact, because the normal is undefined.
     """
     centre = (row[1], row[2], row[3])
     deepest, which = 0.0, -1
@@ -114,9 +118,10 @@ def _sphere_contact(s, around, row):
 
 @njit
 def _plane_contact(s, around, row, k):
-    """Return the far end of capsule ``k`` behind a plane: depth, outward normal, point.
+    """Return how far the far end of capsule ``k`` is behind a plane: depth, outward normal, point.
 
-    The depth is negative if the end is in front of the plane by more than the radius.
+    The end is a ball of the capsule's radius. The depth [m] is negative if the ball does not reach
+    the plane; the point is the deepest of the ball.
     """
     body = around.capsule_body[k]
     end = add(load3(s.p, body), transform(load_matrix(s.R, body), load3(around.capsule_end, k)))
@@ -153,7 +158,7 @@ def _touch(model, s, contacts, count, body, depth, normal, point, row):
 
 @njit
 def _find_contacts(model, q, s, around, contacts):
-    """Write all contacts to ``contacts``; return their number."""
+    """Write all contacts with obstacles and stops to ``contacts``; return their number."""
     count = 0
     for o in range(around.obstacles.shape[0]):
         row = around.obstacles[o]
@@ -196,7 +201,7 @@ def _force(contacts, c, v, h):
 
 @compiled
 def advance(packed, q, v, tau, around, h, substeps, truth):
-    """Advance the arm by some substeps, in place.
+    """Advance positions and velocities of the arm by some substeps, in place.
 
     Args:
         packed: the model in packed form, ``Model.packed``.

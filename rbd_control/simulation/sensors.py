@@ -37,13 +37,15 @@ class Sensors:
 
     @property
     def position(self) -> Array:
-        """Last measured position, (n,) [rad or m]."""
+        """Last measured positions, (nv,) [rad or m], also of a lost joint state."""
         return self._q.copy()
 
     def read(self, stamp: float, q: Array, v: Array, effort: Array) -> JointSample | None:
         """Measure one joint state; call it once per period.
 
-        The velocity filter and the random numbers advance also if the joint state is lost.
+        With ``velocity_from_encoder`` the velocity is the filtered difference of successive
+        measured positions. The velocity filter and the random numbers advance also if the joint
+        state is lost.
 
         Args:
             stamp: time of the joint state [s].
@@ -53,7 +55,7 @@ class Sensors:
             effort: true torques of the motors, (nv,) [N·m or N], measured with noise.
 
         Returns:
-            The joint state; None if it is lost.
+            The joint state with measured positions, velocities and efforts; None if it is lost.
         """
         measured = self._encoded(q)
         self._v = self._v + self._weight * ((measured - self._q) * self._rate - self._v)

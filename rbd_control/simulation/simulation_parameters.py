@@ -14,7 +14,8 @@ class SimulationParameters(Parameters):
     Only ``coulomb``, ``viscous`` and ``friction_smoothing`` can change later, by
     ``SimulatedArm.set_friction``. If ``friction_model`` is ``coulomb_viscous`` or ``stribeck``, the
     node ``simulated_arm`` takes them from ``friction_coulomb``, ``friction_viscous`` and the mean
-    of ``friction_velocity_scale``; with any other friction model it uses them as given.
+    of ``friction_velocity_scale`` over the joints, and does not simulate the other parameters of
+    the friction model; with any other friction model it uses them as given.
     """
 
     initial_position: tuple[float, ...] = parameter(

@@ -28,7 +28,7 @@ from rbd_control.wording import listed
 NAMES = described_names((RobotParameters, DetectorParameters, ControllerParameters, StopParameters))
 """Parameters that contain names of joints or links of the description.
 
-Each has its keywords, such as ``all``, which are accepted in place of a name.
+They map the name of the parameter to the keywords, such as ``all``, that it accepts as well.
 """
 
 
@@ -104,8 +104,8 @@ def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[st
         nodes: names of the nodes; one node with a section suffices.
 
     Raises:
-        ParameterError: naming the file, if it cannot be read, or its sections and the sections that
-            would apply.
+        ParameterError: naming the file, if it cannot be read or has no sections, or if none applies
+            to the nodes; the message then lists its sections.
     """
     if not params_file:
         return
@@ -245,7 +245,10 @@ def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _prefixed(value: Any, prefix: str, keywords: Sequence[str]) -> Any:
-    """Return a name, or each name of a list, with the prefix; an empty name stays empty."""
+    """Return a name, or each name of a list, with the prefix.
+
+    Keywords, empty names, and names that begin with the prefix already, are returned unchanged.
+    """
     if isinstance(value, list):
         return [_prefixed(item, prefix, keywords) for item in value]
     if not isinstance(value, str) or not value or value in keywords or value.startswith(prefix):

@@ -66,8 +66,9 @@ def _calibrate(model: Model) -> None:
 def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
     """Yield parameters with each non-default choice, and its name.
 
-    These are the observers, the friction models and the tool wrench. Only the tool wrench has
-    functions of its own at present; another choice with such functions is compiled here as well.
+    These are the observers, the kinds of effort, the friction models and the tool wrench. Only the
+    tool wrench has functions of its own at present; another choice with such functions is compiled
+    here as well.
     """
     for item in fields(DetectorParameters):
         for choice in item.metadata["choices"]:

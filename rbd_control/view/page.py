@@ -31,7 +31,7 @@ IDLE_PERIOD = 0.1
 """Period of the check of the sources while no browser is connected [s]."""
 
 SPACING = 1.6
-"""Minimum distance between neighbouring arms [m]; it is 1.3 times the reach if that is larger."""
+"""Distance between neighbouring arms of equal reach [m]; 1.3 times the reach if that is larger."""
 
 PANEL_WIDTH = 420
 """Width of the panel beside the 3D scene [pixels]."""
@@ -235,7 +235,7 @@ class Page:
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=dark)
 
     def _draw(self, number: int) -> ArmDrawing | None:
-        """Add an arm to the scene when its description is known."""
+        """Add an arm to the scene; return its drawing, None while its description is unknown."""
         source = self._sources[number]
         scene = source.scene
         if scene is None:

@@ -148,8 +148,8 @@ class Track:
     def _touch(self, event: ContactEvent, k: int) -> Touch:
         """Return the contact of an event at frame k.
 
-        The force has its direction at the peak; its size is scaled with the residual of the joint
-        with the highest ratio of residual to threshold.
+        The force has its direction at the peak. Its size is scaled by the present ratio of residual
+        to threshold of the event's joint, divided by the largest ratio during the contact.
         """
         force = event.force
         peak = self._peak(event)
@@ -159,7 +159,10 @@ class Track:
         return Touch(event.link, probabilities(event), force, event.point)
 
     def _peak(self, event: ContactEvent) -> float:
-        """Return the largest ratio of an event's joint while its flag was raised."""
+        """Return the largest magnitude of the ratio of an event's joint while its flag was raised.
+
+        It is 0 if the joint has no ratios.
+        """
         if event.joint not in self.joints:
             return 0.0
         end = self.duration if event.release is None else event.release

@@ -98,6 +98,18 @@ def test_a_singular_configuration_is_refused_with_the_joint(name: str) -> None:
         forward_dynamics_by_mass_matrix(model, q, v, tau)
 
 
+def test_a_torque_that_overflows_is_not_called_a_singular_mass_matrix() -> None:
+    light = BODY.replace('value="2"', 'value="1e-6"').replace('"0.1', '"1e-9')
+    urdf = (
+        '<robot name="r"><link name="base"/><link name="c">' + light + "</link>"
+        '<joint name="j1" type="continuous"><parent link="base"/><child link="c"/>'
+        '<axis xyz="0 0 1"/></joint></robot>'
+    )
+    model = Model.from_urdf(urdf)
+    with pytest.raises(InputError, match="the torque, velocity or force is too large"):
+        forward_dynamics(model, np.zeros(1), np.zeros(1), np.full(1, 1e308))
+
+
 @pytest.mark.parametrize("name", SINGULAR)
 def test_close_to_a_singular_configuration_the_acceleration_is_that_of_the_mass_matrix(
     name: str,

@@ -146,6 +146,7 @@ class Rig(RigState):
         self.disturbed = True
         self._write(None, self.q, self.v)
         self._move()
+        self.disturbed = True  # the next joint state may be the first to show the gap
 
     def jump(self, seconds: float) -> None:
         """Let the stamps jump."""

@@ -112,3 +112,15 @@ def test_a_joint_that_a_mechanical_stop_throws_back_is_a_fault_in_time() -> None
     machine.teardown()
     assert np.abs(machine.rig.history.column("v")[:, 2]).max() > 2.0 * arm.model.velocity_limit[2]
     assert "too fast" in machine.rig.history.reasons[-1]
+
+
+def test_a_silence_between_two_looks_of_the_watchdog_is_the_cause_of_its_fault() -> None:
+    # The watchdog looks every 10 ms; the joint state after the silence was the first to show it.
+    machine = ControllerMachine()
+    parameters = {"safe_torque": "damping", "damping_rate": 40.0, "timeout": 0.0218}
+    arm = make_arm("crane", "none", 0)
+    machine.begin(setup=Setup(arm, parameters, period=0.005, start=(0.3, 0.4, 0.2)))
+    machine.silence(seconds=0.03)
+    machine.freeze(seconds=0.01)
+    machine.teardown()
+    assert machine.rig.controller.mode == "safe"

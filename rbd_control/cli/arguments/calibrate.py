@@ -56,7 +56,7 @@ def add_command(commands: Commands) -> None:
 
 
 def _add_model(calibrate: argparse.ArgumentParser) -> None:
-    """Add the arguments for the rate of false alarms and the kind of effort."""
+    """Add the arguments for the rate of false alarms, and for kind and gain of the effort."""
     calibrate.add_argument(
         "--false-alarms",
         type=positive,

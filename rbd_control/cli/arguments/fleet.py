@@ -64,7 +64,7 @@ def add_format(group: argparse._ActionsContainer) -> None:
 
 
 def refuse_fleet_options(arguments: argparse.Namespace) -> None:
-    """Raise an error for options that apply only with ``--fleet``; call it without this option.
+    """Raise an error for options that apply only with ``--fleet``; call it if that is not given.
 
     Args:
         arguments: the parsed arguments of ``replay`` or ``calibrate``.

@@ -45,7 +45,8 @@ def base_parameters(
         samples: number of random states; a few dozen suffice.
         seed: seed of the random states.
         tolerance: a column counts as dependent if the norm of its component outside the span of the
-            previous columns is at most this fraction of its own norm.
+            previous columns is at most this fraction of its own norm, and as zero if its norm is at
+            most this fraction of the largest norm.
 
     Raises:
         InputError: if ``samples`` is below 1 or ``tolerance`` is not between 0 and 1.

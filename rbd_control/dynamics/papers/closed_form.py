@@ -51,7 +51,7 @@ class ClosedForm(NamedTuple):
     """
 
     A: np.ndarray
-    """(..., 6 N, nv) joint twists, constant (9.64)."""
+    """(..., 6 N, nv) joint twists, times the ratio of a rotor or mimic joint; constant (9.64)."""
     G: np.ndarray
     """(..., 6 N, 6 N) spatial inertias about the centres of mass, constant (9.65)."""
     W: np.ndarray
@@ -65,7 +65,8 @@ class ClosedForm(NamedTuple):
     ad_Av: np.ndarray
     """(..., 6 N, 6 N) Lie brackets of the joint twists (9.67)."""
     V_dot_base: np.ndarray
-    """(..., 6 N) acceleration (0, -g) of the base, in the rows of the base's links (9.70)."""
+    """(..., 6 N) acceleration (0, -g) of the world, in the frames of the links that it carries and
+    zero in all other rows (9.70)."""
 
 
 class ClosedFormTerms(NamedTuple):
@@ -80,7 +81,7 @@ class ClosedFormTerms(NamedTuple):
 
 
 def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
-    """Return the matrices A, G, W, L, [ad_V] and [ad_Av] of Lynch & Park's closed form.
+    """Return the block matrices and stacked vectors of Lynch & Park's closed form.
 
     Args:
         model: the robot.
@@ -167,7 +168,7 @@ def closed_form_inverse_dynamics(
 
 
 class _Links(NamedTuple):
-    """The links of the model, with frames at their centres of mass."""
+    """The links of the model, rotors included, with frames at their centres of mass."""
 
     first: int
     """Row of the first link in ModelArrays."""

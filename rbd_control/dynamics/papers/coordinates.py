@@ -41,14 +41,17 @@ from rbd_control.errors import InputError
 
 
 class TransformedTerms(NamedTuple):
-    """Terms of ``M nu_dot + C nu + g = Aᵀ tau`` for m generalised speeds nu with ``v = A nu``."""
+    """Terms of ``M nu_dot + C nu + g = Aᵀ tau`` for m generalised speeds nu with ``v = A nu``.
+
+    Units follow from those of nu, which the caller chooses.
+    """
 
     M: np.ndarray
     """(..., m, m) mass matrix."""
     C: np.ndarray
     """(..., m, m) admissible Coriolis matrix."""
     g: np.ndarray
-    """(..., m) gravity force."""
+    """(..., m) gravity force Aᵀ g."""
     A: np.ndarray
     """(..., nv, m) matrix of v = A nu."""
     A_dot: np.ndarray
@@ -66,8 +69,9 @@ def change_coordinates(
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
-        A: dv / dnu, (..., nv, m); with m < nv the motion is constrained.
-        A_dot: rate of A along ``v``, (..., nv, m).
+        A: dv / dnu, (..., nv, m); with m < nv the motion is constrained. Leading axes must
+            broadcast with those of ``q`` and ``v``.
+        A_dot: rate of A along ``v``, the same shape as A.
 
     Returns:
         A named tuple ``M C g A A_dot`` with M and C (..., m, m) and g (..., m).
@@ -175,8 +179,8 @@ def _linear_momentum_matrices(packed, q, v, h, h_dot):
 def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> TransformedTerms:
     """Return floating-base dynamics with the centre of mass decoupled: block-diagonal M and C.
 
-    With the speeds ``nu = [velocity of the centre of mass, world axes; omega; joint velocities]``,
-    ``M = diag(m 1, M_22)`` and ``C = diag(0, C_22)``.
+    With the speeds ``nu = [velocity of the centre of mass, world axes; omega; joint velocities]``
+    and the mass m, ``M = diag(m 1, M_22)`` and ``C = diag(0, C_22)``.
 
     Args:
         model: a robot with a floating base.
@@ -184,7 +188,7 @@ def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> Transforme
         v: base twist in base axes and joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        A named tuple ``M C g A A_dot`` for the speeds nu, with m = nv.
+        A named tuple ``M C g A A_dot`` for the nv speeds nu.
 
     Raises:
         InputError: for a fixed base, or arguments of the wrong shape or not finite.

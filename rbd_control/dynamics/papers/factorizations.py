@@ -54,7 +54,7 @@ def force_cross_bar(f: np.ndarray) -> np.ndarray:
 
 
 def body_factor(v: np.ndarray, inertia: np.ndarray, factorization: str) -> np.ndarray:
-    """Return the body-level factor B(v, I) of one body, (6, 6), as the module's docstring defines.
+    """Return the body-level factor B(v, I) of one body, (6, 6), defined in the module's docstring.
 
     Args:
         v: twist of the body, [w; u], (6,).
@@ -87,7 +87,10 @@ def _outward(packed, q, v, Phi, Phi_dot, velocity, inertia):
 
 
 class _Bodies:
-    """Motion subspaces, their rates, twists, inertias and factors of all bodies at one state."""
+    """Motion subspaces, their rates, twists, inertias and factors of all rows at one state.
+
+    Rows are those of ``ModelArrays``. :func:`_algorithm_1` changes inertias and factors.
+    """
 
     def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, factorization: str) -> None:
         n = model.arrays.parent.size

@@ -69,9 +69,10 @@ from rbd_control.errors import InputError
 
 
 class Chain(NamedTuple):
-    """Constants of the links in link axes: the inertia about the link's origin is in three parts.
+    """Constants of the links in link axes.
 
-    It is ``least 1 + g gᵀ + h hᵀ`` [kg·m²], with the unit matrix 1.
+    The inertia about the link's origin is ``least 1 + g gᵀ + h hᵀ`` [kg·m²], with the unit
+    matrix 1.
     """
 
     mass: np.ndarray  # (n,)
@@ -207,8 +208,8 @@ def mass_matrix_gdahj(model: Model, q: np.ndarray) -> np.ndarray:
         (..., nv, nv) [kg·m²], equal to that of :func:`~rbd_control.dynamics.mass_matrix`.
 
     Raises:
-        InputError: for another kind of robot, naming the joint; for a ``q`` of the wrong shape or
-            not finite.
+        InputError: for another kind of robot, naming the joint or the floating base; for a ``q`` of
+            the wrong shape or not finite.
 
     Source: S18 (Safeea, Béarée & Neto 2018), Algorithm 1. Without the positions of the links it
     takes 3 n² + 87 n - 12 multiplications and 2.5 n² + 90.5 n - 18 additions for n joints (S18

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class NormalForm:
-    """Brings expressions to the normal form; call the object with one of them, or a part of one.
+    """Converts expressions to the normal form of this module: ``NormalForm(expressions)(x)``.
+
+    Here ``x`` is one of the expressions or a part of one.
 
     Args:
         expressions: all sympy expressions that will be converted.
@@ -56,7 +58,7 @@ class NormalForm:
         """Return the normal form of an expression, with common factors of all terms in front.
 
         ``expression`` is one of the expressions given to the constructor, or a part of one.
-        Coefficients with more than 15 digits become floats.
+        A coefficient with more than 15 digits in numerator or denominator becomes a float.
         """
         import sympy
 

@@ -11,7 +11,7 @@ def refuse_mimics(model: Model, what: str) -> None:
 
     Args:
         model: the robot.
-        what: name of the function that is not defined for such a robot, for the message.
+        what: name of the calling function, for the message.
 
     Raises:
         InputError: naming the first such joint.

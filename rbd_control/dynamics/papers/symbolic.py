@@ -73,7 +73,8 @@ def symbolic_dynamics(
             (3, 3) [kg·m²], in the axes of the link, by name of a link that a joint moves or of the
             root of a floating base. They replace the values of the whole body, including the links
             fixed to it.
-        origins: origin of a joint in the frame of its parent body (3,) [m], by name of the joint.
+        origins: origin of a joint in the frame of its parent body (3,) [m], by name of the joint,
+            which must not mimic another; the rotor of the joint moves with it.
         gravity: acceleration of gravity (3,), world axes [m/s²].
         simplify: whether every entry is brought to the normal form of ``normal_form.py``: a
             polynomial in the sines and cosines of q without squared sines, so that equal entries
@@ -83,7 +84,8 @@ def symbolic_dynamics(
 
     Raises:
         ImportError: without sympy.
-        InputError: for an unknown link or joint, or the wrong number of expressions.
+        InputError: for an unknown link or joint, the wrong number of expressions, a value that is
+            neither an expression nor a finite number, or an inertia that is not symmetric.
 
     Source: EW21 Algorithms 1 and 2.
     """
@@ -137,7 +139,7 @@ def symbolic_arrays(
         bodies, origins, gravity: expressions that replace numbers, see :func:`symbolic_dynamics`.
 
     Raises:
-        InputError: for an unknown link or joint, or the wrong number of expressions.
+        InputError: as :func:`symbolic_dynamics`.
     """
     numbers = model.arrays
     S = numbers.second_moment

@@ -38,7 +38,7 @@ from rbd_control.dynamics.papers.joint_acceleration import cholesky_factor
 from rbd_control.errors import InputError
 
 SINGULAR = 1e-6
-"""Smallest ratio of singular values for which the exact form is returned.
+"""Ratio of the smallest to the largest singular value, up to which the exact form is refused.
 
 At this ratio the effective masses of two directions differ by a factor of 1e12. Below it, rounding
 errors of the model and of the computation determine the result.
@@ -51,7 +51,7 @@ class TaskSpaceTerms(NamedTuple):
     """Terms of ``F = Lambda V_dot + mu + p`` for k chosen rows of the twist."""
 
     Lambda: np.ndarray
-    """Task-space inertia, (..., k, k) [kg·m² for rotation, kg for translation]."""
+    """Task-space inertia, (..., k, k) [kg·m², kg·m or kg]."""
     mu: np.ndarray
     """Coriolis and centripetal force, (..., k) [N·m, N]."""
     p: np.ndarray
@@ -75,7 +75,8 @@ def task_space_inertia(
 ) -> np.ndarray:
     """Return the task-space inertia Lambda of a link.
 
-    The kinetic energy of a robot whose link has the twist V is at least ½ Vᵀ Lambda V.
+    The kinetic energy of a robot whose link has the velocities V in these rows is at least
+    ½ Vᵀ Lambda V.
 
     Args:
         model: the robot.
@@ -85,7 +86,7 @@ def task_space_inertia(
         damping: zero for the exact inverse, or a positive value as in :func:`task_space_terms`.
 
     Returns:
-        (..., k, k) for k rows [kg·m² between rotations, kg between translations].
+        (..., k, k) for k rows [kg·m² between rotations, kg between translations, kg·m if mixed].
 
     Raises:
         InputError: where the exact inverse does not exist or the mass matrix is singular; for an

@@ -1,8 +1,8 @@
 """Run the source of a kernel as plain Python on any objects that can be added and multiplied.
 
 The kernels compute with scalars. With symbols in place of floats the same source yields expressions
-(``symbolic.py``); with objects that count their operations it yields operation counts
-(``bench/counting.py``).
+(``symbolic.py``, and ``rbd_control.export`` for C code); with objects that count their operations
+it yields operation counts (``bench/counting.py``).
 """
 
 from __future__ import annotations

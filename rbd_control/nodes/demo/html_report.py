@@ -12,7 +12,10 @@ from rbd_control.reports.output import HtmlOutput, analysed_now
 
 
 def demo_html(file: str | Path | None, folder: str | Path | None) -> HtmlOutput:
-    """Prepare the HTML files of the demo before it runs.
+    """Return the HTML files that the demo is to write; call it before the demo runs.
+
+    The function checks that ``file`` can be written, and creates its folder. It neither checks nor
+    creates ``folder``.
 
     Args:
         file: file of the option ``--html``; None without this option.

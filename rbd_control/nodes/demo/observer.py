@@ -183,7 +183,7 @@ class DemoObserver:
                     self.ignored += 1
 
     def _count(self, samples: int, valid: int) -> None:
-        """Count samples since the first report after the start of the motion."""
+        """Update the fraction of valid samples since the last report before the motion."""
         if self._begin is None:
             self._counted = (samples, valid)
         elif samples > self._counted[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,10 +48,9 @@ def print_demo(result: DemoResult, console: Console) -> None:
             _size(contact.force),
         )
     console.print(table)
-    console.print(
-        f"tracking error without contact: {1e3 * result.tracking_rms:.1f} mrad RMS over all "
-        f"joints (limit {1e3 * RMS_LIMIT:.0f})"
-    )
+    rms = result.tracking_rms
+    error = "unknown" if isnan(rms) else f"{1e3 * rms:.1f} mrad RMS over all joints"
+    console.print(f"tracking error without contact: {error} (limit {1e3 * RMS_LIMIT:.0f} mrad)")
     console.print(
         f"{result.samples} samples in {result.duration:.1f} s of simulated time, verdict valid "
         f"for {result.log.valid_fraction:.1%}; {len(result.events)} contacts reported, "

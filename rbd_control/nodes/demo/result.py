@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -97,12 +98,12 @@ class DemoLog:
 
 @dataclass(frozen=True)
 class StagedContact:
-    """One true contact of the simulation.
+    """One true contact of the simulation, with the event that detected it.
 
     ``what`` describes it, or is ``not staged`` if there are more contacts than the scenario
     provokes; ``start`` and ``end`` are its times [s]; ``link`` and ``force``, (3,) in world axes
-    [N], belong to its largest force; ``event`` is the event that detected it, None if it was
-    missed.
+    [N], belong to its largest force, and are empty and zero if no force was recorded; ``event`` is
+    None if the contact was missed.
     """
 
     what: str
@@ -125,8 +126,9 @@ class DemoResult:
         events: the last event of each reported contact.
         contacts: the true contacts, each with the event that detected it.
         score: scores of the events against the true contacts.
-        tracking_rms: root mean square of the tracking error over all joints, from the beginning of
-            the motion and without contacts and :data:`RECOVERY` after each [rad].
+        tracking_rms: root mean square of the tracking error over all joints from the beginning of
+            the motion, except during contacts and :data:`RECOVERY` after each [rad]; NaN without
+            such samples.
         residual_max: largest magnitude of the residual of each joint, (n,) [N·m].
         failures: one text for each requirement that is not met; empty if the demo has passed.
     """
@@ -154,7 +156,7 @@ class DemoResult:
             "events": [event.to_json() for event in self.events],
             "residual_max": dict(zip(self.log.joints, self.residual_max.tolist(), strict=True)),
             "truth": truth,
-            "tracking_rms": self.tracking_rms,
+            "tracking_rms": None if isnan(self.tracking_rms) else self.tracking_rms,
             "passed": not self.failures,
             "failures": list(self.failures),
         }
@@ -163,9 +165,9 @@ class DemoResult:
 def judge(log: DemoLog) -> DemoResult:
     """Score a run: delay of each staged contact, other events, tracking error and faults.
 
-    A run passes if no fault occurred, exactly the staged contacts happened and were detected within
-    :data:`ONSET_TOLERANCE`, no other event was reported, and the tracking error is below
-    :data:`RMS_LIMIT`.
+    A run passes if no fault occurred, exactly the staged contacts happened, their events have a
+    delay and an onset error within :data:`ONSET_TOLERANCE`, no other event was reported, and the
+    tracking error is below :data:`RMS_LIMIT`.
 
     Raises:
         ValueError: if the log contains no samples.
@@ -256,6 +258,8 @@ def _failures(
     others = scored.false_events + scored.repeated_events
     if others:
         said.append(f"{others} other events")
-    if not rms < RMS_LIMIT:
+    if isnan(rms):
+        said.append("the arm was in contact all the time, so the tracking error is unknown")
+    elif not rms < RMS_LIMIT:
         said.append(f"tracking error is {rms:.4f} rad without contact; limit {RMS_LIMIT} rad")
     return said

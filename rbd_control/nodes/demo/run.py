@@ -79,7 +79,7 @@ def run_demo(
         RbdControlError: if a library for ``view`` or ``html_path`` is not installed, if the page
             cannot be opened or its process ends, or if no ROS domain is free.
         OSError: if the result cannot be written.
-        KeyboardInterrupt: on SIGINT and SIGTERM, after all nodes are stopped.
+        KeyboardInterrupt: on SIGINT and SIGTERM during the run, after all nodes are stopped.
     """
     console = Console(highlight=False)
     if not console.is_terminal:

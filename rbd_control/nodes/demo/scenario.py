@@ -82,7 +82,10 @@ class Scenario:
         return (*pushed, "collision with the ball")
 
     def points(self) -> list[TrajectoryPoint]:
-        """Return the trajectory: a point every 0.1 s with position, velocity, acceleration."""
+        """Return the trajectory: a point about every 0.1 s, from 0.1 s to ``duration``.
+
+        Each point has positions, velocities and accelerations.
+        """
         count = round(self.duration / _SPACING)
         times = np.linspace(0.0, self.duration, count + 1)[1:]
         h = 1e-4
@@ -94,7 +97,10 @@ class Scenario:
         return [TrajectoryPoint(*point) for point in zip(at, v, a, times, strict=True)]
 
     def _positions(self, times: Array) -> Array:
-        """Return sines that fade in and out, then the motion into the ball, (k, 7) [rad]."""
+        """Return the joint positions, (k, 7) [rad], at ``times``, (k,) [s].
+
+        These are sines that fade in and out, then the motion into the ball and back.
+        """
         free = self.stroke
         t = times[:, None]
         fade = _smooth(t / _FADE) * _smooth((free - t) / _FADE)

@@ -76,7 +76,7 @@ def _system(model, s):
 
 @inlined
 def _about(point, h):
-    """Return a momentum that is given about the origin, about a point."""
+    """Return a momentum about ``point``, from the momentum ``h`` about the origin; same axes."""
     return (sub(h[0], cross(point, h[1])), h[1])
 
 

@@ -72,9 +72,9 @@ class InterbodyForces(NamedTuple):
     own: np.ndarray
     """Force on the body itself: M alpha + b minus external wrenches."""
     outboard: np.ndarray
-    """Force of the body on its children."""
+    """Force of the body on its children and the rotors that it carries."""
     composite: np.ndarray
-    """R alpha: force on the body and its subtree as one rigid body at rest."""
+    """R alpha: force that accelerates the body and its subtree, as one rigid body, from rest."""
     residual: np.ndarray
     """y: remainder, from velocities, external wrenches and accelerations in the subtree."""
 
@@ -244,7 +244,7 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
     Returns:
         R(k) for each degree of freedom k, (..., nv, 6, 6), in the frame of the body that it moves;
         all six entries of a floating base are equal. A rotor counts as part of the body that
-        carries it.
+        carries it; a reflected rotor is excluded.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite, and a model with mimic joints.
@@ -291,8 +291,8 @@ def composite_inverse_dynamics(
 ) -> np.ndarray:
     """Return the torque of a motion by composite bodies, tau = H (R alpha + y).
 
-    R alpha is the force on each body and its subtree as one rigid body at rest, y the remainder,
-    and H projects both on the joints. The result is that of
+    R alpha is the force that accelerates each body and its subtree, as one rigid body, from rest,
+    y is the remainder, and H projects both on the joints. The result is that of
     :func:`~rbd_control.dynamics.inverse_dynamics`, which costs less.
 
     Args:

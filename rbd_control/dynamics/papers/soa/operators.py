@@ -36,7 +36,7 @@ FRAMES = ("body", "inertial")
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A linear map of stacked vectors that never forms its matrix.
+    """A linear map of stacked vectors; only :meth:`dense` forms its matrix.
 
     ``A(x)`` applies the map to x ``(..., *columns)``, ``A.T`` is its adjoint, ``A @ B`` applies B
     first, then A, and ``A + B`` is the sum. ``forward`` computes the map, ``backward`` the adjoint.
@@ -286,7 +286,10 @@ def _place(packed, q, rotation, position):
 
 
 def _placements(model: Model, q: np.ndarray) -> tuple[Array, Array]:
-    """Return orientation (..., n, 3, 3) and position (..., n, 3) of every row in the world."""
+    """Return orientation (..., n, 3, 3) and position (..., n, 3) [m] of every row.
+
+    Both are in world axes; positions are about the origin of the world or of a floating root.
+    """
     batch, shape = configuration(model, q)
     n = model.arrays.parent.size
     rotation, position = np.empty((len(batch), n, 3, 3)), np.empty((len(batch), n, 3))
