@@ -30,7 +30,7 @@ from rbd_control.wording import quoted
 Array = NDArray[np.float64]
 
 MAX_BYTES = 10_000_000
-"""Maximum size of a file [bytes] or of a text [characters]; an expanded xacro file has no limit."""
+"""Maximum size of a file [bytes], and of a text or an expanded xacro file [characters]."""
 
 MAX_DEPTH = 64
 """Maximum nesting depth of elements."""
@@ -195,7 +195,7 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
         )
     if not is_urdf_text(source):
         if is_xacro(source):
-            return io.StringIO(expanded(source))
+            return io.StringIO(_bounded(expanded(source)))
         return io.BytesIO(_read(source).removeprefix(BOM_UTF8).lstrip())
     text = without_margin(str(source))
     if not text:
@@ -204,11 +204,15 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
         raise ModelError(
             f"{quoted(text)} is neither URDF text, which begins with '<', nor the path of a file"
         )
+    return io.StringIO(_bounded(text))
+
+
+def _bounded(text: str) -> str:
     if len(text) > MAX_BYTES:
         raise ModelError(
             f"the robot description is larger than {MAX_BYTES / 1e6:g} MB, the most that is read"
         )
-    return io.StringIO(text)
+    return text
 
 
 def read_urdf(path: str | os.PathLike[str]) -> str:
@@ -220,7 +224,7 @@ def read_urdf(path: str | os.PathLike[str]) -> str:
             lacks the path; use :func:`naming` to add it.
     """
     if is_xacro(path):
-        return expanded(path)
+        return _bounded(expanded(path))
     try:
         text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
