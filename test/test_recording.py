@@ -294,7 +294,7 @@ def test_csv_in_blocks_is_read_like_row_by_row(tmp_path: Path) -> None:
     rows = [",".join(map(repr, row)) for row in numbers.tolist()]
     rows[5000] = '"1.5", 2.5 ,'
     numbers[5000] = (1.5, 2.5, nan)
-    rows[100:100] = ["", ""]
+    rows[100:100] = ["", "  "]
     path = write_csv(tmp_path / "log.csv", "effort/a,time,position/a", *rows)
     read = list(read_recording(path).messages())
     stamps, positions, efforts = zip(

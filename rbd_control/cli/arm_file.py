@@ -70,7 +70,7 @@ this torque would switch with the noise of the encoders while the arm is at rest
 
 
 def alarms(calibration: Calibration) -> str:
-    """Return the false alarms per hour that the thresholds imply as text: ``1 false alarm``."""
+    """Return the required false alarms per hour as text without "per hour": ``1 false alarm``."""
     rate = calibration.false_alarms_per_hour
     return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
 

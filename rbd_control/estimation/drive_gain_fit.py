@@ -125,7 +125,7 @@ class _Joint:
         return 1 + self.shared.shape[1]
 
     def jacobian(self, theta: Array) -> Array:
-        """Return the derivative of the current with respect to ``unknowns``."""
+        """Return the derivative of the fitted current by the m ``theta[unknowns]``, (n, m)."""
         here = theta[self.unknowns]
         torque = self.torque + self.shared @ here[1 : self.first_own]
         return np.column_stack([torque, here[0] * self.shared, self.own])

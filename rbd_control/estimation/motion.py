@@ -61,8 +61,9 @@ class Motion:
 def implausible(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.bool_]:
     """Return which joints have an implausible velocity or effort, (k, nv) bool.
 
-    The bounds are multiples of the velocity and effort limits of the description. The detector
-    drops the samples with these values. NaN is implausible.
+    The bounds are multiples of the limits of the description, or of defaults. Efforts are
+    multiplied by ``effort_gain``, and gravity torque is added if they lack it. NaN in ``v`` or
+    ``tau`` is implausible. The detector drops the samples with these values.
 
     Args:
         motion: the motion, ``tau`` as ``parameters.effort_kind`` declares.
@@ -71,6 +72,7 @@ def implausible(motion: Motion, model: Model, parameters: DetectorParameters) ->
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
+        InputError: for a ``q`` that is not finite, if the efforts lack gravity.
     """
     bounds = parameters.bounds(model)
     with np.errstate(over="ignore", invalid="ignore"):

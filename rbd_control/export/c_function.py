@@ -80,7 +80,7 @@ def _angles(body: Body, names: dict[int, str], form: NumberFormat, prefix: str) 
 
 
 def _line(statement: Statement, names: dict[int, str], form: NumberFormat) -> str:
-    """Return the line of a statement, and add the name of its node to ``names``."""
+    """Return the C line of a statement; if it computes a node, add the node's name to ``names``."""
     text = _named(statement.text, names)
     if statement.target:
         return f"{statement.target} = {text};"

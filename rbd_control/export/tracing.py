@@ -109,7 +109,8 @@ class Tracing:
     def run(self, kernel: Any) -> Callable[..., Any]:
         """Return a kernel as a Python function of expressions, without calling it.
 
-        The function raises a TracingError if the kernel branches on its arguments.
+        The function raises a TracingError if the kernel compares, converts or branches on an
+        expression. Branches on numbers are allowed.
         """
         return uncompiled(kernel, MATH)
 

@@ -43,7 +43,8 @@ class Store:
         Raises:
             OSError: naming the path that cannot be created or written.
         """
-        prepare_output(self._records / "x.json")
+        for folder in (self.folder, self._records):
+            prepare_output(folder / "x.json")
 
     def path(self, recording: str) -> Path:
         """Return the path of the JSON file for a recording.

@@ -216,14 +216,17 @@ def _take(values, order, into):
 
 
 @inlined_borrowing
-def _first_too_large(places, q, speeds, v, tau):
-    """Return the index of the first too large value in the sequence (q, v, tau)."""
+def _first_too_large(q_reason, q, v_reason, v, tau):
+    """Return the index of the first too large value in the sequence (q, v, tau).
+
+    Positions and velocities count only if their reason is ``_TOO_LARGE``.
+    """
     n = q.shape[0]
     for i in range(n):
-        if places == _TOO_LARGE and abs(q[i]) > LARGEST:
+        if q_reason == _TOO_LARGE and abs(q[i]) > LARGEST:
             return i
     for i in range(n):
-        if speeds == _TOO_LARGE and abs(v[i]) > LARGEST:
+        if v_reason == _TOO_LARGE and abs(v[i]) > LARGEST:
             return n + i
     for i in range(n):
         if abs(tau[i]) > LARGEST:

@@ -77,11 +77,11 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
         self.diagnostics.append(self._report)
 
     def activate(self) -> None:
-        """Start to wait for the other nodes; the scenario begins when they are active."""
+        """Wait for the other nodes, then begin the scenario; after a pause go on with it."""
         self._timer = self.create_timer(PERIOD, self._tick, clock=self.steady)
 
     def deactivate(self) -> None:
-        """Stop sending pushes; the controller continues its present trajectory."""
+        """Pause the pushes while the controller moves on; activation then sends overdue pushes."""
         self.destroy_timer(self._timer)
 
     def _on_error(self, raw: bytes) -> None:

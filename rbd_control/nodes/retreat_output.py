@@ -82,7 +82,7 @@ class RetreatOutput:
             self._publisher = None
 
     def set_parameters(self, parameters: StopParameters) -> None:
-        """Apply new parameters; distance and speed of a retreat apply from the next retreat on."""
+        """Apply new parameters; a planned retreat keeps its points, a hold uses the new speed."""
         self._retreat.parameters = self._supervision.parameters = parameters
 
     def reset(self) -> None:

@@ -164,7 +164,10 @@ def _unsigned(data, at, size):
 
 @compiled
 def _walk(records, wanted, times, starts, sizes):
-    """Write time, start and size of each wanted message; return their number, -1 if damaged."""
+    """Write log time [ns], offset and size of the data of each message on a wanted channel.
+
+    Return their number, -1 if the records are damaged.
+    """
     count = 0
     at = 0
     while at < records.shape[0]:

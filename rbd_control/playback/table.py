@@ -142,7 +142,7 @@ class Table:
 
     @staticmethod
     def _read(rows: Iterator[list[str]], before: int) -> Iterator[list[str]]:
-        """Yield the rows that are not blank."""
+        """Yield the rows that are not blank; ``before`` lines precede them, for line numbers."""
         while True:
             try:
                 row = next(rows)
@@ -151,7 +151,7 @@ class Table:
             except csv.Error as error:
                 line = before + rows.line_num  # type: ignore[attr-defined]
                 raise RecordingError(f"line {line} is not CSV ({error})") from error
-            if row:
+            if len(row) > 1 or (row and row[0].strip()):
                 yield row
 
     def _refuse_times(self, rows: Array, before: int) -> None:

@@ -139,7 +139,7 @@ class _Renderer:
         yield f'<p class="note">{_text(grid.note)}</p>' if grid.note else ""
 
     def _keep(self, data: str) -> str:
-        """Keep the data of a plot for the end of the file and return the name of its place."""
+        """Store the JSON data of a plot for the page's end; return the id of its HTML element."""
         name = f"plot-{next(self._numbers)}"
         self._data.append((name, data))
         return name

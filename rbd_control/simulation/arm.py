@@ -192,7 +192,7 @@ class SimulatedArm:
 
     @property
     def braked(self) -> bool:
-        """Whether the motors are off and the brakes closed because no command acts."""
+        """Whether motors are off and brakes closed: no command yet, or ``command_timeout`` over."""
         return self._command is None
 
     @property

@@ -336,3 +336,14 @@ def test_a_table_has_the_columns_of_all_rows(tmp_path: Path) -> None:
         {"a": "y\\udc80", "b": None, "c": 2},
     ]
     assert write_table(rows[:1], tmp_path, "t", "csv").read_text() == "a,b\nx,1.5\n"
+
+
+def test_the_folder_of_the_table_is_checked_before_the_first_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not: the run failed at its end, when the table was to be written."""
+    checked: list[Path] = []
+    monkeypatch.setattr("rbd_control.fleet.store.prepare_output", checked.append)
+    Store(tmp_path / "results", "replay").prepare()
+    folders = {path.parent for path in checked}
+    assert folders == {tmp_path / "results", tmp_path / "results" / "replay"}

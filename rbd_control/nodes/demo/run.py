@@ -73,7 +73,8 @@ def run_demo(
 
     Returns:
         The exit code: 0 if the demo has passed, see :func:`~rbd_control.nodes.demo.result.judge`; 1
-        otherwise, also if a node does not start, stops or makes no progress, which is printed.
+        otherwise. If a node does not start, stops or makes no progress, the code is 1 as well; the
+        reason is printed and no file is written.
 
     Raises:
         RbdControlError: if a library for ``view`` or ``html_path`` is not installed, if the page
