@@ -112,6 +112,8 @@ def test_one_version_everywhere(
     version = rbd_control.__version__
     assert setup_arguments["version"] == version
     assert manifest.findtext("version") == version
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == version
     changelog = (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8").splitlines()
     assert any(line.startswith(f"{version} (") for line in changelog)
 

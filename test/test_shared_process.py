@@ -25,6 +25,7 @@ from rbd_control.nodes import contact_aware_controller
 from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
 from rbd_control.nodes.declared_parameters import DeclaredParameters
 from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
+from rbd_control.nodes.joint_state_input import SAMPLES
 from rbd_control.nodes.messages import Stamp
 from rbd_control.parameters import Parameters, parameter
 
@@ -129,7 +130,7 @@ class Declared:
     Attributes:
         declared: the parameters.
         checked: objects that were checked.
-        interrupted: the node whose torque would be interrupted.
+        sends_torque: whether a node of the process sends torque.
     """
 
     def __init__(self) -> None:
@@ -141,8 +142,10 @@ class Declared:
         self.declared = DeclaredParameters(
             node, Two, lambda: False, self.checked.append, lambda _new: None
         )
-        self.interrupted = ACTIVE
-        self._answer = self.declared.refusing_several(self._set, lambda: self.interrupted)
+        self.sends_torque = True
+        self._answer = self.declared.taking_together(
+            self._set, self._set_at_once, lambda: self.sends_torque
+        )
 
     def _set(self, request: Any, response: Any) -> Any:
         for each in request.parameters:
@@ -150,6 +153,13 @@ class Declared:
             response.results.append(self.declared._on_set(changes))
             if response.results[-1].successful:
                 self.declared._after_set(changes)
+        return response
+
+    def _set_at_once(self, request: Any, response: Any) -> Any:
+        changes = list(map(Parameter.from_parameter_msg, request.parameters))
+        response.result = self.declared._on_set(changes)
+        if response.result.successful:
+            self.declared._after_set(changes)
         return response
 
     def set(self, **values: Any) -> list[Any]:
@@ -160,18 +170,25 @@ class Declared:
         return list(self._answer(request, SetParameters.Response()).results)
 
 
-def test_several_changes_one_after_the_other_are_refused_beside_an_active_controller() -> None:
-    """``ros2 param load`` of a detector took 0.3 s, in which the controller sent zero torque."""
+def test_several_changes_are_one_change_while_torque_is_sent() -> None:
+    """``ros2 param load`` took 5 ms for each changed parameter, in which no torque was sent."""
     node = Declared()
-    results = node.set(times=[2.0], label="b")
+    node.sends_torque = False
+    assert all(result.successful for result in node.set(times=[2.0], label="b"))
+    assert node.checked == [Two((2.0,), "a"), Two((2.0,), "b")]
+    node.checked.clear()
+    node.sends_torque = True
+    assert all(result.successful for result in node.set(times=[3.0], label="c"))
+    assert node.checked == [Two((3.0,), "c")]
+    assert node.declared.current == Two((3.0,), "c")
+    # A change that is refused refuses the others too, and each result has the reason.
+    results = node.set(times=["x"], label="d")
     assert [result.successful for result in results] == [False, False]
-    assert "2 changes one after the other would interrupt the torque" in results[0].reason
-    assert "set one parameter at a time" in results[0].reason
-    assert node.declared.current == Two()
-    assert node.set(times=[2.0])[0].successful
-    node.interrupted = ""
-    assert all(result.successful for result in node.set(times=[3.0], label="b"))
-    assert node.declared.current == Two((3.0,), "b")
+    assert "times" in results[1].reason
+    assert node.declared.current == Two((3.0,), "c")
+    # One that differs, and one that has its present value: one after the other.
+    results = node.set(times=["x"], label="c")
+    assert [result.successful for result in results] == [False, True]
 
 
 def test_present_values_take_no_time() -> None:
@@ -242,3 +259,17 @@ def test_a_result_that_failed_is_not_replaced_by_that_of_a_later_sample() -> Non
     output.on_force, output._frame = MagicMock(), "base"
     assert output.publish(last, verdict) is later.complete.return_value
     assert later.tool_wrench.called
+
+
+def test_a_failure_with_a_sample_restarts_the_detector() -> None:
+    """Its memory may be half updated, and the next verdict would rest on it."""
+    bench = Bench(Model.from_urdf(panda_arm_urdf()))
+    bench.run(1.0)
+    detector = Detector()
+    detector.is_active = True
+    detector._detector, detector._checks = bench.detector, MagicMock()
+    detector.on_failure("timer repeat", "a failure elsewhere")
+    assert bench.run(0.01)[-1].valid
+    detector.on_failure(SAMPLES, "a failure")
+    assert bench.run(0.01)[-1].reason == "settling"
+    assert bench.run(1.0)[-1].valid

@@ -155,7 +155,9 @@ def _lost(found: RecordedMotions) -> Line:
     share = lost / found.messages if found.messages else 0.0
     if not lost and not found.jumps:
         return Line("messages", "good", f"all {found.messages} can be used", {"unused": 0})
-    level = "doubtful" if found.jumps else graded(share, LOST)
+    level = graded(share, LOST)
+    if found.jumps and level == "good":
+        level = "doubtful"
     said = [f"of {found.messages} messages {found.unused}"] if lost else []
     if found.jumps:
         said.append(f"the clock went back {len(found.jumps)} times")

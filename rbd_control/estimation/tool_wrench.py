@@ -26,6 +26,7 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.arguments import link_attachment, state
 from rbd_control.dynamics.batches import over_states
 from rbd_control.errors import InputError
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.isolation import residual_noise
 from rbd_control.estimation.tool_wrench_kernel import estimate_wrenches
@@ -130,7 +131,7 @@ class ToolWrenchEstimator:
             ParameterError: for a per-joint parameter of the wrong length.
         """
         n = model.nv
-        threshold = parameters.for_joints("contact_threshold", n)
+        threshold = with_default_thresholds(parameters, model).for_joints("contact_threshold", n)
         try:
             return cls(
                 model,

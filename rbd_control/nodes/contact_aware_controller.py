@@ -22,7 +22,7 @@ from functools import partial
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes.contact_detector import SILENCE, ContactDetectorNode, SampleSource
-from rbd_control.nodes.joint_state_input import WATCH_PERIOD
+from rbd_control.nodes.joint_state_input import SAMPLES, WATCH_PERIOD
 from rbd_control.nodes.messages import Stamp
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.run import Managed, run_together
@@ -93,7 +93,7 @@ class TappingDetector(ContactDetectorNode):
             stamp: its stamp, exact to the nanosecond.
         """
         if self._shared is not None:
-            self.guard.run("joint states", self._tap, self._shared, sample, stamp)
+            self.guard.run(SAMPLES, self._tap, self._shared, sample, stamp)
 
     def _tap(self, shared: SharedSamples, sample: JointSample, stamp: Stamp) -> None:
         shared.take(sample)

@@ -27,7 +27,7 @@ from rbd_control.nodes.contact_messages import THRESHOLD
 from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.flag_output import FlagOutput
-from rbd_control.nodes.joint_state_input import JointStateInput
+from rbd_control.nodes.joint_state_input import SAMPLES, JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import READERS_PERIOD, Stamp
 from rbd_control.nodes.model_checks import ModelChecks
@@ -332,11 +332,15 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has it
         """End the verdict, so that the last verdict is not repeated after a failure.
 
-        A failure after the flag was published (``name`` is :data:`REPORT`) does not make the
-        verdict wrong, so that it stays.
+        A failure while a joint state is processed also resets the detector, whose memory may be
+        half updated. A failure after the flag was published (``name`` is :data:`REPORT`) does not
+        make the verdict wrong, so that it stays.
         """
-        if self.is_active and name != REPORT:
-            self._on_silence()
+        if not self.is_active or name == REPORT:
+            return
+        self._on_silence()
+        if name == SAMPLES:
+            self._reset()
 
     # Parameters --------------------------------------------------------------------------------
 

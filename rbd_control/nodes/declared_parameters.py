@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
+from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -169,40 +170,38 @@ class DeclaredParameters(Generic[P]):
             value = tuple(value)
         return repr(value) != repr(present)  # not ==, because True equals 1.0
 
-    def refusing_several(
-        self, callback: Callable[[Any, Any], Any], interrupts: Callable[[], str]
+    def taking_together(
+        self,
+        one_by_one: Callable[[Any, Any], Any],
+        at_once: Callable[[Any, Any], Any],
+        sends_torque: Callable[[], bool],
     ) -> Callable[[Any, Any], Any]:
-        """Return a service callback that refuses requests whose changes would take too long.
+        """Return a callback of SetParameters that may apply all changes of a request at once.
 
-        Each change is checked and applied as a whole, which takes some milliseconds. The service
-        SetParameters applies the changes of a request one after the other.
+        Each change is checked and applied as a whole, which takes some milliseconds, and the
+        service SetParameters applies the changes of a request one after the other. ``ros2 param
+        load`` would thus interrupt the torque of a controller in this process.
 
         Args:
-            callback: callback of the service SetParameters, for a request and a response.
-            interrupts: returns the name of the node whose torque a long callback would interrupt;
-                an empty text if there is none.
+            one_by_one: callback of the service SetParameters, for a request and a response.
+            at_once: callback of the service SetParametersAtomically.
+            sends_torque: returns whether a node of this process sends torque.
 
         Returns:
-            A callback that calls ``callback``, unless there is such a node and the request changes
-            more than one parameter. It then sets nothing, and its response has the reason. All
-            types in the request must be known.
+            A callback that calls ``one_by_one``, unless a node sends torque and the request changes
+            more than one parameter: then it calls ``at_once``, and all parameters of the request
+            have the same result. All types in the request must be known.
         """
 
         def answer(request: Any, response: Any) -> Any:
-            interrupted = interrupts()
-            if not interrupted:
-                return callback(request, response)
+            if not sends_torque():
+                return one_by_one(request, response)
             given = [Parameter.from_parameter_msg(item) for item in request.parameters]
-            changed = [item.name for item in given if self._differs(item)]
-            if len(changed) <= 1:
-                return callback(request, response)
-            refusal = SetParametersResult(
-                successful=False,
-                reason=f"{len(changed)} changes one after the other would interrupt the torque of "
-                f"{interrupted}, which is active in this process; set one parameter at a time, or "
-                f"all at once (set_parameters_atomically); nothing was set",
-            )
-            response.results = [refusal] * len(given)
+            if sum(map(self._differs, given)) <= 1:
+                return one_by_one(request, response)
+            together = SetParametersAtomically.Request(parameters=request.parameters)
+            result = at_once(together, SetParametersAtomically.Response()).result
+            response.results = [result] * len(given)
             return response
 
         return answer

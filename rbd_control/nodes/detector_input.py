@@ -94,11 +94,14 @@ class DetectorInput:
             )
 
     def report(self, status: Status) -> None:
-        """Add a warning about a missing detector to the diagnostics.
+        """Add warnings about several detectors, and about a missing one, to the diagnostics.
 
         While the detector is missing, each publisher of the flag whose quality of service is
         incompatible is a further warning.
         """
+        count = 0 if self._flags is None else self._node.count_publishers(self.topic)
+        if count > 1:
+            status.raise_to(WARN, f"{self.topic} has {count} publishers: the last flag counts")
         warning = self._warning()
         if not warning:
             return

@@ -33,6 +33,9 @@ SILENT = 3.0
 SAID_EVERY = 10.0
 """Period at which this log line is repeated while no joint state is usable [s]."""
 
+SAMPLES = "joint states"
+"""Name under which :class:`CallbackGuard` counts failures while a joint state is processed."""
+
 WATCH_PERIOD = 0.02
 """Period of the watchdog for missing joint states, and of ``on_silence`` [s]."""
 
@@ -194,7 +197,7 @@ class JointStateInput:
             received = None
             for raw in waiting:
                 # One by one: an exception in one sample must not lose the others.
-                received = self._node.guard.run("joint states", self._take, raw, begin)
+                received = self._node.guard.run(SAMPLES, self._take, raw, begin)
             if not is_full:
                 self._end_turn(received, begin)
             return

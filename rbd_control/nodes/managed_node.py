@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from rbd_control.errors import InputError, RbdControlError
@@ -54,8 +54,8 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             error of the package that it raises refuses the configuration.
         interrupts: called without arguments; returns the name of an active node of this process
             that sends torque, which a long callback of this node would interrupt, or an empty text.
-            While there is such a node, this node refuses its configuration, and requests that
-            change several parameters one after the other.
+            While there is such a node, this node refuses its configuration, and applies all changes
+            of parameters in a request at once.
         diagnostics: functions that fill in the status of the node for ``/diagnostics``.
         more_diagnostics: functions that return a further status for ``/diagnostics``, or None.
 
@@ -91,7 +91,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             check=self._check_parameters,
             changed=self._on_parameters_changed,
         )
-        self._refuse_slow_requests()
+        self._shorten_requests()
         self.get_logger().info(self._declared.summary(self.get_fully_qualified_name()))
         self._source: RobotSource | None = None
         if self.needs_model:
@@ -213,14 +213,20 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             raise TypeError(f"{type(parameters).__name__} describes no arm; derive ModelParameters")
         return parameters
 
-    def _refuse_slow_requests(self) -> None:
-        """Refuse requests for several changes one by one while they would interrupt torque."""
-        for service in self.services:
-            if service.srv_type is SetParameters:
-                several = self._declared.refusing_several(
-                    service.callback, lambda: self.interrupts()
-                )
-                service.callback = refusing_unknown_types(several)
+    @property
+    def sends_torque(self) -> bool:
+        """Whether the torque of this node, or of another one in its process, must not pause."""
+        return bool(self.interrupts())
+
+    def _shorten_requests(self) -> None:
+        """Let a request for several changes take the time of one change while torque is sent."""
+        services = {service.srv_type: service for service in self.services}
+        together = self._declared.taking_together(
+            services[SetParameters].callback,
+            services[SetParametersAtomically].callback,
+            lambda: self.sends_torque,
+        )
+        services[SetParameters].callback = refusing_unknown_types(together)
 
     # Lifecycle -------------------------------------------------------------------------------
 

@@ -387,6 +387,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if missing:
             raise NotReadyError(f"waiting for {missing}")
 
+    @property
+    def sends_torque(self) -> bool:
+        """Whether this node is active; several changes of parameters then take the time of one."""
+        return self.is_active
+
     def activate(self) -> None:
         """Begin to publish torque, and hold the arm at its present position.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,12 +16,16 @@ from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.errors import StalePlanError, TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.guard import LOG_PERIOD
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.planning_thread import PlanningThread
 from rbd_control.nodes.trajectory_wire import TrajectoryMessage, check_size, read_trajectory
 
 MOST_ATTEMPTS = 4
 """Maximum number of planning attempts before a trajectory is refused as too late."""
+
+MOST_LOGGED = 10
+"""Maximum number of refusals that are logged within :data:`LOG_PERIOD` seconds."""
 
 LEAD_FACTOR = 3.0
 """Factor by which the time for planning grows from one attempt to the next."""
@@ -60,6 +66,7 @@ class TrajectoryInput:
     def __init__(self, node: ManagedNode[NodeParameters]) -> None:
         self._node = node
         self._refused = 0
+        self._logged: deque[float] = deque()
         self._controller: PassivityController | None = None
         self._thread: PlanningThread[_Order, _Plan] | None = None
         node.create_subscription(
@@ -165,9 +172,21 @@ class TrajectoryInput:
 
     def _refuse(self, order: _Order | None, error: TrajectoryError) -> None:
         self._refused += 1
-        self._node.get_logger().error(f"trajectory refused: {error}")
+        self._log(f"trajectory refused: {error}")
         if order is not None and order.goal is not None:
             order.goal.refuse(error)
+
+    def _log(self, text: str) -> None:
+        """Log an error, unless :data:`MOST_LOGGED` errors were logged in the last seconds."""
+        now = time.monotonic()
+        while self._logged and now - self._logged[0] > LOG_PERIOD:
+            self._logged.popleft()
+        if len(self._logged) >= MOST_LOGGED:
+            return
+        self._logged.append(now)
+        last = len(self._logged) == MOST_LOGGED
+        more = f"; more within {LOG_PERIOD:g} s are counted on /diagnostics only" if last else ""
+        self._node.get_logger().error(text + more)
 
 
 def _supersede(order: _Order) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from free_motion import COULOMB, lively_motion
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf, urdf_path
 
 from rbd_control.check import CheckResult, check_recording
+from rbd_control.check.timing import _lost
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import DetectorParameters, Motion
@@ -372,3 +375,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*arguments, "--config", str(config)]) == 1
     assert re.search(r"WRONG.*effort.*includes gravity", capsys.readouterr().out)
     assert main(["check", str(tmp_path / "none"), "--urdf", str(urdf)]) == 2
+
+
+@pytest.mark.parametrize(("unusable", "level"), [(0, "doubtful"), (20, "doubtful"), (100, "bad")])
+def test_unusable_messages_count_where_the_clock_went_back_as_well(
+    unusable: int, level: str
+) -> None:
+    found: Any = SimpleNamespace(
+        dropped={}, missing={"effort": unusable}, messages=1000, jumps=[None], unused="some"
+    )
+    line = _lost(found)
+    assert line.level == level
+    assert "the clock went back 1 times" in line.text

@@ -13,6 +13,7 @@ from robots import random_tree_urdf
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, DetectorParameters, ToolWrenchEstimator
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.isolation_kernel import PROPORTIONAL
 from rbd_control.estimation.tool_wrench import LARGEST_DAMPING
 from rbd_control.simulation import arm7_urdf
@@ -215,6 +216,19 @@ def test_for_a_recording_it_equals_that_of_the_detector(model: Model) -> None:
     assert latest is not None
     np.testing.assert_array_equal(wrench.wrench[-1], latest.wrench)
     np.testing.assert_array_equal(wrench.covariance[-1], latest.covariance)
+
+
+def test_without_thresholds_the_noise_is_that_of_the_default_thresholds(model: Model) -> None:
+    # It was 1e-6 N·m, so that the wrench was not damped and its covariance meant nothing.
+    plain = replace(PARAMETERS, contact_threshold=(0.0,))
+    default = with_default_thresholds(plain, model)
+    residual = np.ones(7)
+    found, expected = (
+        ToolWrenchEstimator.of(model, each).estimate(POSTURE, residual) for each in (plain, default)
+    )
+    np.testing.assert_array_equal(found.wrench, expected.wrench)
+    np.testing.assert_array_equal(found.covariance, expected.covariance)
+    assert np.sqrt(np.diag(found.covariance)).max() > 0.1
 
 
 def test_without_a_verdict_there_is_no_wrench(model: Model) -> None:

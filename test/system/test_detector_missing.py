@@ -123,6 +123,18 @@ def test_a_flag_of_either_durability_is_received(
 
 
 @pytest.mark.usefixtures("source")
+def test_two_publishers_of_the_flag_are_reported(probe: Probe, running: Running) -> None:
+    """The second may hide that the detector is silent."""
+    running.start()
+    with probe.repeated(FLAG, Bool(data=False)), probe.repeated(FLAG, Bool(data=False)):
+        report = probe.wait_for_report(
+            NODE, lambda r: f"{FLAG} has 2 publishers" in r.message, "does not report it"
+        )
+        assert report.level == 1
+    probe.wait_for_report(NODE, lambda r: "publishers" not in r.message, "goes on reporting it")
+
+
+@pytest.mark.usefixtures("source")
 def test_a_best_effort_flag_is_named(probe: Probe, bring_up: BringUp, running: Running) -> None:
     """[23] The controller does not receive the flag, and reports why."""
     other = Probe(bring_up.domain)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import WrenchStamped
-from rcl_interfaces.msg import Parameter, ParameterValue
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.serialization import deserialize_message, serialize_message
 from rosgraph_msgs.msg import Clock
@@ -159,6 +159,28 @@ def test_a_parameter_cannot_be_deleted(probe: Probe, source: Source) -> None:
     results = probe.call(SetParameters, f"{NODE}/set_parameters", request).results
     assert [result.successful for result in results] == [False]
     assert "timeout" in results[0].reason
+    is_unmoved(probe, first)
+
+
+def test_several_changes_in_one_request_are_one_change(probe: Probe, source: Source) -> None:
+    """[38] The torque would be interrupted for each of them, as by ``ros2 param load``."""
+    first = len(torques(probe))
+
+    def change(**values: float) -> list[Any]:
+        request = SetParameters.Request()
+        for name, value in values.items():
+            number = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=value)
+            request.parameters.append(Parameter(name=name, value=number))
+        return list(probe.call(SetParameters, f"{NODE}/set_parameters", request).results)
+
+    results = change(stop_time=0.21, slow_factor=-1.0)
+    assert [result.successful for result in results] == [False, False]
+    assert all("slow_factor" in result.reason for result in results)
+    results = change(stop_time=0.21, slow_factor=0.11)
+    assert all(result.successful for result in results)
+    get = GetParameters.Request(names=["stop_time", "slow_factor"])
+    values = probe.call(GetParameters, f"{NODE}/get_parameters", get).values
+    assert [value.double_value for value in values] == [0.21, 0.11]
     is_unmoved(probe, first)
 
 
