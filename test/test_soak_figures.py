@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.soak.faults import FaultyWriter, Order
-from bench.soak.figures import Told, Unanswered, Windows, matched, overlaps
+from bench.soak.figures import Told, Unanswered, Unheard, Windows, matched, overlaps
 from bench.soak.pauses import LEAST, Pauses, longest_pause, read_pauses, time_paused
 from bench.soak.schedule import IN_JOINT_STATES
 from bench.soak.verdict import samples_line
@@ -86,9 +86,27 @@ def test_a_sample_without_answer_comes_with_what_was_counted_near_it() -> None:
     unanswered.answer(1)
     unanswered.settle(20 * SECOND)
     assert unanswered.missing == 2
-    line = samples_line("detector", unanswered, told.total(("lost",)), told.near(unanswered.times))
+    near = told.near(unanswered.times)
+    line = samples_line("detector", unanswered, told.total(("lost",)), 0, near)
     assert line.measured == 2
     assert "near them it counted same stamp 3" in line.remark
+
+
+def test_an_answer_that_does_not_arrive_is_no_lost_sample() -> None:
+    unanswered, unheard = Unanswered(Windows()), Unheard()
+    for number in range(4):
+        unanswered.sample(number, number)
+    for number, publisher in ((7, b"a"), (9, b"a"), (3, b"b"), (4, b"b")):
+        unheard.message(
+            {"publication_sequence_number": number, "publisher_gid": {"data": publisher}}
+        )
+    unheard.message({})
+    for stamp in (0, 1, 2):
+        unanswered.answer(stamp)
+    unanswered.settle(20 * SECOND)
+    assert unheard.count == 1
+    assert samples_line("detector", unanswered, 0, unheard.count, {}).measured == 0
+    assert samples_line("detector", unanswered, 0, 0, {}).measured == 1
 
 
 def test_an_impact_on_the_arms_own_stop_is_no_false_contact() -> None:

@@ -21,7 +21,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
-from bench.soak.figures import Contacts, Gaps, Played, Told, Unanswered, Windows
+from bench.soak.figures import Contacts, Gaps, Played, Told, Unanswered, Unheard, Windows
 from rbd_control.joint_states import DROPS
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.nodes.contact_messages import event_from_status
@@ -44,8 +44,19 @@ ARM, CONTROLLER, DETECTOR, PLAYER = (
 )
 """Full names of the nodes."""
 
-LOST = ("lost on the way", "overwritten in the queue (estimated)", "skipped for a newer one")
-"""Keys on ``/diagnostics`` of the counts of samples that a node did not process."""
+ANSWERS = {
+    CONTROLLER: f"/{CONTROLLER}/tracking_error",
+    DETECTOR: f"/{DETECTOR}/external_joint_torques",
+}
+"""Topic on which a node answers each joint state."""
+
+LOST = (
+    "lost on the way",
+    "overwritten in the queue (estimated)",
+    "skipped for a newer one",
+    *(f"publications refused on {topic}" for topic in ANSWERS.values()),
+)
+"""Keys on ``/diagnostics`` of the counts of samples that a node did not process or not answer."""
 
 COUNTED = (*LOST, *DROPS)
 """Keys on ``/diagnostics`` of the counts that explain a sample without answer."""
@@ -69,6 +80,7 @@ class Ear:
     Attributes:
         sample_windows, torque_windows: times in which faults excuse missing answers and torques.
         answered: counts of samples and missing answers, by node.
+        unheard: counts of answers that were published and did not arrive here, by node.
         torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
         contacts: the true contacts.
         external: times with an external torque above :data:`LEAST_EXTERNAL`: contacts, and impacts
@@ -99,8 +111,7 @@ class Ear:
         self._takes: list[tuple[Any, type, Callable[[bytes, dict[str, Any]], None]]] = []
         for kind, topic, take in (
             (JointState, "/soak/joint_states", self._on_state),
-            (JointState, f"/{CONTROLLER}/tracking_error", self._answer(CONTROLLER)),
-            (JointState, f"/{DETECTOR}/external_joint_torques", self._answer(DETECTOR)),
+            *((JointState, topic, self._answer(name)) for name, topic in ANSWERS.items()),
             (Float64MultiArray, "/soak/effort_controller/commands", self._on_torque),
             (WrenchStamped, f"/{ARM}/true_external_wrench", self._on_force),
             (JointState, f"/{ARM}/true_external_joint_torques", self._on_external),
@@ -118,6 +129,7 @@ class Ear:
         self._since = time.time_ns()
         self.sample_windows, self.torque_windows = Windows(), Windows()
         self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}
+        self.unheard = {name: Unheard() for name in (CONTROLLER, DETECTOR)}
         self.torque_gaps = Gaps(self.torque_windows, self._timeout)
         self.state_gaps = Gaps(self.torque_windows, self._timeout)
         self.play_gaps = Gaps(Windows(), self._timeout)
@@ -160,6 +172,7 @@ class Ear:
     def _answer(self, name: str) -> Callable[[bytes, dict[str, Any]], None]:
         def take(raw: bytes, info: dict[str, Any]) -> None:
             seconds, nanoseconds = unpack_from("<iI", raw, 4)
+            self.unheard[name].message(info)
             self.answered[name].answer(int(seconds) * 10**9 + int(nanoseconds))
 
         return take

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -175,6 +176,36 @@ class Told:
             if any(0 <= at - mark < REPORTED_WITHIN for mark in marks):
                 found[key] += count
         return dict(found)
+
+
+class Unheard:
+    """Counts answers that a node published and that this process did not receive.
+
+    A sample whose answer is lost on the way to this process was answered all the same.
+
+    Attributes:
+        count: number of gaps in the sequence numbers of each publisher, summed.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: dict[bytes, int] = {}
+
+    def message(self, info: Mapping[str, Any]) -> None:
+        """Record an answer.
+
+        Args:
+            info: information of the middleware on the message, perhaps with
+                ``publication_sequence_number`` and ``publisher_gid``.
+        """
+        number = info.get("publication_sequence_number")
+        if number is None:
+            return
+        publisher = bytes((info.get("publisher_gid") or {}).get("data", b""))
+        last = self._last.get(publisher)
+        if last is not None:
+            self.count += max(int(number) - last - 1, 0)
+        self._last[publisher] = int(number)
 
 
 class Gaps:

@@ -392,7 +392,7 @@ def _sum_up(
         told = ear.told[name].total(LOST) - at_first[name]
         result.unanswered[name] = [1e-9 * (at - wall) for at in unanswered.times]
         reasons = ear.told[name].near(unanswered.times)
-        result.lines.append(samples_line(name, unanswered, told, reasons))
+        result.lines.append(samples_line(name, unanswered, told, ear.unheard[name].count, reasons))
     result.lines.append(Line("player: messages not played", float(ear.played.left_out), 0.0))
     result.lines.append(gap_line(gaps.largest, len(over), by_machine, TIMEOUT))
     false = [_false_text(at, wall, ear.detected[at], result.begun) for at in match.false]

@@ -62,17 +62,25 @@ def growth_line(node: str, growth: Growth) -> Line:
     return Line(f"{node}: growth of memory [MB]", growth.megabytes, MOST_GROWTH, doubt, remark)
 
 
-def samples_line(node: str, unanswered: Unanswered, told: int, reasons: Mapping[str, int]) -> Line:
+def samples_line(
+    node: str, unanswered: Unanswered, told: int, unheard: int, reasons: Mapping[str, int]
+) -> Line:
     """Return the line on samples that were delivered to a node and not answered.
 
     Args:
         node: name of the node.
         unanswered: samples without answer.
-        told: samples that the node counted as lost, overwritten or skipped for a newer one.
+        told: samples that the node counted as lost, overwritten or skipped for a newer one, and
+            answers that the middleware refused.
+        unheard: answers that the node published and that did not arrive.
         reasons: increases of the node's counts near the samples without answer.
     """
     missing = unanswered.missing
-    remark = f"{missing} of {unanswered.sent} without answer, {told} counted by the node"
+    remark = (
+        f"{missing} of {unanswered.sent} without answer, {told} counted by the node, {unheard} "
+        "answers lost on the way to the soak"
+    )
+    told += unheard
     if missing > told and reasons:
         remark += "; near them it counted " + listed(f"{key} {n}" for key, n in reasons.items())
     return Line(
