@@ -155,7 +155,7 @@ class StartCheck:
     def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
         """Yield after each part of the motion; return the evidence.
 
-        Unusable parts are left out. The result is None with fewer than :data:`FEWEST` rows.
+        Unusable parts are left out. With fewer than :data:`FEWEST` rows there is no evidence: None.
         """
         torque = as_torque(motion, self._model, self._parameters)
         parts: list[Evidence] = []

@@ -62,7 +62,7 @@ class _JointMotion:
     def speed_shown(self, position: float, now: float, standstill_speed: float) -> float:
         """Return the mean speed that the positions show over :data:`SPEED_TIME` or longer.
 
-        The speed is that of the last complete interval, and 0 before the first. Intervals are
+        It is the mean speed over the last complete interval, and 0 before the first. Intervals are
         longer for a standstill speed below 0.02, see :data:`NOISE`, and end earlier at a position
         that is too far from the first one for a joint at rest.
 
