@@ -180,10 +180,12 @@ class Probe:
         self.node.destroy_timer(timer)
 
     @contextmanager
-    def repeated(self, topic: str, message: Any, qos: QoSProfile | int = 10) -> Iterator[Any]:
-        """Publish ``message`` at 50 Hz; yield the publisher, which is destroyed at the end."""
+    def repeated(
+        self, topic: str, message: Any, qos: QoSProfile | int = 10, period: float = 0.02
+    ) -> Iterator[Any]:
+        """Publish ``message`` periodically; yield the publisher, which is destroyed at the end."""
         publisher = self.node.create_publisher(type(message), topic, qos)
-        timer = self.every(0.02, lambda: publisher.publish(message))
+        timer = self.every(period, lambda: publisher.publish(message))
         try:
             yield publisher
         finally:
