@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bench.soak.faults import FaultyWriter, Order
-from bench.soak.figures import Told, Unanswered, Unheard, Windows, matched, overlaps
+from bench.soak.figures import Gaps, Told, Unanswered, Unheard, Windows, matched, overlaps
 from bench.soak.pauses import LEAST, Pauses, longest_pause, read_pauses, time_paused
 from bench.soak.schedule import IN_JOINT_STATES
-from bench.soak.verdict import samples_line
+from bench.soak.verdict import gap_line, samples_line
 from rbd_control.nodes.messages import Stamp
 
 SECOND = 1_000_000_000
@@ -107,6 +107,26 @@ def test_an_answer_that_does_not_arrive_is_no_lost_sample() -> None:
     assert unheard.count == 1
     assert samples_line("detector", unanswered, 0, unheard.count, {}).measured == 0
     assert samples_line("detector", unanswered, 0, 0, {}).measured == 1
+
+
+def test_a_gap_in_which_torques_were_sent_shows_nothing() -> None:
+    windows = Windows()
+    gaps = Gaps(windows, 0.05, 0.001)
+    for sent, lost in ((1.0, 0), (1.2, 150), (1.21, 0), (1.3, 20), (1.34, 0)):
+        gaps.message(round(sent * SECOND), lost)
+    windows.open(round(1.35 * SECOND))
+    gaps.message(round(1.7 * SECOND), 0)
+    assert [gap[2:] for gap in gaps.over] == [(False, True), (False, False), (True, False)]
+    assert gaps.largest == pytest.approx(0.09)
+    for over, by_machine, unheard, is_met, is_missed in (
+        (0, 0, 0, True, False),
+        (2, 2, 0, True, False),
+        (2, 1, 0, False, True),
+        (2, 2, 1, False, False),  # this run cannot show it
+        (2, 1, 1, False, True),
+    ):
+        line = gap_line(0.09, over, by_machine, unheard, 0.05)
+        assert (line.met, line.missed) == (is_met, is_missed)
 
 
 def test_an_impact_on_the_arms_own_stop_is_no_false_contact() -> None:

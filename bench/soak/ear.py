@@ -33,8 +33,8 @@ DEPTH = 20_000
 LEAST_EXTERNAL = 1.0
 """External torque of a joint above which the arm is touched or hits its own stops [N·m]."""
 
-PLAYED_PERIOD = 1_000_000
-"""Period of the messages in the recording that the player plays [ns]."""
+PERIOD = 1_000_000
+"""Period of the joint states, and of the messages in the recording that the player plays [ns]."""
 
 ARM, CONTROLLER, DETECTOR, PLAYER = (
     "soak/simulated_arm",
@@ -43,6 +43,13 @@ ARM, CONTROLLER, DETECTOR, PLAYER = (
     "play/joint_state_player",
 )
 """Full names of the nodes."""
+
+STATES, TORQUES, PLAYED = (
+    "/soak/joint_states",
+    "/soak/effort_controller/commands",
+    "/play/joint_states",
+)
+"""Topics of the joint states, of the torques, and of the player."""
 
 ANSWERS = {
     CONTROLLER: f"/{CONTROLLER}/tracking_error",
@@ -80,7 +87,8 @@ class Ear:
     Attributes:
         sample_windows, torque_windows: times in which faults excuse missing answers and torques.
         answered: counts of samples and missing answers, by node.
-        unheard: counts of answers that were published and did not arrive here, by node.
+        unheard: counts of messages that were published and did not arrive here: of the answers, by
+            node, and of each other topic for which gaps are counted.
         torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
         contacts: the true contacts.
         external: times with an external torque above :data:`LEAST_EXTERNAL`: contacts, and impacts
@@ -110,15 +118,15 @@ class Ear:
         self.restart()
         self._takes: list[tuple[Any, type, Callable[[bytes, dict[str, Any]], None]]] = []
         for kind, topic, take in (
-            (JointState, "/soak/joint_states", self._on_state),
+            (JointState, STATES, self._on_state),
             *((JointState, topic, self._answer(name)) for name, topic in ANSWERS.items()),
-            (Float64MultiArray, "/soak/effort_controller/commands", self._on_torque),
+            (Float64MultiArray, TORQUES, self._on_torque),
             (WrenchStamped, f"/{ARM}/true_external_wrench", self._on_force),
             (JointState, f"/{ARM}/true_external_joint_torques", self._on_external),
             (Bool, f"/{DETECTOR}/contact", self._on_verdict),
             (DiagnosticArray, f"/{DETECTOR}/events", self._on_event),
             (DiagnosticArray, "/diagnostics", self._on_report),
-            (JointState, "/play/joint_states", self._on_played),
+            (JointState, PLAYED, self._on_played),
         ):
             self._takes.append((node.create_subscription(
                 kind, topic, lambda _: None, QoSProfile(depth=DEPTH)
@@ -129,16 +137,19 @@ class Ear:
         self._since = time.time_ns()
         self.sample_windows, self.torque_windows = Windows(), Windows()
         self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}
-        self.unheard = {name: Unheard() for name in (CONTROLLER, DETECTOR)}
-        self.torque_gaps = Gaps(self.torque_windows, self._timeout)
-        self.state_gaps = Gaps(self.torque_windows, self._timeout)
-        self.play_gaps = Gaps(Windows(), self._timeout)
+        self.unheard = {name: Unheard() for name in (CONTROLLER, DETECTOR, TORQUES, STATES, PLAYED)}
+        self.torque_gaps = self._gaps(self.torque_windows)
+        self.state_gaps = self._gaps(self.torque_windows)
+        self.play_gaps = self._gaps(Windows())
         self.contacts, self.external = Contacts(), Contacts()
         self.detected: dict[int, str] = {}
-        self.played = Played(PLAYED_PERIOD)
+        self.played = Played(PERIOD)
         self.violations: list[str] = []
         self.torques = 0
         self.largest = 0.0
+
+    def _gaps(self, windows: Windows) -> Gaps:
+        return Gaps(windows, self._timeout, 1e-9 * PERIOD)
 
     def listen(self) -> None:
         """Process all waiting messages."""
@@ -162,7 +173,7 @@ class Ear:
         sent = int(info["source_timestamp"])
         if sent < self._since:
             return
-        self.state_gaps.message(sent)
+        self.state_gaps.message(sent, self.unheard[STATES].message(info))
         seconds, nanoseconds = stamp_of(raw)
         stamp = seconds * 10**9 + nanoseconds
         self.answered[CONTROLLER].sample(stamp, sent)
@@ -183,7 +194,8 @@ class Ear:
             return
         self.torques += 1
         self.torque_at = time.monotonic()
-        self.torque_gaps.message(int(info["source_timestamp"]))
+        lost = self.unheard[TORQUES].message(info)
+        self.torque_gaps.message(int(info["source_timestamp"]), lost)
         share = np.abs(torque) / self._limits if torque.shape == self._limits.shape else None
         if share is None or not np.isfinite(torque).all() or (share > 1.0 + 1e-9).any():
             self.violations.append(f"torque {torque.tolist()}"[:200])
@@ -220,7 +232,8 @@ class Ear:
                 self.told[status.name].report(time.time_ns(), values)
 
     def _on_played(self, raw: bytes, info: dict[str, Any]) -> None:
-        self.play_gaps.message(int(info["source_timestamp"]))
+        lost = self.unheard[PLAYED].message(info)
+        self.play_gaps.message(int(info["source_timestamp"]), lost)
         number = info.get("publication_sequence_number")
         if number is None:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -184,15 +184,15 @@ class Unheard:
     A sample whose answer is lost on the way to this process was answered all the same.
 
     Attributes:
-        count: number of gaps in the sequence numbers of each publisher, summed.
+        count: number of missing sequence numbers of each publisher, summed.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._last: dict[bytes, int] = {}
 
-    def message(self, info: Mapping[str, Any]) -> None:
-        """Record an answer.
+    def message(self, info: Mapping[str, Any]) -> int:
+        """Record an answer; return the number of answers that were lost just before it.
 
         Args:
             info: information of the middleware on the message, perhaps with
@@ -200,12 +200,29 @@ class Unheard:
         """
         number = info.get("publication_sequence_number")
         if number is None:
-            return
+            return 0
         publisher = bytes((info.get("publisher_gid") or {}).get("data", b""))
         last = self._last.get(publisher)
-        if last is not None:
-            self.count += max(int(number) - last - 1, 0)
+        lost = 0 if last is None else max(int(number) - last - 1, 0)
+        self.count += lost
         self._last[publisher] = int(number)
+        return lost
+
+
+class Gap(NamedTuple):
+    """A gap between two received messages of a topic that is longer than allowed."""
+
+    end: int
+    """Time at which the message after the gap was sent [ns]."""
+    length: float
+    """Length of the gap [s]."""
+    excused: bool
+    """Whether a fault excuses it."""
+    unheard: bool
+    """Whether messages were sent in it that were lost on the way to this process.
+
+    They are so many that they fill at least half of the gap, so it shows nothing about the sender.
+    """
 
 
 class Gaps:
@@ -214,31 +231,40 @@ class Gaps:
     Args:
         windows: intervals in which a gap is excused.
         limit: length above which a gap is stored [s].
+        period: normal period of the messages [s].
 
     Attributes:
-        largest: length of the longest gap that is not excused [s].
-        over: for each gap over the limit, its end [ns], its length [s], and whether it was excused.
+        largest: length of the longest gap that is neither excused nor unheard [s].
+        over: the gaps over the limit.
     """
 
-    def __init__(self, windows: Windows, limit: float) -> None:
-        self._windows, self._limit = windows, limit
+    def __init__(self, windows: Windows, limit: float, period: float) -> None:
+        self._windows, self._limit, self._period = windows, limit, period
         self._last: int | None = None
         self.largest = 0.0
-        self.over: list[tuple[int, float, bool]] = []
+        self.over: list[Gap] = []
 
-    def message(self, sent: int) -> None:
-        """Record that a message was sent at the time ``sent`` [ns]."""
+    def message(self, sent: int, lost: int) -> None:
+        """Record that a message was sent at the time ``sent`` [ns].
+
+        Args:
+            sent: the time [ns].
+            lost: number of messages that the same publisher sent just before this one and that were
+                not received.
+        """
         last, self._last = self._last, sent
         if last is None:
             return
-        gap = 1e-9 * (sent - last)
-        if gap <= self.largest and gap <= self._limit:
+        length = 1e-9 * (sent - last)
+        if length <= self.largest and length <= self._limit:
             return
-        excused = self._windows.cover(last, sent)
-        if gap > self._limit:
-            self.over.append((sent, gap, excused))
-        if not excused:
-            self.largest = max(self.largest, gap)
+        gap = Gap(
+            sent, length, self._windows.cover(last, sent), lost * self._period >= 0.5 * length
+        )
+        if length > self._limit:
+            self.over.append(gap)
+        if not gap.excused and not gap.unheard:
+            self.largest = max(self.largest, length)
 
 
 class Played:

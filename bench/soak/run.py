@@ -19,7 +19,7 @@ from bench.fuzz.recordings import motion, write_bag
 from bench.loop.usage import processor_seconds
 from bench.rig import NodeSpec, Rig, signature, traces_in
 from bench.soak.conductor import FOREIGN, Conductor
-from bench.soak.ear import ARM, CONTROLLER, DETECTOR, LOST, PLAYER, Ear
+from bench.soak.ear import ARM, CONTROLLER, DETECTOR, LOST, PLAYER, TORQUES, Ear
 from bench.soak.figures import growth, matched, overlaps
 from bench.soak.pauses import Pauses, longest_pause, time_paused
 from bench.soak.schedule import PUSH, make_schedule
@@ -35,6 +35,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import law_parameters
+from rbd_control.nodes.priority import take_priority
 from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.parameters import read_parameter_file
 from rbd_control.simulation import arm7_urdf
@@ -58,9 +59,6 @@ It is the fraction in which the nodes waited for a processor, or in which a proc
 
 PAUSE = 0.003
 """Polling period of messages, schedule and processes [s]."""
-
-NICENESS = -15
-"""Niceness of this process, so that it keeps up with the nodes."""
 
 NODES = (ARM, CONTROLLER, DETECTOR, PLAYER)
 
@@ -97,7 +95,8 @@ class Soak:
         contacts: start of each true contact [s], and whether it was detected.
         delays: delays of detection [s].
         false: times of events without contact [s].
-        gaps: torque gaps over the timeout: end [s], length [s], whether a fault excused it.
+        gaps: torque gaps over the timeout: end [s], length [s], whether a fault excused it. Gaps in
+            which torques were lost on the way to the soak are left out.
         begun: start time [s] and kind of each item.
         unanswered: times of samples without answer outside of faults, by node [s].
         reports: last diagnostic values of each node.
@@ -253,8 +252,10 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         # Statistics from the start of the nodes do not count.
         ear.restart()
         conductor.failures.clear()
+        # Below the nodes it would not run where they need all processors, and miss what they send.
         if priority:
-            _go_first()
+            stack.callback(take_priority, 0)
+            take_priority(priority)
         result = Soak(seed, 60.0 * minutes, str(priority or "none"))
         pauses = Pauses(folder)
         stack.callback(pauses.stop)
@@ -262,17 +263,6 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         if trace:
             result.traced = {name: rig.last_lines(name, "traced: ") for name in rig.names}
         return result
-
-
-def _go_first() -> None:
-    """Give this process precedence over others, but not over the nodes, if it is permitted.
-
-    A real-time priority would use part of the processor time that Linux allows for real-time
-    threads, 95 % by default. Above this limit Linux stops all of them, including the nodes, for
-    50 ms.
-    """
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
 
 
 def _specs(folder: Path, priority: int, trace: bool) -> list[NodeSpec]:
@@ -323,11 +313,12 @@ def _carry_out(
             ear.listen()
             conductor.step()
             watch.look()
-            for end, gap, excused in ear.torque_gaps.over[judged:]:
+            for gap in ear.torque_gaps.over[judged:]:
                 # Wait until the waiting time after the gap has been measured.
-                if time.time_ns() - end < 1_000_000_000:
+                if time.time_ns() - gap.end < 1_000_000_000:
                     break
-                by_machine += not excused and watch.is_of_the_machine(end, gap)
+                is_judged = not gap.excused and not gap.unheard
+                by_machine += is_judged and watch.is_of_the_machine(gap.end, gap.length)
                 judged += 1
             if items and passed >= items[0].at and conductor.is_free:
                 result.begun.append((passed, items[0].kind))
@@ -377,13 +368,16 @@ def _sum_up(
     impacts = [each for each in ear.external.intervals if not overlaps(each, pushes)]
     match = matched(pushes, tuple(ear.detected), impacts)
     gaps = ear.torque_gaps
-    over = [gap for gap in gaps.over if not gap[2]]
+    over = [gap for gap in gaps.over if not gap.excused]
+    unheard = sum(gap.unheard for gap in over)
     result.items, result.skipped = dict(conductor.done), dict(conductor.skipped)
     result.delays = list(match.delays)
     result.false = [1e-9 * (at - wall) for at in match.false]
     missed = set(match.missed)
     result.contacts = [(1e-9 * (c[0] - wall), c not in missed) for c in ear.contacts.intervals]
-    result.gaps = [(1e-9 * (end - wall), gap, excused) for end, gap, excused in gaps.over]
+    result.gaps = [
+        (1e-9 * (gap.end - wall), gap.length, gap.excused) for gap in gaps.over if not gap.unheard
+    ]
     result.failures += conductor.failures
     result.failures += [f"over the limit: {text}" for text in ear.violations]
     grown = {name: growth(process.lives, SETTLING) for name, process in result.processes.items()}
@@ -394,7 +388,7 @@ def _sum_up(
         reasons = ear.told[name].near(unanswered.times)
         result.lines.append(samples_line(name, unanswered, told, ear.unheard[name].count, reasons))
     result.lines.append(Line("player: messages not played", float(ear.played.left_out), 0.0))
-    result.lines.append(gap_line(gaps.largest, len(over), by_machine, TIMEOUT))
+    result.lines.append(gap_line(gaps.largest, len(over) - unheard, by_machine, unheard, TIMEOUT))
     false = [_false_text(at, wall, ear.detected[at], result.begun) for at in match.false]
     result.lines += contact_lines(match, conductor.done[PUSH], false)
     result.lines.append(Line("torques over the limit", float(len(ear.violations)), 0.0))
@@ -411,6 +405,7 @@ def _sum_up(
         "largest gap between played states [ms]": 1e3 * ear.play_gaps.largest,
         "played states": float(ear.played.heard),
         "played states lost by the middleware": float(ear.played.unheard),
+        "torques lost on the way to the soak": float(ear.unheard[TORQUES].count),
         "least torque of a push over the threshold": min(conductor.staged, default=float("nan")),
         "median delay of detection [ms]": 1e3 * float(np.median(match.delays or [np.nan])),
         "longest delay of detection [ms]": 1e3 * max(match.delays, default=float("nan")),

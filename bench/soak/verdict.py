@@ -109,20 +109,25 @@ def contact_lines(match: Match, staged: int, false: Sequence[str] = ()) -> list[
     ]
 
 
-def gap_line(largest: float, over: int, by_machine: int, timeout: float) -> Line:
+def gap_line(largest: float, over: int, by_machine: int, unheard: int, timeout: float) -> Line:
     """Return the line on gaps between torques.
 
     Args:
         largest: longest gap outside of faults [s].
-        over: number of gaps over ``timeout`` outside of faults.
+        over: number of gaps over ``timeout`` outside of faults, except the unheard ones.
         by_machine: number of these gaps in which the nodes waited for a processor, or a processor
             paused.
+        unheard: number of gaps in which torques were sent that this process did not receive.
         timeout: timeout of the controller [s].
     """
+    remark = f"largest {1e3 * largest:.1f} ms; {by_machine} more in which nodes could not run"
+    missed = over - by_machine
     return Line(
         f"torque gaps over {1e3 * timeout:g} ms",
-        float(over - by_machine),
+        float(missed),
         0.0,
-        "",
-        f"largest {1e3 * largest:.1f} ms; {by_machine} more in which nodes could not run",
+        f"in {unheard} more, torques were lost on the way to the soak; {remark}"
+        if unheard and not missed
+        else "",
+        remark,
     )
