@@ -1,4 +1,4 @@
-"""``python -m bench.loop.cycle``: time, memory and garbage of a cycle of the nodes in one process.
+"""``python -m bench.loop.cycle``: time, calls and garbage of a cycle of the nodes in one process.
 
 A cycle is the processing of one joint state. The nodes of ``contact_aware_controller`` (detector
 and controller) run in this process. No executor runs and no joint state comes through DDS:
@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from unittest.mock import patch
 
 import numpy as np
@@ -27,12 +28,13 @@ from rclpy.publisher import Publisher
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
+import rbd_control
 from bench.loop.stages import RECEIVE, TOTAL, StageClock, stage_times
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
 from rbd_control.nodes.joint_state_wire import JointStateTemplate
-from rbd_control.nodes.messages import to_array
+from rbd_control.nodes.messages import TorqueWriter, to_array
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.processes import reserved_domain
 from rbd_control.nodes.transports import without_shared_memory
@@ -167,8 +169,9 @@ def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
     Returns:
         ``microseconds``: median time of a cycle; ``collections``: runs of the garbage collector by
         generation; ``bytes``: growth of the memory of Python and numpy in ``count`` cycles;
-        ``publications``: messages per joint state; ``mode``: mode of the controller at the end;
-        ``valid``: whether the detector has the verdict "no contact" at the end.
+        ``publications``: messages per joint state; ``calls``: see :func:`python_calls`; ``mode``:
+        mode of the controller at the end; ``valid``: whether the detector has the verdict "no
+        contact" at the end.
     """
     cycle.run(FIRST)
     messages, times = cycle.take(count), array("q", [0]) * count
@@ -194,9 +197,43 @@ def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
         "collections": [b - a for a, b in zip(before, after, strict=True)],
         "bytes": grown,
         "publications": publish.call_count / PUBLICATIONS,
+        "calls": python_calls(cycle),
         "mode": cycle.controller.controller.mode,
         "valid": verdict is False,
     }
+
+
+def python_calls(cycle: ComposedCycle) -> dict[str, int]:
+    """Count the calls of this package's Python functions from a joint state to its torque.
+
+    Compiled kernels do not count, nor does what follows the publication of the torque.
+
+    Returns:
+        ``detector``: calls from ``TappingDetector.tap`` to the verdict; ``controller``: all others;
+        ``files``: number of files that the called functions are in.
+    """
+    package = str(Path(rbd_control.__file__).parent)
+    calls, files = {"detector": 0, "controller": 0}, set()
+    whose = "controller"
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal whose
+        code = frame.f_code
+        if code is TappingDetector.tap.__code__:
+            whose = "detector" if event == "call" else "controller"
+        if event == "call" and code.co_filename.startswith(package):
+            calls[whose] += 1
+            files.add(code.co_filename)
+
+    def publish(_writer: TorqueWriter, _torque: np.ndarray) -> bool:
+        sys.setprofile(None)
+        return True
+
+    message = cycle.take(1)[0]
+    with patch.object(TorqueWriter, "publish", publish):
+        sys.setprofile(profile)
+        cycle.receive(message)
+    return calls | {"files": len(files)}
 
 
 def stage_medians(cycle: ComposedCycle, count: int) -> dict[str, float]:

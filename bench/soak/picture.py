@@ -11,6 +11,9 @@ from matplotlib.figure import Figure
 from bench.soak.run import TIMEOUT, Soak
 from bench.soak.verdict import SETTLING
 
+CONFIGURING = 20.0
+"""Time after the start of a process in which its memory is not drawn [s]."""
+
 
 def draw(soak: Soak, path: Path) -> None:
     """Write the picture of a soak as a PNG file."""
@@ -29,13 +32,15 @@ def draw(soak: Soak, path: Path) -> None:
 def _memory(ax: Axes, soak: Soak) -> None:
     for name, process in soak.processes.items():
         color = None
-        for life in filter(None, process.lives):
-            t = [at / 60.0 for at, _ in life]
-            above = [(used - life[0][1]) / 1024.0 for _, used in life]
+        for life in process.lives:
+            # A process that is still being configured would stretch the scale to 200 MB.
+            configured = [each for each in life if each[0] >= life[0][0] + CONFIGURING]
+            t = [at / 60.0 for at, _ in configured]
+            above = [(used - configured[0][1]) / 1024.0 for _, used in configured]
             (drawn,) = ax.plot(t, above, color=color, label=None if color else name)
             color = drawn.get_color()
     ax.axvline(SETTLING / 60.0, color="k", lw=0.8, ls=":")
-    ax.set_ylabel("memory since the\nstart of a process [MB]")
+    ax.set_ylabel(f"memory since {CONFIGURING:g} s after\nthe start of a process [MB]")
     ax.legend(fontsize=8)
 
 

@@ -37,12 +37,17 @@ UNANSWERED = 10.0
 
 
 class Heard(list[Any]):
-    """The messages of one topic in the order they came, and when the last did."""
+    """The messages of one topic in the order they came, and when they did."""
 
     last = 0.0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+
     def add(self, message: Any) -> None:
         self.last = time.monotonic()
+        self.times.append(self.last)
         self.append(message)
 
 

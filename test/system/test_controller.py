@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from sensor_msgs.msg import JointState
+
+from rbd_control.nodes.messages import to_seconds
 
 from . import controller_scenarios as scenarios
 from .bringup import BringUp
-from .fault_setting import hold_again
+from .fault_setting import hold_again, set_parameters
 from .probe import Probe, Source
 
 
@@ -43,6 +47,38 @@ def test_controller(
         # failure of the controller.
         hold_again(probe)
         scenario(probe, source)
+
+
+RATE = 5.0
+"""Largest rate of a torque [N·m/s]; the payload's weight takes about a second."""
+
+
+def test_the_torque_changes_at_its_rate(probe: Probe, source: Source) -> None:
+    """[41] A payload would change it in one step; it changes by at most ``torque_rate``."""
+    errors = probe.listen(JointState, f"{scenarios.NODE}/tracking_error")
+
+    def steady() -> bool:
+        efforts = np.array([message.effort for message in errors[-20:]])
+        return bool(np.ptp(efforts, axis=0).max() == 0.0)
+
+    try:
+        hold_again(probe)
+        assert set_parameters(probe, scenarios.NODE, torque_rate=[RATE]).successful
+        first = len(errors)
+        assert set_parameters(probe, scenarios.NODE, payload_mass=0.5).successful
+        probe.wait(
+            lambda: np.abs(errors[-1].effort - scenarios.WEIGHT).max() > 0.5 and steady(),
+            "the torque does not carry the payload",
+        )
+        torque = np.array([message.effort for message in errors[first:]])
+        stamps = np.array([to_seconds(message.header.stamp) for message in errors[first:]])
+    finally:
+        changes = {"torque_rate": [20_000.0], "payload_mass": 0.0}
+        assert set_parameters(probe, scenarios.NODE, **changes).successful
+    rates = np.abs(np.diff(torque, axis=0)).max(axis=1) / np.diff(stamps)
+    # Stamps of today have a resolution of 0.3 us as floating-point numbers, 3e-5 of a period.
+    assert rates.max() == pytest.approx(RATE, rel=2e-4)
+    assert np.count_nonzero(rates > 0.9 * RATE) > 20
 
 
 def test_zero_torque_at_the_end(probe: Probe, source: Source, bring_up: BringUp) -> None:

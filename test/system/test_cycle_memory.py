@@ -49,3 +49,9 @@ def test_memory_does_not_grow(measured: dict[str, Any]) -> None:
 
 def test_only_the_torque_is_published_without_subscribers(measured: dict[str, Any]) -> None:
     assert measured["publications"] == 1.0
+
+
+def test_the_way_of_a_joint_state_does_not_grow_unnoticed(measured: dict[str, Any]) -> None:
+    """Calls of Python functions until the torque is published: about a fifth above today's."""
+    assert measured["calls"]["detector"] <= 40
+    assert measured["calls"]["controller"] <= 110

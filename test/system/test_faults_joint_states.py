@@ -5,6 +5,7 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from math import inf, nan
 from typing import Any
@@ -70,11 +71,15 @@ class Spoiled(Source):
     """A source whose every message may be changed before it is sent."""
 
     change: Change | None = None
+    good = 0.0
+    """When the last message that was not changed was made, on the monotonic clock [s]."""
 
     def message(self, stamp: Any) -> JointState:
         message = super().message(stamp)
         if self.change is not None:
             self.change(message)
+        else:
+            self.good = time.monotonic()
         return message
 
 
