@@ -29,6 +29,9 @@ from .bringup import PATIENCE
 
 T = TypeVar("T")
 
+LATE = 0.3
+"""Time without a turn of a stream that is told of, as the machine's cause of a failure [s]."""
+
 LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -210,7 +213,13 @@ class Probe:
         source.publishers.append(publisher)
         clock = self.node.get_clock()
 
+        last = time.monotonic()
+
         def tick() -> None:
+            nonlocal last
+            before, last = last, time.monotonic()
+            if last - before > LATE:
+                print(f"the probe could send nothing on {topic} for {last - before:.2f} s")
             if source.on:
                 stamp = (clock.now() + Duration(seconds=source.shift)).to_msg()
                 source.publishers[0].publish(source.message(source.stamp or stamp))
