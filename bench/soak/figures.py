@@ -219,9 +219,10 @@ class Gap(NamedTuple):
     excused: bool
     """Whether a fault excuses it."""
     unheard: bool
-    """Whether messages were sent in it that were lost on the way to this process.
+    """Whether lost messages explain the gap: the sender may have had no gap at all.
 
-    They are so many that they fill at least half of the gap, so it shows nothing about the sender.
+    At the normal period, the messages that were sent and did not arrive here would fill at least
+    half of the gap.
     """
 
 

@@ -30,7 +30,7 @@ from .bringup import PATIENCE
 T = TypeVar("T")
 
 LATE = 0.3
-"""Time without a turn of a stream that is told of, as the machine's cause of a failure [s]."""
+"""Delay of a stream's timer above which the probe prints a line: the machine was too busy [s]."""
 
 LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

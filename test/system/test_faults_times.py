@@ -102,7 +102,7 @@ def test_the_torque_is_zero_within_the_timeout(
 
 
 def first_zero(commands: Heard, first: int) -> int:
-    """Return the index of the first command of zero from ``first`` on; 0 if there is none."""
+    """Return the index of the first zero torque at or after index ``first``; 0 without one."""
     zeros = [k for k in range(first, len(commands)) if not np.any(commands[k].data)]
     return zeros[0] if zeros else 0
 
