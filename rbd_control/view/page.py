@@ -156,14 +156,25 @@ class Page:
         Args:
             stopped: called before each frame, and every :data:`IDLE_PERIOD` without a browser.
             duration: maximum time after which the method returns [s]; None without limit.
+
+        Raises:
+            RuntimeError: if two frames in a row cannot be drawn.
         """
         begin = last = now = due = time.monotonic()
+        skipped = False
         while not stopped() and (duration is None or now - begin < duration):
             last, now = now, time.monotonic()
             viewers = self.viewers
             if viewers:  # a recording waits for the first one
                 self.advance(now - last)
-                self.show()
+                try:
+                    self.show()
+                except RuntimeError:
+                    if skipped:
+                        raise
+                    skipped = True
+                else:
+                    skipped = False
             else:
                 for source in self._sources:
                     source.state()  # messages of live arms are added to the history
