@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # The first of these that is new enough makes .venv; name another with `make PYTHON=...`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python3.10
 
+# Python compiles a module when it is first imported; compiling all at installation takes longer.
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
+
 # Examples of each state machine in test-long.
 EXAMPLES ?= 10000
 
@@ -100,36 +103,36 @@ clean: ## remove everything that was made here
 
 # Editable, so that a change of the sources needs no installation and keeps its compiled code.
 $(VENV)/ros: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[ros]'
+	$(INSTALL) '.[ros]'
 	@touch $@
 
 $(VENV)/bench: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[ros,bench]'
+	$(INSTALL) '.[ros,bench]'
 	@touch $(VENV)/ros $@
 
 # The benchmarks leave out what is not installed and say so.
 $(VENV)/rivals: $(VENV)/bench
 	@for extra in casadi clang drake frax; do \
-	  $(BIN)/python -m pip install --quiet --editable ".[$$extra]" || \
+	  $(INSTALL) ".[$$extra]" || \
 	    echo "The extra $$extra cannot be installed here; the benchmarks leave it out." >&2; \
 	done
 	@touch $@
 
 # The plots of demo.html need the extra `report`.
 $(VENV)/demo: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[ros,report]'
+	$(INSTALL) '.[ros,report]'
 	@touch $(VENV)/ros $@
 
 $(VENV)/view: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[ros,report,view]'
+	$(INSTALL) '.[ros,report,view]'
 	@touch $(VENV)/ros $@
 
 $(VENV)/docs: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	@touch $@
 
 $(VENV)/test: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[ros,test]'
+	$(INSTALL) '.[ros,test]'
 	@touch $(VENV)/ros $@
 
 $(BIN)/python:
