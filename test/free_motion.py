@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model
 from rbd_control.estimation import Motion
+from rbd_control.joint_states import JointBlock
+from rbd_control.playback.parts import Part
+from rbd_control.playback.recording import Recording
 from rbd_control.simulation import SimulatedArm, SimulationParameters
 
 COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)
@@ -69,3 +73,13 @@ def lively_motion(
             act(arm, t)
         arm.step(law.torque(sample.q, sample.v, q_d, v_d, a_d))
     return Motion(name, *(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def recording(motion: Motion, names: tuple[str, ...]) -> Recording:
+    """Return a recording of a motion, stamps from 1000 s on."""
+    stamp = 1000.0 + motion.t
+    block = JointBlock(stamp, stamp, names, motion.q, motion.v, motion.tau)
+    parts = [[Part(np.zeros(stamp.size, int), block)]]
+    return Recording(
+        Path("made"), "/joint_states", names, stamp.size, None, lambda size: iter(parts)
+    )

@@ -56,7 +56,7 @@ def test_a_mesh_without_reader_is_named_by_the_node(arm: Path) -> None:
     model = Model.from_urdf(urdf)
     note = missing_geometry(model, surface_of(model, urdf, MeshFiles(arm.parent)))
     assert note.endswith(
-        "less certain to be named; meshes that are not binary STL need the package trimesh, which "
+        "identified less reliably; meshes that are not binary STL need the package trimesh, which "
         "is not installed (pip install trimesh): a.obj"
     )
     assert "\n" not in note

@@ -43,7 +43,7 @@ def test_gains_that_free_motion_hides_are_refused(
     out, err = capsys.readouterr()
     assert err.count("\n") == 1
     assert "wrist_3 >100 %" in err
-    assert "--payload-recording BAG=MASS or --drive-gain JOINT=GAIN" in err
+    assert "--payload-recording RECORDING=MASS or --drive-gain JOINT=GAIN" in err
     rows = {line.split()[1]: line for line in out.splitlines() if "identified" in line}
     assert "not identified" in rows["wrist_2"]
     assert "not identified" in rows["wrist_3"]

@@ -43,7 +43,7 @@ EFFORTS: dict[str, tuple[Efforts, str]] = {
     "twice as much": (lambda q, tau: 2.0 * tau, "2 times .* another unit"),
     "a hand": (
         lambda q, tau: tau + gravity_torque(HAND, q) - gravity_torque(MODEL, q),
-        "carries 0.[45]. kg .* that the model does not know",
+        "carries 0.[45]. kg .* that the model lacks",
     ),
 }
 

@@ -277,3 +277,23 @@ def _without(base: dict[str, Any], name: str) -> RobotParameters:
     if name == "locked_joints":
         return RobotParameters(urdf="arm7")
     return RobotParameters(**base)
+
+
+def test_a_joint_that_is_locked_and_named_is_reported_as_such() -> None:
+    """The message said that the description has no such joint."""
+    parameters = RobotParameters(robot_description=arm7_urdf(), joints=tuple(MODEL.joint_names))
+    with pytest.raises(InputError, match="joint 'joint_7' is locked, but .* remove it from joints"):
+        Robot.of(parameters, locked={"joint_7": 0.0})
+
+
+def test_an_error_in_the_description_does_not_name_a_file_that_is_not_read() -> None:
+    parameters = RobotParameters(urdf="/elsewhere/arm.urdf", robot_description="<robot/>")
+    with pytest.raises(RbdControlError) as raised:
+        Robot.of(parameters)
+    assert "/elsewhere" not in str(raised.value)
+
+
+def test_a_floating_base_has_no_inertial_corrections() -> None:
+    floating = Model.from_urdf(arm7_urdf(), floating_base=True)
+    with pytest.raises(ParameterError, match="floating base"):
+        InertialCorrections(mass_correction=(0.1,)).corrected(floating)

@@ -71,8 +71,8 @@ EXTERNAL = (
         (arm(BODY, "", joint("j", "base", "hand")), ("joint 'j'", "'hand'", "child", "forearm")),
         (arm(BODY, "", link("base")), ("link 'base'", "2 times")),
         (arm(BODY, "", link("c"), joint("elbow", "base", "c")), ("joint 'elbow'", "2 times")),
-        (arm(BODY, "", "<link/>"), ("a <link> lacks 'name'",)),
-        (arm(BODY, "", '<joint name="j"/>'), ("joint 'j' lacks 'type'",)),
+        (arm(BODY, "", "<link/>"), ("a <link>: attribute 'name' is missing or empty",)),
+        (arm(BODY, "", '<joint name="j"/>'), ("joint 'j': attribute 'type' is missing or empty",)),
         (arm(BODY, "", '<joint name="j" type="fixed"/>'), ("joint 'j'", "lacks <parent>")),
         (robot(link("base")), ("'arm'", "no movable joint")),
         # 31

@@ -15,6 +15,7 @@ from rbd_control.check.explanations import (
     field_fit,
     payload_fit,
     tilt,
+    tilt_deviation,
 )
 from rbd_control.check.findings import Line
 from rbd_control.check.timing import graded
@@ -85,6 +86,9 @@ def _payload(
     theta, deviation = payload_fit(evidence, alive)
     spread = float(deviation[0])
     known = next((one.values for one in found if one.kind == "payload"), None)
+    if known is None and not np.isfinite(spread):
+        text = f"not determined by this motion: no joint measures the weight of a mass at {link}"
+        return Line("payload", "doubtful", text, {"mass": None, "deviation": None})
     if known is None:
         text = f"none missing: {theta[0]:+.2f} ± {spread:.2g} kg at {link}"
         return Line("payload", "good", text, {"mass": float(theta[0]), "deviation": spread})
@@ -94,9 +98,11 @@ def _payload(
     size = f"{abs(mass):.2f} ± {spread:.2g} kg {where} ({abs(mass) / spread:.0f} σ)"
     if mass > 0.0:
         remedy = "give the URDF with the hand, or payload_mass and payload_com"
-        text = f"the arm carries {size} that the model does not know: {remedy}"
+        text = f"the arm carries {size} that the model lacks: {remedy}"
     else:
-        text = f"the model carries {size} that the arm does not: give the URDF without the hand"
+        text = (
+            f"the model contains {size} that the arm does not carry: give the URDF without the hand"
+        )
     return Line("payload", "bad", text, values)
 
 
@@ -109,7 +115,10 @@ def _mounting(
         return Line("mounting", "doubtful", "the model has no gravity: mounting not determined")
     fitted, deviation = field_fit(evidence, alive)
     known = next((one.values for one in found if one.kind == "tilt"), None)
-    spread = float(np.degrees(np.linalg.norm(deviation) / size))
+    spread = tilt_deviation(deviation, field)
+    if not np.isfinite(spread):
+        text = "not determined by this motion: no joint measures a component of gravity"
+        return Line("mounting", "doubtful", text, {"tilt": None, "deviation": None})
     angle = tilt(fitted if known is None else known, field)
     values = {"tilt": angle, "deviation": spread}
     if known is None:
@@ -146,10 +155,12 @@ def _rotors(model: Model, found: Sequence[Explanation]) -> list[Line]:
 def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
     limit = limits_or(model.effort_limit, np.inf)[model.nv - len(efforts) :]
     coulomb = np.array([one.friction[0] if one.is_torque else 0.0 for one in efforts])
-    i = int(np.argmax(coulomb / limit))
-    share = float(coulomb[i] / limit[i])
-    text = f"Coulomb friction up to {coulomb.max():.2g} N·m or N, {share:.0%} of the effort limit"
-    text += f" on {efforts[i].joint}" if share else ""
+    shares = coulomb / limit
+    i = int(np.argmax(shares if shares.any() else coulomb))
+    share = float(shares[i])
+    text = f"Coulomb friction {coulomb[i]:.2g} N·m or N"
+    text += f" on {efforts[i].joint}" if coulomb[i] else ""
+    text += f", {share:.0%} of the effort limit" if np.isfinite(limit[i]) else ", without limit"
     return Line("friction", graded(share, FRICTION), text, {"largest_share": share})
 
 

@@ -157,7 +157,9 @@ def _doubted(effort: JointEffort) -> JointEffort:
     low, high = UNIT_SCALES
     if effort.kind != "torque" or (effort.confidence != "none" and low <= effort.scale <= high):
         return effort
-    finding = "does not tell its size, and most other joints have another unit"
+    finding = (
+        "has a scale that this motion does not determine, and most other joints have another unit"
+    )
     return replace(effort, kind="unclear", level="doubtful", finding=finding, remedy=_CALIBRATE)
 
 
@@ -218,7 +220,7 @@ def _of_joint(
             misfit *= abs(factor)
             is_torque = False
     elif friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0:
-        verdict = _Verdict("reversed", "bad", "by its friction, which drives the joint", _REVERSE)
+        verdict = _Verdict("reversed", "bad", "has friction that drives the joint", _REVERSE)
         is_torque = False
     elif largest > parameters.implausible_effort * limit:
         finding = f"reaches {largest:.4g}, its limit is {limit:.4g} N·m or N"
@@ -268,7 +270,8 @@ def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
             remedy = f"set effort_gain to {gain:g}"
             return _Verdict("unit", "bad", f"{size}, so torque in {unit}", remedy)
     kind = "current" if abs(scale) < low else "unit"
-    return _Verdict(kind, "bad", f"{size}, {1.0 / scale:.3g} N·m per unit", _CALIBRATE)
+    per_unit = f"{present / scale:.3g} N·m or N per unit of effort"
+    return _Verdict(kind, "bad", f"{size}, {per_unit}", _CALIBRATE)
 
 
 def _of_gravity(parameters: DetectorParameters) -> _Verdict:

@@ -40,6 +40,10 @@ GAIN = 1.0
 """Smallest reduction of the cost, after the penalty, by an accepted explanation."""
 SIGNIFICANT = 4.0
 """Smallest ratio of a fitted number to its standard deviation."""
+
+INFORMATIVE = 1e-12
+"""Smallest eigenvalue of a normalised information matrix, relative to its largest one, at which the
+samples determine the combination of coefficients along its eigenvector."""
 UNIT_SCALES = (0.75, 1.35)
 """Smallest and largest scale of effort that friction, a payload or inaccurate masses explain."""
 EXPLAINED = 0.5
@@ -164,6 +168,21 @@ def tilt(field: Array, model_field: Array) -> float:
     return float(np.degrees(np.arccos(cosine)))
 
 
+def tilt_deviation(deviation: Array, model_field: Array) -> float:
+    """Return the standard deviation of the direction of a gravity vector [deg].
+
+    Only the components across ``model_field`` count; infinite if one of them is not determined.
+
+    Args:
+        deviation: standard deviations of the components of the gravity vector, (3,) [m/s²].
+        model_field: gravity vector of the model, (3,) [m/s²], not zero.
+    """
+    size = float(np.linalg.norm(model_field))
+    share = 1.0 - (model_field / size) ** 2
+    counted = share > 1e-9  # noqa: PLR2004 - rounding
+    return float(np.degrees(np.sqrt((share[counted] * deviation[counted] ** 2).sum()) / size))
+
+
 def scale_fit(evidence: Evidence, i: int) -> tuple[float, float, float]:
     """Fit the effort of one joint by a multiple of the model's torque.
 
@@ -279,7 +298,7 @@ def _tilt(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]
         return
     field, deviation = field_fit(evidence, alive)
     size = float(np.linalg.norm(evidence.field))
-    across = float(np.degrees(np.linalg.norm(deviation) / size))
+    across = tilt_deviation(deviation, evidence.field)
     angle, ratio = tilt(field, evidence.field), float(np.linalg.norm(field)) / size
     if angle > max(LEAST_TILT, SIGNIFICANT * across) and FIELDS[0] < ratio < FIELDS[1]:
         need = evidence.raw[..., NEED] + evidence.raw[..., GRAVITY] @ (field - evidence.field)
@@ -306,7 +325,8 @@ def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[A
         alive: joints that count, (nv,).
 
     Returns:
-        Coefficients (m,) and their standard deviations (m,).
+        Coefficients (m,), and their standard deviations (m,): infinite where the samples do not
+        determine the coefficient.
     """
     features, wanted = features[:, alive], wanted[:, alive]
     spread = np.maximum(rms(wanted), 1e-9)
@@ -317,9 +337,24 @@ def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[A
         left = wanted - features @ theta
         spread = np.maximum(rms(left), 1e-9)
     inflated = max(_variance(column) / max(float(column.var()), 1e-18) for column in left.T)
-    variance = np.diag(np.linalg.pinv(A.T @ A))  # rounding may make it negative
-    deviation = np.sqrt(np.maximum(variance, 0.0) * inflated)
-    return theta, np.asarray(deviation)
+    return theta, np.sqrt(_variances(A) * inflated)
+
+
+def _variances(A: Array) -> Array:
+    """Return the variance of each least-squares coefficient for errors of variance 1.
+
+    ``diag((Aᵀ A)⁻¹)``, infinite for a coefficient with a part in the null space of ``A``.
+
+    Args:
+        A: (n, m).
+    """
+    length = np.linalg.norm(A, axis=0)
+    unit = np.where(length > 0.0, length, 1.0)
+    size, axes = np.linalg.eigh((A / unit).T @ (A / unit))
+    known = size > INFORMATIVE * max(float(size[-1]), 1e-300)
+    variance = (axes[:, known] ** 2 / size[known]).sum(axis=1) / unit**2
+    lost = (axes[:, ~known] ** 2).sum(axis=1)
+    return np.asarray(np.where(lost > INFORMATIVE, np.inf, variance))
 
 
 def _variance(x: Array) -> float:

@@ -272,15 +272,19 @@ def _thresholds(
 def push_line(pushes: Sequence[WeakestPush]) -> Line:
     """Return the finding that sums up the weakest pushes.
 
-    It is good if the weakest push at the last link is below :data:`HARMFUL`, otherwise doubtful.
+    It is good if the weakest push at the last link is below :data:`HARMFUL`, bad if no push is
+    detected at any link, otherwise doubtful.
 
     Args:
         pushes: at least one, in the order of the links.
     """
     best = min(pushes, key=lambda push: push.best)
+    if np.isinf(best.best):
+        text = "no push is detected at any link; lower the thresholds"
+        return Line("weakest push", "bad", text)
     tip = pushes[-1]
     blind = [push.link for push in pushes if np.isinf(push.worst)]
-    text = f"found from {best.best:.1f} N on at {best.link}"
+    text = f"detected from {best.best:.1f} N at {best.link}"
     if tip is not best:
         text += f", from {tip.best:.1f} to {tip.worst:.1f} N at {tip.link}"
     if blind:

@@ -160,7 +160,8 @@ def _lost(found: RecordedMotions) -> Line:
         level = "doubtful"
     said = [f"of {found.messages} messages {found.unused}"] if lost else []
     if found.jumps:
-        said.append(f"the clock went back {len(found.jumps)} times")
+        times = len(found.jumps)
+        said.append(f"the clock went back {'once' if times == 1 else f'{times} times'}")
     return Line("messages", level, "; ".join(said), {"unused": lost})
 
 

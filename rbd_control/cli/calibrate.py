@@ -155,8 +155,8 @@ def _print(calibration: Calibration, console: Console) -> None:
         console.print(f"warning: {note}", markup=False)
     console.print(
         "URDF: RMS residual of the model as described, without friction; fitted: with the "
-        "identified model; elsewhere: error without noise in parts of the motion that were not "
-        "fitted; mass and centre: corrections of the URDF\n"
+        "identified model; prediction: RMS error, low-pass filtered, in parts of the motion that "
+        "were left out of the fit; mass and centre: corrections of the URDF\n"
         f"{calibration.duration:.0f} s of motion were used. The thresholds imply "
         f"{alarms(calibration)} per hour in motions like these."
     )
@@ -175,7 +175,7 @@ def _model_table(calibration: Calibration) -> Table:
         {
             "URDF [N·m]": [f"{joint.rms_before:.3f}" for joint in joints],
             "fitted [N·m]": [f"{joint.rms_after:.3f}" for joint in joints],
-            "elsewhere [N·m]": [f"{joint.prediction_error:.3f}" for joint in joints],
+            "prediction [N·m]": [f"{joint.prediction_error:.3f}" for joint in joints],
             "mass [kg]": [f"{mass:+.2f}" if corrected else "-" for mass in masses],
             "centre of mass [mm]": [f"{shift:.0f}" if corrected else "-" for shift in shifts],
         },

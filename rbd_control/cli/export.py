@@ -42,7 +42,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     notes = [f"Made from: {Path(urdf).name}"]
     if held:
         positions = ", ".join(f"{name} at {position:g}" for name, position in held.items())
-        notes.append(f"Joints held where they are: {positions} (rad or m).")
+        notes.append(f"Joints fixed at these positions: {positions} (rad or m).")
     files = export_c(
         robot,
         prefix=arguments.prefix or default_prefix(header.stem),

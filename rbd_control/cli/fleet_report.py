@@ -102,7 +102,9 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
 def _print(found: Study, console: Console) -> None:
     """Print the tables, and the number of recordings without a result."""
     if any(row["replayed"] for row in found.arms):
-        console.print(_table("arms (95 % confidence of the rate)", _ARM, found.arms))
+        console.print(
+            _table("arms (from, to: 95 % confidence interval of the rate)", _ARM, found.arms)
+        )
         console.print(_table("days", _DAY, found.days))
     if found.joints:
         console.print(_table("medians (prismatic joints: N and m)", _JOINT, found.joints))
@@ -110,7 +112,7 @@ def _print(found: Study, console: Console) -> None:
     if found.drifts:
         console.print(
             f"drift: {len(significant)} of {len(found.drifts)} quantities change with 95 % "
-            f"confidence; about {0.05 * len(found.drifts):.0f} would by chance",
+            f"confidence; about {0.05 * len(found.drifts):.0f} such changes are due to chance",
             markup=False,
         )
     if significant:

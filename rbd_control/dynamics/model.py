@@ -125,7 +125,7 @@ class Model:
         if remarks:
             warnings.warn(f"{robot.name}: {_together(remarks)}", ModelWarning, stacklevel=2)
         rows, root_rows = tree.bodies, 6 if floating_base else 0
-        # Only independent joints: a mimic joint with ratio 1 is not a leader.
+        # Select by `leads`, not by ratio 1: a mimic joint may have the multiplier 1.
         bodies = [body for body in rows if body.leads]
         g = checked_array("gravity", gravity, (3,))
         lower, upper, velocity, effort = np.array([body.limits for body in bodies]).T
@@ -317,9 +317,9 @@ def _in_doubt(doubts: Mapping[str, str]) -> str:
     more = f" and {left} more" if left > 0 else ""
     first = next(iter(doubts))
     return (
-        f"no rigid body has the inertia of {'link' if len(names) == 1 else 'links'} "
-        f"{', '.join(names[:MOST_NAMED])}{more}, so torques are only as right as "
-        f"{'it is' if len(names) == 1 else 'they are'} ({quoted(first)}: {doubts[first]})"
+        f"no rigid body can have the inertia of {'link' if len(names) == 1 else 'links'} "
+        f"{', '.join(names[:MOST_NAMED])}{more}, so computed torques may be wrong; correct the "
+        f"inertial in the URDF ({quoted(first)}: {doubts[first]})"
     )
 
 

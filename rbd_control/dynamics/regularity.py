@@ -161,7 +161,7 @@ def _pivots_of_mass_matrix(placed: _Placed) -> list[_Pivot]:
 
 
 def _motion_transform(placement: Array) -> Array:
-    """Return the (6, 6) map of motions from the outer frame to the one at ``placement`` in it."""
+    """Return the (6, 6) map of motion vectors from a frame to the frame with this pose in it."""
     rotation = placement[:3, :3].T
     result = np.zeros((6, 6))
     result[:3, :3] = result[3:, 3:] = rotation

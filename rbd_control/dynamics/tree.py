@@ -44,9 +44,9 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
 
     A link behind a fixed or locked joint becomes part of the body that carries it, or of the world.
     Links that are part of the world do not affect the dynamics, and their inertias are not checked.
-    For every other link, ``doubts`` has an entry if no mass distribution has its inertia, and for
-    the first link of a moving body also if it has mass but its inertia is not positive definite. A
-    link fixed to it may be a rod or a point mass. Massless bodies are allowed;
+    For every other link, ``doubts`` has an entry if no mass distribution has its inertia. The
+    inertia of the link that a joint moves must also be positive definite if this link has mass;
+    links that are fixed to it may be rods or point masses. Massless bodies are allowed;
     :mod:`~rbd_control.dynamics.regularity` reports which of them make the mass matrix singular.
 
     Raises:

@@ -150,7 +150,7 @@ def parse_urdf(source: str | os.PathLike[str]) -> Robot:
         root = _parse_xml(_open(source))
         _refuse_xacro(root)
         if root.tag != "robot":
-            raise ModelError(f"the root element is <{root.tag[:40]}>; that of a URDF is <robot>")
+            raise ModelError(f"the root element is <{root.tag[:40]}>; a URDF has <robot>")
         return _robot(root)
 
 
@@ -431,7 +431,7 @@ def _child(element: Element, tag: str, who: str) -> Element:
 def _attribute(element: Element, key: str, who: str, default: str | None = None) -> str:
     value = element.get(key, default)
     if not value:
-        raise ModelError(f"{who} lacks {key!r}")
+        raise ModelError(f"{who}: attribute {key!r} is missing or empty")
     return value
 
 

@@ -127,9 +127,9 @@ class ContactDetector:
 
         Args:
             clear_tare: also forget all tares. A tare belongs to the posture and load in which it
-                was made; elsewhere it may itself exceed a threshold, and there is no other end to
-                the contact that it causes. Automatic restarts, as after a jump of the clock, keep
-                all tares.
+                was made. In another posture or with another load it may itself exceed a threshold,
+                and the contact that it then causes ends only when the tare is cleared. Automatic
+                restarts, as after a jump of the clock, keep all tares.
 
         Returns:
             The release event of an open contact, at the time of the last sample; None without an

@@ -144,7 +144,8 @@ _ARM_MEMORY = np.dtype(
         ("peak_joint", "i8"),  # row of the joint with this ratio
         ("peak_torque", "f8"),  # residual of this joint at the peak [N·m or N]
         ("looked", "f8"),  # stamp at which the contact was last isolated
-        ("ended", "f8"),  # stamp of the last sample of the last contact
+        # stamp at which the last contact ended, or of the last verdict before verdicts were lost
+        ("ended", "f8"),
     ],
     align=True,
 )

@@ -89,9 +89,9 @@ def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[s
         return []
     first = model.nv - len(model.joint_names)
     return [
-        f"contact_threshold: no push below {force[best]:.0f} N is detected (by joint "
-        f"{model.joint_names[joints[best] - first]!r}, {lever[joints[best]]:.2f} m away at most), "
-        f"and {HARMFUL_FORCE:.0f} N harm a person; calibrate the thresholds"
+        f"contact_threshold: the weakest push that is detected has {force[best]:.0f} N (by joint "
+        f"{model.joint_names[joints[best] - first]!r}), but {HARMFUL_FORCE:.0f} N can injure a "
+        f"person; calibrate the thresholds"
     ]
 
 

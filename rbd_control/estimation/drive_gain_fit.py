@@ -113,7 +113,7 @@ class _Joint:
     noise: Array
     """Covariance (N, N) of the noise of ``torque``, ``shared`` and acceleration, summed over all
     rows."""
-    drowns: bool
+    is_hidden: bool
     """Whether noise is more than :data:`MOST_NOISE` of the information on gain or rotor, so that
     the gain counts as undetermined."""
     unknowns: NDArray[np.intp]
@@ -191,7 +191,7 @@ def fit_gains(
         if small and abs(widened - last) <= CONVERGED * widened:
             break
     error = _errors(joints, theta, precision)
-    error[[i for i, joint in enumerate(joints) if joint.drowns and i not in known]] = np.inf
+    error[[i for i, joint in enumerate(joints) if joint.is_hidden and i not in known]] = np.inf
     return GainFit(theta[:nv], error, widened)
 
 
@@ -206,13 +206,13 @@ def _joint(i: int, rows: Sequence[GainRows], payloads: Array) -> _Joint:
     both = np.column_stack([described, acceleration])
     chosen = friction[_friction_shape(current, both, friction)]
     own = np.column_stack([acceleration, chosen])
-    noise, drowns = _bounded_noise(
+    noise, is_hidden = _bounded_noise(
         _summed_noise(i, rows), np.column_stack([torque, shared, acceleration]), chosen, payloads
     )
     size = rows[0].torque.shape[1] + shared.shape[1]
     places = size + i * own.shape[1] + np.arange(own.shape[1])
     unknowns = np.concatenate([[i], np.arange(size - shared.shape[1], size), places])
-    return _Joint(current, torque, shared, own, noise, drowns, unknowns.astype(np.intp))
+    return _Joint(current, torque, shared, own, noise, is_hidden, unknowns.astype(np.intp))
 
 
 def _shared(i: int, rows: Sequence[GainRows]) -> Array:
@@ -265,11 +265,11 @@ def _summed_noise(i: int, rows: Sequence[GainRows]) -> Array:
 def _bounded_noise(
     noise: Array, columns: Array, friction: Array, payloads: Array
 ) -> tuple[Array, bool]:
-    """Return the noise (N, N), bounded by the signal, and whether it drowns torque or acceleration.
+    """Return the noise (N, N), bounded by the signal, and whether it hides torque or acceleration.
 
     The condition of total least squares has no solution if noise alone explains the columns. In
     each direction the result is therefore at most :data:`MOST_NOISE` of the signal. The noise
-    drowns torque or acceleration if its share in a combination of the two exceeds this bound.
+    hides torque or acceleration if its share in a combination of the two exceeds this bound.
 
     Args:
         noise: summed covariance of the noise of the columns, (N, N).
@@ -294,8 +294,8 @@ def _bounded_noise(
     two[len(scale) - 1 - payloads.size : -1, 0] = payloads
     two *= scale[:, None]
     seen = np.linalg.pinv(two.T @ left.T @ left @ two) @ (two.T @ noise @ two)
-    drowns = float(np.abs(np.linalg.eigvals(seen)).max()) > MOST_NOISE
-    return bounded * np.outer(scale, scale), drowns
+    is_hidden = float(np.abs(np.linalg.eigvals(seen)).max()) > MOST_NOISE
+    return bounded * np.outer(scale, scale), is_hidden
 
 
 _FLAT = 1e-12

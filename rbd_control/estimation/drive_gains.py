@@ -171,7 +171,7 @@ class DriveGainError(RecordingError):
         named = ", ".join(f"{one.joint} {_percent(one.relative_error)}" for one in worst_first)
         super().__init__(
             f"drive gains not identified (error above {_percent(accepted_error)}): {named}; give "
-            f"--payload-recording BAG=MASS or --drive-gain JOINT=GAIN"
+            f"--payload-recording RECORDING=MASS or --drive-gain JOINT=GAIN"
         )
 
 

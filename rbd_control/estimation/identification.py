@@ -268,7 +268,8 @@ def filtered_columns(
             inertial = np.empty((*x.shape, len(changes)))
             for c, (_, _, change) in enumerate(changes):
                 inertial[:, :, c] = thin(external_means(part, change))
-            rows.append((x, friction, inertial))
+            if len(x):  # none if the samples of a long part are few and far between
+                rows.append((x, friction, inertial))
     if not rows:
         raise RecordingError(
             f"no stretch of {listed(motion.name for motion in motions)} is long enough to be used"

@@ -137,8 +137,9 @@ def find_mismatches(
     if abs(theta[0]) > LEAST_MASS and _explains(left, x, trusted, LEFT):
         found.append(_payload(theta, model, _share(left / trusted, x / trusted)))
         x = left
+    has_offset = hasattr(parameters.friction(model.nv), "offset")
     for i, joint in enumerate(model.joint_names):
-        offset = _offset(joint, x[:, i], float(trusted[i]))
+        offset = _offset(joint, x[:, i], float(trusted[i]), has_offset)
         if offset:
             found.append(offset)
     return tuple(found)
@@ -270,13 +271,13 @@ def _payload(theta: Array, model: Model, share: str) -> Mismatch:
     where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
     if mass > 0.0:
         text = (
-            f"the arm carries {mass:.2f} kg {where} that the model does not know, {share} of the "
-            f"residual is left with it: give the URDF with the hand, or the payload"
+            f"the arm carries {mass:.2f} kg {where} that the model lacks; with it, {share} of the "
+            f"residual is left: give the URDF with the hand, or the payload"
         )
     else:
         text = (
-            f"the model carries {-mass:.2f} kg {where} that the arm does not, {share} of the "
-            f"residual is left without: give the URDF without the hand"
+            f"the model contains {-mass:.2f} kg {where} that the arm does not carry; without it, "
+            f"{share} of the residual is left: give the URDF without the hand"
         )
     return Mismatch("payload", "", text)
 
@@ -317,16 +318,22 @@ def _scale(joint: str, x: Array, need: Array, threshold: float, present: float) 
     )
 
 
-def _offset(joint: str, x: Array, threshold: float) -> Mismatch | None:
-    """Return a mismatch if the residual of a joint is constant."""
+def _offset(joint: str, x: Array, threshold: float, has_offset: bool) -> Mismatch | None:
+    """Return a mismatch if the residual of a joint is constant.
+
+    ``has_offset`` says whether the friction model uses ``friction_offset``.
+    """
     offset, size = float(x.mean()), float((x**2).mean())
     if not np.sqrt(size) > 0.5 * threshold or offset * offset < (1.0 - LEFT) * size:
         return None
+    remedy = f"add {-offset:+.2f} to its friction_offset"
+    if not has_offset:
+        remedy = f"set friction_model to coulomb_viscous and its friction_offset to {-offset:+.2f}"
     return Mismatch(
         "offset",
         joint,
-        f"the residual of {joint} is {offset:+.2f} N·m or N throughout: tare the detector, or add "
-        f"{-offset:+.2f} to its friction_offset",
+        f"the residual of {joint} is {offset:+.2f} N·m or N throughout: tare the detector, or "
+        f"{remedy}",
     )
 
 

@@ -126,14 +126,14 @@ def _residuals(found: Json) -> Table:
         {
             "as described [N·m]": lambda one: number(one["rms_before"], 3),
             "fitted [N·m]": lambda one: number(one["rms_after"], 3),
-            "elsewhere [N·m]": lambda one: number(one["prediction_error"], 3),
+            "prediction [N·m]": lambda one: number(one["prediction_error"], 3),
             "largest, fitted [N·m]": lambda one: number(one["largest"], 3),
             "mass [kg]": lambda one: number(one["mass_correction"], 2),
             "centre of mass [mm]": lambda one: number(one["centre_correction"], 0, scale=1e3),
             "motor inertia [kg·m²]": lambda one: number(one["rotor_inertia"], 3),
         },
-        "As described: without friction; elsewhere: error without noise in parts of the motion "
-        "that were not fitted.",
+        "As described: without friction; prediction: RMS error, low-pass filtered, in parts of the "
+        "motion that were left out of the fit.",
     )
 
 

@@ -61,7 +61,8 @@ class EffortParameters(Parameters):
             ParameterError: for a gain with neither one nor nv values.
         """
         gain = self.effort_gain
-        # A controller calls this in each cycle, usually with a gain of one or another number.
+        # A controller calls this in each cycle, usually with one gain for all joints; no array is
+        # made then.
         if len(gain) > 1:
             torque = self.for_joints("effort_gain", model.nv) * effort
         else:

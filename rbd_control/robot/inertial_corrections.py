@@ -139,6 +139,8 @@ def _with_bodies(model: Model, corrections: np.ndarray) -> Model:
     if not corrections.any():
         return model
     arrays = model.arrays
+    if model.floating_base:
+        raise ParameterError("a model with a floating base has no inertial corrections")
     rows = model.dof_row
     old = arrays.mass[rows]
     mass = old + corrections[:, 0]

@@ -136,7 +136,8 @@ class Robot:
         if not is_urdf_text(urdf):
             urdf = read_urdf(urdf)
         still = {**parameters.locked, **locked}
-        with about(parameters.urdf) if parameters.urdf else nullcontext():
+        from_file = parameters.urdf and not parameters.robot_description
+        with about(parameters.urdf) if from_file else nullcontext():
             description, joints, held, known = _described(
                 urdf, parameters, still, reported, measured
             )
@@ -303,7 +304,12 @@ def _described(
     names = tuple(parameters.joints) or _moving(whole, measured)
     for name in names:
         if name in whole.mimic_joints:
-            raise InputError(f"joints: {name!r} mimics another joint and moves with it; leave it")
+            raise InputError(f"joints: {name!r} mimics another joint; remove it from joints")
+        if name in still:
+            raise InputError(
+                f"joint {name!r} is locked, but the parameter joints names it as well; remove it "
+                "from joints, and its values from the parameters with one value for each joint"
+            )
         if name not in whole.joint_names:
             raise InputError(
                 f"no movable joint {name!r}, which the parameter joints names; joints are "

@@ -64,8 +64,8 @@ def missing_geometry(model: Model, surface: Surface) -> str:
     if not links:
         return ""
     return (
-        f"no collision geometry found for {', '.join(links)}: collisions of these links are "
-        f"less certain to be named; "
+        f"no collision geometry found for {', '.join(links)}: in collisions, these links are "
+        f"identified less reliably; "
         f"{surface.note or 'check the collision elements and the paths of the meshes'}"
     )
 

@@ -39,8 +39,9 @@ def require_weight(
     Args:
         names: names of the joints, nv of them.
         weight, limit: gravity torques and torque limits, as for :func:`needed_share`.
-        accepted: highest share of the limit that is no error, (nv,) or one for all; a value below 1
-            counts as 1. It can be the share that an arm needs already.
+        accepted: largest accepted share of the limit, (nv,) or one for all; a value below 1 counts
+            as 1. With the share of the present payload, a joint that is overloaded already is
+            accepted if its share does not grow.
         place: words for the pose in the message, such as ``at the last point``.
 
     Raises:

@@ -68,7 +68,7 @@ def test_nothing_is_wrong_with_a_good_arm(model: Model) -> None:
     assert {line.level for line in lines.values()} == {"good"}, lines
     assert lines["rate"].text == "250 Hz"
     assert "as declared, on all joints" in lines["effort"].text
-    assert lines["weakest push"].text.startswith("found from ")
+    assert lines["weakest push"].text.startswith("detected from ")
 
 
 def test_each_fault_is_named(model: Model) -> None:

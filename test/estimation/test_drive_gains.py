@@ -51,7 +51,7 @@ def test_free_motion_identifies_only_joints_with_gravity_load(free: list[Result]
         assert result.gains[5].standard_error == np.inf
         assert "wrist_2" in result.message
         assert "wrist_3 >100 %" in result.message
-        assert "--payload-recording BAG=MASS or --drive-gain JOINT=GAIN" in result.message
+        assert "--payload-recording RECORDING=MASS or --drive-gain JOINT=GAIN" in result.message
 
 
 def test_a_known_payload_identifies_all_joints_that_it_loads(loaded: list[Result]) -> None:

@@ -65,7 +65,7 @@ def test_a_hand_too_few_or_too_many(model: Model, mass: float) -> None:
     # The heaviest makes the wrist alone look like wrong units. Twenty seconds in noise leave the
     # mass good to a few grams.
     assert f"{abs(mass):.2f} kg" in found.text
-    assert ("model does not know" in found.text) == (mass > 0.0)
+    assert ("model lacks" in found.text) == (mass > 0.0)
 
 
 def test_a_sign_and_a_unit(model: Model) -> None:
@@ -83,6 +83,11 @@ def test_a_constant_torque(model: Model) -> None:
     biased.tau[:, 4] -= 2.0
     (found,) = find_mismatches(biased, model, PARAMETERS)
     assert (found.kind, found.joint) == ("offset", "joint_5")
+    # friction_offset acts only in friction models that have one.
+    assert "set friction_model to coulomb_viscous" in found.text
+    (found,) = find_mismatches(biased, model, replace(PARAMETERS, friction_model="stribeck"))
+    assert "to its friction_offset" in found.text
+    assert "set friction_model" not in found.text
     assert "+2.00" in found.text
 
 

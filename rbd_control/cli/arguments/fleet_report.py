@@ -17,7 +17,7 @@ def add_command(commands: Commands) -> None:
         description="Summarise the results of replay and calibrate with --fleet: false alarms per "
         "hour, delays, thresholds and friction of each arm and day, and the drift of friction "
         "over time with its standard error.",
-        epilog="exit code 1 if the folder contains no result of a recording",
+        epilog="exit code 1 if none of the recordings could be used",
     )
     report.add_argument("folder", type=Path, metavar="DIR", help="the folder of --fleet")
     report.add_argument(

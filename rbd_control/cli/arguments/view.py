@@ -32,7 +32,8 @@ def add_command(commands: Commands) -> None:
     add_robot(view)
     add_config(
         view,
-        ", for a recording; without it, thresholds are defaults and friction is not modelled",
+        ", for a recording; without it, thresholds are defaults and friction is not modelled; for "
+        "live arms it gives the robot that is drawn",
     )
     view.add_argument(
         "--namespace",

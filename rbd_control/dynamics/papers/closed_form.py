@@ -6,12 +6,13 @@ its joint, both in frame {i}. Stacked over the N links::
 
     V = L (A v)                                                                     (9.77)
     V_dot = L (A a - [ad_Av] W V + V_dot_base)                                      (9.78)
-    F = Lᵀ (G V_dot - [ad_V]ᵀ G V + F_ext)                                          (9.79)
+    F = Lᵀ (G V_dot - [ad_V]ᵀ G V - F_ext)                                          (9.79)
     tau = Aᵀ F                                                                      (9.80)
 
 ``W`` holds the Ad_T from each link to the next (LP prints it as Gamma, a name that means the
 Christoffel symbols in this package) and ``L = (1 - W)⁻¹``. The blocks of ``A`` are the twists of
-the joints, those of ``G`` the inertias of the links.
+the joints, those of ``G`` the inertias of the links. ``F_ext`` holds the wrench of the environment
+on each link; the wrench F_tip of LP acts on the environment and has the opposite sign.
 
 Extensions of the source: in a tree, row i of W has its block in the column of the parent of i. A
 floating base is a first link with six columns in A. A rotor is a child link of the parent of its

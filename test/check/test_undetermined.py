@@ -1,0 +1,147 @@
+"""``check`` says what an arm or a recording leaves undetermined."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from free_motion import recording
+
+from rbd_control.check import CheckResult, check_recording
+from rbd_control.check.arm import _friction
+from rbd_control.check.efforts import _of_scale
+from rbd_control.check.explanations import _variances
+from rbd_control.check.findings import Line
+from rbd_control.check.run import push_line
+from rbd_control.check.undisturbed import _padded
+from rbd_control.check.weakest_push import WeakestPush
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.estimation import Motion
+
+LINK = (
+    '<link name="{name}"><inertial><origin xyz="{com} 0 0"/><mass value="2"/>'
+    '<inertia ixx="0.02" iyy="0.03" izz="0.04" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+)
+JOINT = (
+    '<joint name="{name}" type="revolute"><parent link="{parent}"/><child link="{child}"/>'
+    '<origin xyz="{x} 0 0"/><axis xyz="{axis}"/>'
+    '<limit lower="-3" upper="3" velocity="4" effort="60"/></joint>'
+)
+
+
+def planar_arm(axis: str, joints: int) -> Model:
+    """Return an arm whose joints all have the same axis."""
+    parts = ['<robot name="planar"><link name="base"/>']
+    for i in range(joints):
+        parent = f"link_{i}" if i else "base"
+        name, x = f"joint_{i + 1}", 0.4 if i else 0.0
+        parts.append(LINK.format(name=f"link_{i + 1}", com=0.2))
+        parts.append(JOINT.format(name=name, parent=parent, child=f"link_{i + 1}", x=x, axis=axis))
+    return Model.from_urdf("".join([*parts, "</robot>"]))
+
+
+def swinging(model: Model, seconds: float = 12.0) -> Motion:
+    """Return a motion of the arm as its model describes it, with noise in the torque."""
+    t = np.arange(0.0, seconds, 0.004)
+    w = 2.0 * np.pi / np.array([3.1, 2.3])[: model.nv]
+    phase = t[:, None] * w
+    q, v, a = 0.9 * np.sin(phase), 0.9 * w * np.cos(phase), -0.9 * w**2 * np.sin(phase)
+    tau = inverse_dynamics(model, q, v, a)
+    noise = np.random.default_rng(3).normal(size=(2, *q.shape))
+    return Motion("swinging", t, q, v + 1e-4 * noise[0], tau + 0.05 * noise[1])
+
+
+def check(motion: Motion, model: Model) -> CheckResult:
+    return check_recording(recording(motion, model.joint_names), model)
+
+
+def line(result: CheckResult, topic: str) -> Line:
+    (found,) = (line for line in result.lines if line.topic == topic)
+    return found
+
+
+def test_gravity_along_all_axes_is_not_determined() -> None:
+    """No joint measures it: a base that rolls out of the plane looks the same."""
+    model = planar_arm("0 1 0", 2)
+    found = line(check(swinging(model), model), "mounting")
+    assert found.level == "doubtful"
+    assert found.text.startswith("not determined by this motion")
+    assert found.values == {"tilt": None, "deviation": None}
+
+
+def test_the_mounting_of_an_arm_with_vertical_axes_is_determined() -> None:
+    """Only gravity across the axes loads the joints, and only this part tilts the direction."""
+    model = planar_arm("0 0 1", 2)
+    found = line(check(swinging(model), model), "mounting")
+    assert found.level == "good", found.text
+    assert found.values["deviation"] < 1.0
+
+
+def test_a_mass_on_the_only_axis_is_not_determined() -> None:
+    model = planar_arm("0 1 0", 1)
+    result = check(swinging(model), model)
+    found = line(result, "payload")
+    assert found.level == "doubtful"
+    assert found.text.startswith("not determined by this motion")
+    assert found.values == {"mass": None, "deviation": None}
+    result.to_json()
+
+
+def test_coefficients_without_information_have_infinite_variance() -> None:
+    A = np.random.default_rng(0).normal(size=(50, 4))
+    np.testing.assert_allclose(_variances(A), np.diag(np.linalg.inv(A.T @ A)), rtol=1e-9)
+    A[:, 2] = 0.0
+    assert np.isinf(_variances(A)).tolist() == [False, False, True, False]
+    A[:, 1] = -3.0 * A[:, 0]
+    assert np.isinf(_variances(A)).tolist() == [True, True, True, False]
+    assert np.isinf(_variances(np.zeros((5, 2)))).all()
+
+
+def test_a_short_recording_with_many_pauses_cannot_be_checked() -> None:
+    """It ended the check with an IndexError: all samples of the part belonged to the filter."""
+    model = planar_arm("0 1 0", 2)
+    motion = swinging(model, 0.56)
+    kept = np.ones(motion.t.size, dtype=bool)
+    for start in range(10, 120, 26):
+        kept[start : start + 19] = False
+    assert kept.sum() < 60
+    short = Motion("short", *(x[kept] for x in (motion.t, motion.q, motion.v, motion.tau)))
+    assert "the arm cannot be checked" in line(check(short, model), "effort").text
+
+
+def test_no_push_at_all() -> None:
+    inf = float("inf")
+    found = push_line([WeakestPush(link, inf, inf, (inf, inf, inf)) for link in ("a", "b")])
+    assert (found.level, "no push is detected" in found.text) == ("bad", True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "shown"),
+    [
+        ((100.0, 5.0), "Coulomb friction 2 N·m or N on b, 40% of the effort limit"),
+        ((np.inf, np.inf), "Coulomb friction 10 N·m or N on a, without limit"),
+        ((np.inf, 5.0), "Coulomb friction 2 N·m or N on b, 40% of the effort limit"),
+    ],
+)
+def test_friction_limit_and_joint_belong_together(limits: Any, shown: str) -> None:
+    model: Any = SimpleNamespace(nv=2, effort_limit=np.array(limits))
+    efforts: Any = [
+        SimpleNamespace(joint="a", friction=(10.0, 0.0, 0.0), is_torque=True),
+        SimpleNamespace(joint="b", friction=(2.0, 0.0, 0.0), is_torque=True),
+    ]
+    assert _friction(model, efforts).text == shown
+
+
+def test_a_scale_counts_the_gain_that_is_declared_already() -> None:
+    """The recorded effort was multiplied by 5: its unit is 5 / 0.111 = 45 N·m."""
+    assert "45 N·m or N per unit" in _of_scale(0.111, loaded=True, present=5.0).finding
+
+
+@pytest.mark.parametrize("n", [3, 5, 9, 30])
+def test_neighbours_of_outlying_samples_are_padded_on_both_sides(n: int) -> None:
+    for i in range(n):
+        out = np.arange(n) == i
+        near = np.abs(np.arange(n) - i) <= 4
+        np.testing.assert_array_equal(_padded(out), near)
