@@ -31,6 +31,11 @@ ARGUMENTS = {
         "params_file",
     ),
     "joints": ("", "joints of the arm without prefix, separated by commas; empty: params_file's"),
+    "commands": (
+        "effort_controller/commands",
+        "topic on which passivity_controller sends torque, such as "
+        "forward_effort_controller/commands for a UR",
+    ),
     "actions": (
         "",
         "actions that the guard cancels, separated by commas; empty: as in params_file",
@@ -132,7 +137,9 @@ def _parameters(executable: str, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _remappings(given: dict[str, str]) -> list[tuple[str, str]]:
-    return [(topic, given[topic]) for topic in ("joint_states", "robot_description")]
+    topics = {"effort_controller/commands": "commands"}
+    topics |= {name: name for name in ("joint_states", "robot_description")}
+    return [(topic, given[name]) for topic, name in topics.items()]
 
 
 def _node(executable: str, given: dict[str, str]) -> Node:

@@ -50,7 +50,7 @@ class Bench:
         self.starts = 0
         sample = SimpleNamespace(stamp=0.0, q=np.zeros(7), v=np.zeros(7))
         self.node: Any = PassivityControllerNode.__new__(PassivityControllerNode)
-        nothing = SimpleNamespace(start=lambda *_: None, watch=lambda: None)
+        nothing = SimpleNamespace(start=lambda *_: None, stop=lambda: None)
         self.input = SimpleNamespace(
             latest=sample, is_silent=False, poll=lambda: self.read.append("joint states")
         )
@@ -124,6 +124,29 @@ def test_a_verdict_that_expires_during_the_wait_refuses_the_activation(bench: Be
     with pytest.raises(NotReadyError, match="a verdict on /contact: no verdict about contact"):
         bench.node.activate()
     assert not bench.starts
+
+
+@pytest.mark.parametrize("part", ["_access", "_trajectories", "_watchdog", "_detector"])
+def test_an_error_at_the_end_of_the_activation_leaves_no_publisher_of_torque(
+    bench: Bench, part: str
+) -> None:
+    """The publisher remained: each later activation counted it as another controller."""
+    stopped: list[str] = []
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for name in ("_trajectories", "_watchdog"):
+        bench.node.__dict__[name] = SimpleNamespace(
+            start=lambda *_: None, stop=lambda name=name: stopped.append(name)
+        )
+    method = {"_access": "withdraw_claim", "_detector": "watch"}.get(part, "start")
+    setattr(bench.node.__dict__[part], method, fail)
+    with pytest.raises(RuntimeError, match="new thread"):
+        bench.node.activate()
+    assert bench.node._output is None
+    assert [output.is_open for output in outputs] == [False]
+    assert sorted(stopped) == ["_trajectories", "_watchdog"]
 
 
 def test_the_wait_for_other_controllers_calls_back() -> None:

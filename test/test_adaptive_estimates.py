@@ -78,7 +78,7 @@ def test_a_controller_keeps_estimates_for_another_model_object_of_the_same_arm()
     assert controller.law.discarded == "the model of the arm has changed"
     controller.law.set_estimates(learner.estimates)
     controller.set_parameters(replace(parameters, largest_payload_mass=0.1))
-    assert "beyond largest_payload_mass" in controller.law.discarded
+    assert "exceeds largest_payload_mass" in controller.law.discarded
 
 
 def test_estimates_of_a_file_come_back_when_learning_is_switched_on_again() -> None:
@@ -109,8 +109,8 @@ def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (None, "the file is None; it must hold links, joints"),
         ({}, "the file has no 'links'; it holds nothing"),
         ({"links": links}, "has no 'joints'; it holds links"),
-        ({"links": {"tool": tool}, "joints": joints}, "links tool but adapted are tool, link_4"),
-        ({"links": links, "joints": {}}, "joints none but adapted are joint_1"),
+        ({"links": {"tool": tool}, "joints": joints}, "but the law adapts links tool, link_4"),
+        ({"links": links, "joints": {}}, "joints none, but the law adapts joints joint_1"),
         ({"links": {**links, "tool": 3.0}, "joints": joints}, "tool is 3.0; it must hold mass"),
     ]
     for change, message in (

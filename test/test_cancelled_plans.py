@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.control import TrajectoryPoint
 from rbd_control.control.trajectory_goal import TrajectoryGoal
+from rbd_control.errors import TrajectoryError
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.nodes.trajectory_wire import TrajectoryMessage
 
@@ -37,11 +39,12 @@ class Bench:
 
     def __init__(self) -> None:
         self.controller = Controller()
+        self.logged: list[str] = []
         clock = SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0))
         node: Any = SimpleNamespace(
             create_subscription=lambda *_, **__: None,
             get_clock=lambda: clock,
-            get_logger=lambda: SimpleNamespace(error=lambda _text: None),
+            get_logger=lambda: SimpleNamespace(error=self.logged.append, info=self.logged.append),
         )
         self.trajectories = TrajectoryInput(node)
         controller: Any = self.controller
@@ -106,3 +109,70 @@ def test_an_older_trajectory_is_followed_if_the_newer_one_is_cancelled(cancelled
     finally:
         busy.set()
         bench.trajectories.stop()
+
+
+def test_what_a_contact_discards_is_logged_later() -> None:
+    """A contact discards it before the flag and the torque are published; a log line takes long."""
+    bench, wait = Bench(), threading.Event()
+    bench.submit("first", wait)
+    bench.wait_for_planning()
+    assert bench.trajectories.discard("contact")
+    assert not bench.logged
+    bench.trajectories.tell()
+    assert bench.logged == ["the trajectory being planned is discarded: contact"]
+    wait.set()
+    bench.trajectories.stop()
+    assert len(bench.logged) == 1
+
+
+def test_two_threads_may_refuse_trajectories_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both removed the oldest of the logged times: one of them failed with an IndexError."""
+    monkeypatch.setattr("rbd_control.nodes.trajectory_input.LOG_PERIOD", -1.0)
+    bench, errors = Bench(), list[BaseException]()
+    before = sys.getswitchinterval()
+
+    def refuse() -> None:
+        try:
+            for _ in range(3000):
+                bench.trajectories._refuse(None, TrajectoryError("bad"))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=refuse) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    bench.trajectories.stop()
+    assert not errors
+    assert bench.trajectories._refused == 4 * 3000
+
+
+def test_an_error_while_a_refusal_is_reported_does_not_end_the_planning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+
+    def fail(_error: TrajectoryError) -> None:
+        raise RuntimeError("the goal handle is gone")
+
+    bad = TrajectoryGoal(1)
+    monkeypatch.setattr(bad, "refuse", fail)
+
+    def read() -> TrajectoryMessage:
+        raise TrajectoryError("bad")
+
+    bench.trajectories.submit(read, bad)
+    end = time.monotonic() + 60.0
+    while "the goal handle is gone" not in capsys.readouterr().err:
+        assert time.monotonic() < end, "the refusal is not reported"
+        time.sleep(0.001)
+    bench.submit("second")
+    assert bench.follow() == "second"
+    bench.trajectories.stop()

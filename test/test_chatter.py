@@ -122,7 +122,7 @@ def test_what_was_learned_is_discarded(model: Model) -> None:
             break
         learned = max(learned, adaptive.learned_energy)
     assert "swung" in command.reason
-    assert command.reason.endswith("what was learned is discarded")
+    assert command.reason.endswith("the estimates of the adaptive law are discarded")
     assert learned > 0.0
     assert adaptive.learned_energy == 0.0
 

@@ -113,8 +113,8 @@ def unchanged(_given: list[JointTrajectoryPoint]) -> None:
         (partly_without_velocities, ""),
         (short_position, "point 2 has 1 positions"),
         (long_velocity, "point 1 has 3 velocities"),
-        (not_a_number, "velocities hold nan"),
-        (half_a_number, "velocities hold nan"),
+        (not_a_number, "velocities contain nan"),
+        (half_a_number, "velocities contain nan"),
         (no_positions, "point 0 has 0 positions"),
     ],
 )

@@ -18,6 +18,7 @@ from rbd_control.control import (
     TrajectoryArrays,
     TrajectoryPoint,
 )
+from rbd_control.control.planning import Planning
 from rbd_control.control.spline_kernels import fill_velocities
 from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.dynamics import Model
@@ -146,6 +147,25 @@ def test_a_plan_that_does_not_fit_any_more_is_made_anew_or_refused(model: Model,
     assert np.allclose(after.v_d, before.v_d)
 
 
+def test_an_error_while_a_plan_is_repeated_refuses_the_trajectory(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reached the callback of the joint state, which sends zero torque after an exception."""
+    controller = started(model)
+    small = controller.plan_trajectory(model.joint_names, arrays(40, 0.1), lead=0.05)
+    change(controller, model, "parameters")
+    before = controller._motion.desired()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr(Planning, "prepare", fail)
+    with pytest.raises(TrajectoryError, match="planning failed: ZeroDivisionError"):
+        controller.accept(small)
+    assert np.array_equal(controller._motion.desired(), before)
+    assert controller.mode == "hold"
+
+
 def test_a_plan_is_not_followed_where_the_arm_must_stay(model: Model) -> None:
     controller = started(model)
     planned = controller.plan_trajectory(model.joint_names, arrays(10, 0.1))
@@ -250,7 +270,7 @@ class Endless(list[TrajectoryPoint]):
 
 def test_size_comes_before_all_else(model: Model) -> None:
     controller = started(model)
-    with pytest.raises(TrajectoryError, match="2001 points; 2000 are the most"):
+    with pytest.raises(TrajectoryError, match="2001 points; the limit is 2000"):
         controller.set_trajectory(model.joint_names, Endless(2001))
     with pytest.raises(TrajectoryError, match="no points"):
         controller.set_trajectory(model.joint_names, Endless(0))
@@ -311,7 +331,7 @@ def test_arrays_and_points_give_the_same_motion(model: Model) -> None:
         ),
         (
             TrajectoryArrays(np.full((2, 7), np.nan), np.array([1.0, 2.0])),
-            "point 0, joint 'joint_1': positions hold nan",
+            "point 0, joint 'joint_1': positions contain nan",
         ),
         (
             TrajectoryArrays(
@@ -319,7 +339,7 @@ def test_arrays_and_points_give_the_same_motion(model: Model) -> None:
                 np.array([1.0, 2.0]),
                 np.array([[np.nan] * 6 + [0.0], [0.0] * 7]),
             ),
-            "point 0, joint 'joint_1': velocities hold nan",
+            "point 0, joint 'joint_1': velocities contain nan",
         ),
         (TrajectoryArrays(np.zeros((2, 7)), np.array([1.0, np.nan])), "time_from_start is nan"),
     ],

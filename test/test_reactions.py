@@ -93,7 +93,7 @@ def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     command = loop.run(0.2)
     here = loop.arm.q
     command = loop.run(0.5)
-    assert command.reason == "contact: no force is known to retract along"
+    assert command.reason == "contact: not retracted, because no contact force is known"
     assert np.abs(loop.arm.q - here).max() < 5e-3
 
 
@@ -295,7 +295,7 @@ def test_a_force_older_than_the_order_is_not_followed(model: Model, stop_time: f
     loop.controller.hold()
     loop.run(0.06)
     loop.controller.retract()
-    assert loop.run(stop_time + 0.1).reason.endswith("no force is known to retract along")
+    assert loop.run(stop_time + 0.1).reason.endswith("because no contact force is known")
 
 
 def test_a_retreat_is_along_the_force_or_none_at_all(model: Model) -> None:

@@ -90,6 +90,17 @@ def test_it_ends_with_the_next_beat_and_tells_once_how_late_that_was(bench: Benc
     assert bench.watchdog.take_late() == 0.0
 
 
+def test_a_pause_that_the_thread_has_not_seen_yet_counts(bench: Bench) -> None:
+    """After a stop of the process the callback may run before the thread of the watchdog."""
+    bench.watchdog.beat()
+    assert bench.watchdog.deadline == pytest.approx(bench.now + bench.timeout)
+    bench.now += 0.3
+    assert bench.watchdog.take_late() == pytest.approx(0.3, abs=1e-9)
+    bench.watchdog.beat()
+    assert bench.watchdog.take_late() == 0.0
+    assert bench.zeros == 0
+
+
 def test_a_new_timeout_holds_at_once(bench: Bench) -> None:
     bench.watchdog.start()
     bench.now += 0.2

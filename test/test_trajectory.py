@@ -156,9 +156,9 @@ NAN = float("nan")
         (refused(2, velocities=(0.0, 0.0, 0.0)), {}, "point 2 has 3 velocities"),
         (refused(0, accelerations=(0.0,)), {}, "point 0 has 1 accelerations"),
         (refused(0, velocities=(), accelerations=(0, 0)), {}, "accelerations but no velocities"),
-        (refused(1, positions=(0.0, NAN)), {}, "point 1, joint 'elbow': positions hold nan"),
-        (refused(1, positions=(0.0, 1e300)), {}, "point 1, joint 'elbow': positions hold 1e\\+300"),
-        (refused(1, velocities=(np.inf, 0)), {}, "point 1, joint 'shoulder': velocities hold inf"),
+        (refused(1, positions=(0.0, NAN)), {}, "point 1, joint 'elbow': positions contain nan"),
+        (refused(1, positions=(0.0, 1e300)), {}, "point 1, joint 'elbow': positions contain 1e\\+300"),
+        (refused(1, velocities=(np.inf, 0)), {}, "point 1, joint 'shoulder': velocities contain inf"),
         (refused(0, time_from_start=NAN), {}, "point 0: time_from_start is nan"),
         (refused(0, time_from_start=-0.1), {}, "point 0: time_from_start is -0.1"),
         (refused(1, time_from_start=0.9), {}, "point 1: time_from_start is 0.9 s, not after"),
@@ -216,5 +216,5 @@ def test_many_points_are_checked_and_quickly(fields: str) -> None:
     pts[700] = pts[700]._replace(positions=q[700] + [0.0, 0.05])
     with pytest.raises(TrajectoryError, match=r"to point (69\d|700), joint 'elbow'.* speed"):
         build(pts)
-    with pytest.raises(TrajectoryError, match="2001 points; 2000 are the most"):
+    with pytest.raises(TrajectoryError, match="2001 points; the limit is 2000"):
         build([TrajectoryPoint(HERE.q_d, time_from_start=1.0 + i) for i in range(2001)])

@@ -25,8 +25,8 @@ class StopParameters(Parameters):
     )
     stop_at: str = parameter(
         "contact",
-        "condition of a stop: 'contact', or 'collision' (a contact of this level) or a contact "
-        "longer than longest_contact",
+        "condition of a stop: 'contact': every contact; 'collision': a contact of level collision, "
+        "or one that lasts longer than longest_contact",
         choices=("contact", "collision"),
     )
     longest_contact: float = parameter(
@@ -71,7 +71,7 @@ class StopParameters(Parameters):
     )
     retreat_time: float = parameter(
         1.0,
-        "length of the stored path before the stop",
+        "duration of the path that is stored before a stop; a retreat goes back no further",
         unit="s",
         above=0.0,
         upper=10.0,

@@ -72,8 +72,9 @@ class Retreat:
         Args:
             now: time on the steady clock [s].
             position: positions of all joints [rad or m].
-            is_latched: whether the guard has stopped the arm. Before a stop, the path covers the
-                last ``retreat_time``; after it, no position is discarded.
+            is_latched: whether the guard has stopped the arm. Before a stop, positions
+                older than ``retreat_time`` are discarded; after it they are kept. A gap discards
+                the earlier path at any time, see :class:`TravelledPath`.
             stamp: time of the positions by their sender [s]; infinite if it is unknown.
         """
         if self._is_over:

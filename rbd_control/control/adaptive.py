@@ -366,8 +366,8 @@ class AdaptiveSlotineLiController:
         ):
             if set(given) != set(own):
                 raise InputError(
-                    f"estimates are of {what} {', '.join(given) or 'none'} but adapted are "
-                    f"{', '.join(own) or 'none'}"
+                    f"the estimates are for {what} {', '.join(given) or 'none'}, but the law "
+                    f"adapts {what} {', '.join(own) or 'none'}"
                 )
         for k, link in enumerate(self._links):
             W[k] = self._scaled(k, links[link])
@@ -410,8 +410,8 @@ class AdaptiveSlotineLiController:
         if heavy.any() or not self._bodies.least[k] - slack <= low <= high <= LARGEST + slack:
             raise InputError(
                 f"{estimate.link} cannot have mass {estimate.mass:g} kg with its centre at "
-                f"{estimate.com.tolist()} m: no such body, or beyond largest_payload_mass and "
-                f"largest_payload_reach"
+                f"{estimate.com.tolist()} m: its inertia is physically impossible, or it exceeds "
+                f"largest_payload_mass or largest_payload_reach"
             )
         return np.asarray(0.5 * (W + W.T))
 

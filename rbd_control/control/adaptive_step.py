@@ -137,7 +137,8 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
 
     Returns:
         1 if estimates changed; 0 in the dead zone, where only the averages change, or for dt = 0;
-        -1 if the torque is not finite. With dt = 0 and -1, nothing but ``tau`` has changed.
+        -1 if the torque is not finite. If dt is 0 or the result is -1, only ``tau``
+        has changed.
     """
     model, n = unpacked(packed), q.shape[0]
     a_r, s = np.empty(n), np.empty(n)

@@ -411,7 +411,7 @@ class Modes:
             return
         self._retracting = False
         if found is None:
-            self.reason += ": no force is known to retract along"
+            self.reason += ": not retracted, because no contact force is known"
             return
         try:
             way = retreat(

@@ -26,7 +26,8 @@ class MotorTorque:
     Attributes:
         sent: (nv,) last command [N·m or N].
         acting: (nv,) motor torque since the last command [N·m or N].
-        acted: (nv,) motor torque between the last two commands [N·m or N].
+        acted: (nv,) motor torque between the last two commands [N·m or N]; valid after
+            :meth:`send` and :meth:`send_both` only.
     """
 
     def __init__(self, model: Model) -> None:

@@ -23,7 +23,7 @@ from rbd_control.control.trajectory import Trajectory
 from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.control.waypoints import Points, check_size
 from rbd_control.dynamics import Model
-from rbd_control.errors import StalePlanError
+from rbd_control.errors import StalePlanError, TrajectoryError
 
 Array = NDArray[np.float64]
 
@@ -168,7 +168,14 @@ class Planning:
             starts_in = request.starts_in
             if starts_in is not None:
                 starts_in -= self._samples.now - request.asked
-            planned = self.prepare(request.names, request.points, starts_in, 0.0, request.streams)
+            names, points = request.names, request.points
+            try:
+                planned = self.prepare(names, points, starts_in, 0.0, request.streams)
+            except TrajectoryError:
+                raise
+            except Exception as error:  # from numbers that passed all checks of the input
+                text = f"planning failed: {type(error).__name__}: {error}"
+                raise TrajectoryError(text) from error
         self._modes.follow(planned.trajectory, planned.state.splice, goal)
         self._stream, self._streamed = planned.stream, planned.trajectory
 

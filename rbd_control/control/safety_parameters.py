@@ -41,8 +41,8 @@ class LimitParameters(Parameters):
     )
     torque_rate: tuple[float, ...] = parameter(
         (20000.0,),
-        "largest rate of the commanded torque; because it adds delay, the torque must be able to "
-        "cross the effort limits in a fraction of 1 / bandwidth",
+        "largest rate of the commanded torque; a low value adds delay: the torque must be able to "
+        "change from one effort limit to the opposite one in a fraction of 1 / bandwidth",
         unit="N·m/s or N/s",
         above=0.0,
         upper=1e9,

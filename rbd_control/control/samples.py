@@ -45,8 +45,8 @@ class SampleJudge:
             first.
         dt: time from the stamp of the previous valid sample [s]; 0 for the first sample after a
             loss.
-        wait: time from the arrival of the previous valid sample [s], also after a loss; infinite
-            for the first sample.
+        wait: time from the arrival of the previous valid sample [s], also after a loss or a
+            restart; infinite for the first sample of all.
         good: whether the last valid sample is up to date; false before the first sample, and after
             a loss: a call of :meth:`lose`, or refused samples that are a fault.
         lost: whether the samples refused since the last valid sample are a fault: ``bad_samples``

@@ -11,7 +11,7 @@ equal to the last digit while
 - its desired position has moved by more than ``DESIRED_CHANGE`` and two steps of its encoder, and
 - its feedback torque ``-K_D,ii s_i`` has grown in this direction by more than
   ``repeated_torque_share`` of the effort limit, which must exceed static friction, and acts in this
-  direction. What limits have withheld of the torque is subtracted.
+  direction. Torque that limits have withheld is subtracted.
 
 The last condition must hold for ``repeated_time`` and three samples or more, so that the joint has
 had time to move. The rest of the torque does not count, because it changes with the motion of the

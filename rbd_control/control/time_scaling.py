@@ -54,7 +54,7 @@ def stretched(
             return trajectory
         slower *= 1.001 * excess
     raise TrajectoryError(
-        f"it is over the limits of speed or effort even {slower:.3g} times slower"
+        f"the trajectory exceeds the limits of speed or effort even {slower:.3g} times slower"
     )
 
 

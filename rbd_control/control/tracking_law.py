@@ -115,7 +115,7 @@ class TrackingLaw:
         self._use_estimates()
 
     def discard_estimates(self) -> None:
-        """Discard what was learned; do nothing if the law is not adaptive.
+        """Discard the estimates; do nothing if the law is not adaptive.
 
         The estimates return to those of the last :meth:`set_estimates`, or to the described arm if
         there are none or they violate bounds that have changed since.

@@ -119,5 +119,6 @@ class TrajectoryOutcome:
             return End("reached", ResultCode.SUCCESSFUL, "goal reached")
         if motion.overtime <= tolerances.goal_time:
             return None
-        missed = f"{tolerances.missed(q, v, final)} after {motion.overtime:.3g} s"
+        late = f"{motion.overtime:.3g} s after the last point"
+        missed = f"{late}: {tolerances.missed(q, v, final)}"
         return End("missed", ResultCode.GOAL_TOLERANCE_VIOLATED, missed)

@@ -19,8 +19,9 @@ A first-order filter of the velocity with time constant T follows ``dq/dt = v + 
 differs from the positions by exactly ``T sum(dv)``. After a push the velocity of a real arm changes
 by several rad/s in a few milliseconds, which such a filter must not turn into a contradiction.
 ``velocity_mismatch`` covers the bias of velocities, the share their scale, and ``DELAY`` a delay
-that no filter explains. The last term is zero for regular stamps. Where messages had to wait for
-their stamps, it is the time by which their positions are older than the stamps.
+that no filter explains. ``late`` is zero for regular stamps. If messages were stamped late, it is
+the time by which the positions are older than the stamps, and the last term is the motion in this
+time.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Watches:
         swings = self._chatter.fault(self._samples.now, torque, self._limits)
         if swings:
             if self._law.adaptive is not None:
-                swings += "; what was learned is discarded"
+                swings += "; the estimates of the adaptive law are discarded"
             self._law.discard_estimates()
             self._modes.fault(swings)
 

@@ -93,7 +93,7 @@ def check_size(joint_names: Sequence[str], names: Sequence[str], points: Points)
         raise TrajectoryError("the trajectory has no points")
     if len(points) > MOST_POINTS:
         raise TrajectoryError(
-            f"the trajectory has {len(points)} points; {MOST_POINTS} are the most: leave some out"
+            f"the trajectory has {len(points)} points; the limit is {MOST_POINTS}"
         )
 
 
@@ -269,7 +269,10 @@ def _check_finite(
     bad = np.argwhere(~(np.abs(values) < LARGEST))
     if len(bad):
         i, j = (int(x) for x in bad[0])
-        raise TrajectoryError(f"point {rows[i]}, joint {names[j]!r}: {what} hold {values[i, j]}")
+        raise TrajectoryError(
+            f"point {rows[i]}, joint {names[j]!r}: {what} contain {values[i, j]}; give finite "
+            f"numbers below {LARGEST:g}"
+        )
 
 
 def _check_times(times: Array) -> None:

@@ -13,8 +13,9 @@ from std_msgs.msg import Empty
 LONGEST_STEP = 0.1
 """Longest time that one call of :meth:`Claim.look` adds to the observed time [s].
 
-Call the method at least this often. The observed time is the time without another claim that
-counts towards the ``duration`` of a :class:`Claim`.
+Call the method at least this often. The observed time is the time that counts towards the
+``duration`` of a :class:`Claim`: the time without another claim, and up to :data:`SHOWN` beside
+one.
 """
 
 SHOWN = 2.0 * LONGEST_STEP
@@ -128,7 +129,8 @@ class Claim:
                 return duration
             if not there_are_others and self._again > now:
                 return self._again - now + duration
-            # Also beside a claim that lasts: a controller that does not start withdraws then.
+            # Claim the arm even beside a claim that lasts: a controller that does not start
+            # withdraws its claim when it sees this one.
             self.make()
             self._free = now
         return duration if there_are_others else max(duration - self._looked, 0.0)

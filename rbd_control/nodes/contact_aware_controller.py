@@ -157,7 +157,7 @@ def make_nodes() -> Sequence[Managed]:
         if ours != theirs:
             raise InputError(
                 f"the detector has the joints {', '.join(ours)}, the controller "
-                f"{', '.join(theirs)}; in one process they work with the same ones: give joints in "
+                f"{', '.join(theirs)}; in one process both need the same joints: give joints in "
                 f"section /** of the parameter file"
             )
 

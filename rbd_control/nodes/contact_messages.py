@@ -194,7 +194,7 @@ class WrenchWriter(Writer[WrenchStamped]):
     """Publishes wrenches, each in the frame of a link, while the topic has subscribers.
 
     Args:
-        publisher: of the topic.
+        publisher: publisher of the topic.
         frame_prefix: text before the names of links in ``header.frame_id``.
     """
 
@@ -240,7 +240,7 @@ class ForceWriter(WrenchWriter):
 
     Args:
         model: the arm.
-        publisher: of the topic.
+        publisher: publisher of the topic.
         frame_prefix: text before the names of links in ``header.frame_id``.
     """
 
@@ -273,7 +273,7 @@ class ForceArrow:
 
     Args:
         model: the arm.
-        publisher: of the topic.
+        publisher: publisher of the topic.
         frame_prefix: text before the name of the root link in ``header.frame_id``.
     """
 

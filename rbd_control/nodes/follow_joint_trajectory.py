@@ -154,7 +154,7 @@ class FollowJointTrajectoryServer:
         except TrajectoryError as error:
             return str(error)
         if not self._budget.take(points, time.monotonic()):
-            return f"{points} points right after those of other goals; send fewer, or wait 2 s"
+            return f"{points} points right after other goals; send fewer points, or wait 2 s"
         return ""
 
     def _begin(self, handle: Any) -> None:

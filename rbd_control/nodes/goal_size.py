@@ -161,7 +161,7 @@ def _bounded(
         lengths, reason = _lengths(address), ""
         for each, length in zip(_LENGTHS, lengths, strict=True):
             if length > each.most:
-                reason = f"{length} {each.what}; at most {each.most} are taken"
+                reason = f"{length} {each.what}; the limit is {each.most}"
         # An exception must not leave a callback of C: rclpy would find a null pointer.
         try:
             reason = reason or objection(lengths[_POINTS])

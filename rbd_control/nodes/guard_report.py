@@ -99,7 +99,7 @@ def report_detector(node: Node, topic: str, qos: QoSProfile, missing: str, statu
         status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
     if not missing:
         return
-    status.raise_to(WARN, f"{missing}: no stop on contact; start a detector of {topic}")
+    status.raise_to(WARN, f"{missing}: no stop on contact; start a detector that publishes {topic}")
     for publisher in publishers:
         fits, reason = qos_check_compatible(publisher.qos_profile, qos)
         if fits == QoSCompatibility.ERROR:

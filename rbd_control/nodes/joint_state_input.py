@@ -273,15 +273,15 @@ class JointStateInput:
         topic, logger = self._subscription.topic_name, self._node.get_logger()
         if prefix.found is not None:
             logger.warning(
-                f"joint names differ by a prefix: {prefix.found[0]} on {topic} is taken for "
-                f"{self._names[0]} of the model, and so on"
+                f"joint names differ by a prefix: {prefix.found[0]} on {topic} is used as "
+                f"{self._names[0]} of the model, and the other joints likewise"
             )
         elif not prefix.is_ambiguous:
-            logger.warning(f"joints named as in the model have appeared on {topic}: they are taken")
+            logger.warning(f"joints with the names of the model appeared on {topic} and are used")
         else:
             logger.error(
-                f"more than one set of joints on {topic} fits the model but for a prefix, and none "
-                f"is taken; give a description whose joints are named as on {topic}"
+                f"several sets of joints on {topic} match the model except for a prefix; none is "
+                f"used; give a description whose joints are named as on {topic}"
             )
         names_now = self._names if prefix.found is None else prefix.found
         for what in self._intake.counts:

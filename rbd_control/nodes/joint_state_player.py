@@ -95,7 +95,7 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         wanted = self.parameters.listeners
         if self._publisher.get_subscription_count() >= wanted:
             return ""
-        return f"{wanted} to subscribe to {self.resolve_topic_name('joint_states')}"
+        return f"{wanted} subscribers to {self.resolve_topic_name('joint_states')}"
 
     def activate(self) -> None:
         """Start to play from the beginning.

@@ -258,8 +258,13 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         return self._transition("activate", self._activate)
 
     def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Call :meth:`deactivate`, if the node is active."""
-        return self._transition("deactivate", self._deactivate)
+        """Call :meth:`deactivate`, if the node is active.
+
+        The result is SUCCESS even after an exception, which is logged: the node is inactive by
+        then, and after FAILURE its state would be "active" again.
+        """
+        self._transition("deactivate", self._deactivate)
+        return _SUCCESS
 
     def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`cleanup`."""

@@ -67,7 +67,7 @@ class TorqueWriter:
     """Publishes commands as ``Float64MultiArray``, and reuses the bytes of one message.
 
     Args:
-        publisher: of the topic.
+        publisher: publisher of the topic.
         count: number of values in each message, one for each joint.
     """
 
@@ -112,7 +112,7 @@ class JointStateWriter(Writer[JointState]):
     """Publishes joint states with the same joint names in every message.
 
     Args:
-        publisher: of the topic.
+        publisher: publisher of the topic.
         names: of the joints.
         frame: the root link of the arm, as ``header.frame_id``; an empty text leaves it empty.
     """

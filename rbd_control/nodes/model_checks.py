@@ -96,7 +96,7 @@ class ModelChecks:
         self._check_settings()
         self.restart_fit()
         if self._start_check is not None and self._start_check.is_running:
-            # It would judge the arm as it was, for example without the payload.
+            # The running check would use the old model, for example without the payload.
             self._begin_start_check(self._start_check.seconds)
 
     def restart_fit(self) -> None:

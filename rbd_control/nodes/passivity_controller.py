@@ -51,8 +51,8 @@ RIVALS_PERIOD = 0.1
 REPORT = "report of a sample"
 """Name of the work after the torque was published, in the counts of exceptions by callback.
 
-This work is the publication of tracking error and energies. An exception in it is counted by
-:class:`~rbd_control.nodes.guard.CallbackGuard`.
+This work is the publication of tracking error and energies. An exception in it is counted, and
+switches the controller to the safe torque, as in any other callback.
 """
 
 
@@ -149,7 +149,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Compute and send the torque of a sample; nothing else is published.
 
         After an exception zero torque is sent, and the guard switches to the safe torque. If the
-        watchdog has sent zero torque meanwhile, the computed torque is not sent.
+        computation has taken longer than the timeout, zero torque is sent in place of its result.
         """
         controller = self._controller
         assert controller is not None
@@ -163,10 +163,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             command = controller.update(sample.stamp, sample.q, sample.v, time.monotonic(), effort)
             late = self._watchdog.take_late()
             if late:
+                self._send_zero()
                 self._fault_late(late)
                 return
             torque, output = command.torque, self._output
-            if output is not None and not output.send(torque):
+            if output is not None and not output.send(torque, self._watchdog.deadline):
                 controller.not_sent(output.age)
                 torque = controller.sent
             self._unreported = AnsweredSample(sample, stamp, command, torque, effort)
@@ -183,10 +184,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Watchdogs ---------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Reset the watchdog, watch the torque while active, and then answer goals."""
+        """Reset the watchdog, watch the torque while active, then write logs and answer goals."""
         self._watchdog.beat()
         if self.is_active:
             self._watch_torque()
+        self._trajectories.tell()
         self._goals.tick()
 
     def _watch_torque(self) -> None:
@@ -362,15 +364,15 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if sample is None or self._input.is_silent:
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
-            return "velocity: the joint states carry none"
+            return "joint states with velocities; the present ones have none"
         missing = self._detector_warning() if self.parameters.require_detector else ""
         return f"a verdict on {self._detector.topic}: {missing}" if missing else ""
 
     def _read_waiting(self) -> None:
-        """Read the input while an activation keeps the executor from it.
+        """Process the waiting messages, because an activation blocks the executor.
 
-        A verdict of the detector must not expire meanwhile, and a payload that is announced must be
-        known before the first torque. The newest joint states of the wait are still in the queue.
+        Otherwise a verdict of the detector would expire, an announced payload would be unknown at
+        the first torque, and the joint states of the wait would stay in the queue.
         """
         self._input.poll()
         if self.while_waiting is not None:
@@ -420,15 +422,17 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.refuse_when_stopping()
             self._access.refuse_after_pause()
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
+            self.controller.clock_went_back()
+            self._access.withdraw_claim()
+            self._trajectories.start(self.controller)
+            self._watchdog.start()
+            self._detector.watch()
         except BaseException:
+            self._watchdog.stop()
+            self._trajectories.stop()
             output.abandon()
             raise
-        self.controller.clock_went_back()
-        self._access.withdraw_claim()
         self._output, self._report.last = output, None
-        self._trajectories.start(self.controller)
-        self._watchdog.start()
-        self._detector.watch()
 
     def deactivate(self) -> None:
         """Send zero torque, wait for its acknowledgement, and end the threads.
@@ -487,7 +491,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                 self.get_logger().error(f"the estimates are not used: {error}")
         why = self.controller.law.discarded
         if why:
-            self.get_logger().warning(f"what the adaptive law had learned is discarded: {why}")
+            self.get_logger().warning(f"the estimates of the adaptive law are discarded: {why}")
 
     def _load_estimates(self) -> None:
         path, law = self.parameters.estimates, self.controller.law

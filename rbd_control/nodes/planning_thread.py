@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from collections.abc import Callable
 from threading import Condition, Thread
@@ -58,7 +59,7 @@ class PlanningThread(Generic[Order, Plan]):
         self._thread.start()
 
     def submit(self, order: Order) -> None:
-        """Plan this trajectory next, before those that wait already; return at once.
+        """Plan this trajectory before all waiting trajectories; return at once.
 
         If more than :data:`MOST_WAITING` trajectories wait, the oldest is superseded.
         """
@@ -139,10 +140,14 @@ class PlanningThread(Generic[Order, Plan]):
                 if not isinstance(planned, TrajectoryError):
                     self._keep(number, order, planned)
                     continue
-            self._refuse(order, planned)
+            try:
+                self._refuse(order, planned)
+            except Exception:
+                # The thread must not end: it would plan no later trajectory, without a word.
+                traceback.print_exc()
 
     def _keep(self, number: int, order: Order, planned: Plan) -> None:
-        """Store a finished plan unless a newer plan exists; what it replaces is superseded."""
+        """Store a finished plan unless a newer plan exists; supersede the older trajectories."""
         if number < self._newest:
             self._supersede(order)
             return

@@ -68,7 +68,7 @@ def take_priority(priority: int) -> str:
     """
     global _taken
     if not sys.platform.startswith("linux"):
-        return "only Linux has it"
+        return "SCHED_RR exists on Linux only"
     niceness = NICENESS if priority else os.getpriority(os.PRIO_PROCESS, os.getpid())
     threads = []
     for path in Path("/proc/self/task").iterdir():

@@ -243,7 +243,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             self.get_logger().warning(
                 "commands did not cease within lockstep_timeout "
                 f"({self.parameters.lockstep_timeout:g} s) while no joint state was published; "
-                "the simulation continues, check what publishes them",
+                "the simulation continues; check which node publishes them",
                 throttle_duration_sec=10.0,
             )
         return may_step
@@ -348,7 +348,7 @@ def _refuse_other_friction(new: SimulatedArmParameters, present: SimulatedArmPar
         raise ParameterError(f"friction_model {new.friction_model} is not simulated; {_ONLY}")
     if "friction_velocity_scale" in changed and len(set(new.friction_velocity_scale)) > 1:
         raise ParameterError(
-            "friction_velocity_scale differs between the joints; simulated is one for all"
+            "friction_velocity_scale differs between the joints; the simulation has one for all"
         )
 
 

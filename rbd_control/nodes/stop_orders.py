@@ -385,7 +385,7 @@ class StopOrders:
         for trigger in self._triggers:
             if not trigger.is_settled:
                 self._run(trigger.repeat)
-        # No event without need: MoveIt logs each event, and stops when its goals are cancelled.
+        # Publish only if necessary: MoveIt logs each event, and stops when its goals are cancelled.
         goes_on = not self.are_settled or self.cancelled != self._told
         if goes_on or not self._cancellers:
             self._run(self._stop_moveit)
@@ -494,7 +494,7 @@ class StopOrders:
     def _absence(self, request: StopRequest) -> str:
         action = request.name.removesuffix("/_action/cancel_goal")
         what = f"service {request.name}" if action == request.name else f"action server {action}"
-        return f"no {what}: a contact does not stop it; start it or correct the parameter"
+        return f"no {what}: a contact cannot stop it; start the server or correct the parameter"
 
     def _run(self, request: Callable[[], None]) -> None:
         """Send a request; an exception does not prevent the other requests."""

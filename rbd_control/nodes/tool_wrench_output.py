@@ -97,7 +97,7 @@ class CovarianceWriter(Writer[Float64MultiArray]):
     """Publishes covariances of wrenches, row by row, with the order of the components as label.
 
     Args:
-        publisher: of the topic.
+        publisher: publisher of the topic.
     """
 
     def __init__(self, publisher: Publisher[Float64MultiArray]) -> None:

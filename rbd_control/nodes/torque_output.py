@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from threading import Lock
@@ -31,7 +32,7 @@ class TorqueOutput:
     A receiver may apply the last command for ever, as ros2_control's forward_command_controller
     does. Every end of the controller must therefore call :meth:`close`. After that, :meth:`send`
     does nothing. The lock allows another thread to send zero torque while the callback thread
-    hangs; see :class:`TorqueWatchdog`.
+    hangs, except while it hangs in ``publish``, which holds the lock; see :class:`TorqueWatchdog`.
 
     Args:
         node: the node.
@@ -90,11 +91,12 @@ class TorqueOutput:
         """Time since a torque was last published or, if none was, since :meth:`open` [s]."""
         return self._clock() - self._published
 
-    def send(self, torque: NDArray[np.float64]) -> bool:
+    def send(self, torque: NDArray[np.float64], deadline: float = math.inf) -> bool:
         """Publish a torque if the output is open.
 
         Args:
             torque: (n,) in the order of the model [N·m or N]; it is published in ``order``.
+            deadline: time of the clock after which zero torque is published in its place [s].
 
         Returns:
             Whether the torque was published; False if the middleware refused it, or if the output
@@ -102,6 +104,8 @@ class TorqueOutput:
         """
         ordered = torque if self._order is None else torque[self._order]
         with self._lock:
+            if self._clock() > deadline:  # the process was stopped since the torque was computed
+                ordered = self._zero
             if self._writer is None or not self._writer.publish(ordered):
                 return False
             self._published = self._clock()

@@ -20,8 +20,9 @@ class TorqueWatchdog:
 
     It covers an endless loop in Python, a blocked system call (such as a log line to a full pipe)
     and compiled kernels, which all allow other threads to run. It does not cover code that holds
-    Python's global interpreter lock for ever, or a stopped process; there the timeout of the
-    receiver must act.
+    Python's global interpreter lock for ever, a call of ``publish`` that blocks, or a stopped
+    process; there the timeout of the receiver must act. After a stop of the process either thread
+    may run first, so the callback thread also checks :meth:`take_late` and :attr:`deadline`.
 
     Args:
         timeout: returns the longest time between two calls of :meth:`beat` [s].
@@ -41,13 +42,19 @@ class TorqueWatchdog:
         self._stop = Event()
         self._thread: Thread | None = None
 
+    @property
+    def deadline(self) -> float:
+        """Time after which a torque that is computed since :meth:`beat` is too old [s]."""
+        return self._beaten + self._timeout()
+
     def start(self) -> None:
         """Start the watchdog thread; the time until the first :meth:`beat` counts from now."""
         self._stop.clear()
         self.beat()
         self._late = 0.0
-        self._thread = Thread(target=self._run, name="torque watchdog", daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._run, name="torque watchdog", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
         """End the watchdog thread; wait for its end for at most 1 s."""
@@ -61,12 +68,14 @@ class TorqueWatchdog:
         self._beaten = self._clock()
 
     def take_late(self) -> float:
-        """Return the time without a :meth:`beat` when ``act`` was last called [s], and clear it.
+        """Return the longest time without a :meth:`beat` since the last call of this method [s].
 
-        The result is zero if the watchdog has not acted since the last call of this method.
+        It is the time when ``act`` was last called, or the time since the last :meth:`beat` if
+        that exceeds the timeout and the watchdog thread has not run yet; otherwise zero.
         """
         late, self._late = self._late, 0.0
-        return late
+        present = self._clock() - self._beaten
+        return present if present > self._timeout() else late
 
     def _run(self) -> None:
         join_priority()

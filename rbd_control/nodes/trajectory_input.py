@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from threading import Lock
 from typing import NamedTuple
 
 from rclpy.qos import QoSProfile
@@ -67,6 +68,10 @@ class TrajectoryInput:
         self._node = node
         self._refused = 0
         self._logged: deque[float] = deque()
+        self._discarded: deque[str] = deque()
+        """Log lines that :meth:`tell` writes."""
+        # Both the callback thread and the planning thread refuse trajectories.
+        self._lock = Lock()
         self._controller: PassivityController | None = None
         self._thread: PlanningThread[_Order, _Plan] | None = None
         node.create_subscription(
@@ -86,6 +91,7 @@ class TrajectoryInput:
         if self._thread is not None:
             self._thread.end()
             self._thread = None
+        self.tell()
 
     def accept(self) -> None:
         """Let the controller follow the newest planned trajectory, if any."""
@@ -101,10 +107,16 @@ class TrajectoryInput:
         except TrajectoryError as error:
             self._refuse(plan.order, error)
 
+    def tell(self) -> None:
+        """Log the discarded trajectories; call it where no torque waits for the log."""
+        while self._discarded:
+            self._node.get_logger().info(self._discarded.popleft())
+
     def discard(self, why: str) -> bool:
         """Discard trajectories that the controller does not follow yet, and abort their goals.
 
-        The trajectory that the arm follows is not affected.
+        The trajectory that the arm follows is not affected. :meth:`tell` logs the discarded
+        trajectories: a contact discards them before the flag and the torque are published.
 
         Args:
             why: the reason as text, for the log and for the senders of goals.
@@ -117,7 +129,7 @@ class TrajectoryInput:
             if order.goal is not None:
                 order.goal.interrupt(why)
         if discarded:
-            self._node.get_logger().info(f"the trajectory being planned is discarded: {why}")
+            self._discarded.append(f"the trajectory being planned is discarded: {why}")
         return bool(discarded)
 
     def submit(self, read: Callable[[], TrajectoryMessage], goal: TrajectoryGoal) -> None:
@@ -171,7 +183,8 @@ class TrajectoryInput:
             self._refuse(order, late)
 
     def _refuse(self, order: _Order | None, error: TrajectoryError) -> None:
-        self._refused += 1
+        with self._lock:
+            self._refused += 1
         self._log(f"trajectory refused: {error}")
         if order is not None and order.goal is not None:
             order.goal.refuse(error)
@@ -179,12 +192,13 @@ class TrajectoryInput:
     def _log(self, text: str) -> None:
         """Log an error, unless :data:`MOST_LOGGED` errors were logged in the last seconds."""
         now = time.monotonic()
-        while self._logged and now - self._logged[0] > LOG_PERIOD:
-            self._logged.popleft()
-        if len(self._logged) >= MOST_LOGGED:
-            return
-        self._logged.append(now)
-        last = len(self._logged) == MOST_LOGGED
+        with self._lock:
+            while self._logged and now - self._logged[0] > LOG_PERIOD:
+                self._logged.popleft()
+            if len(self._logged) >= MOST_LOGGED:
+                return
+            self._logged.append(now)
+            last = len(self._logged) == MOST_LOGGED
         more = f"; more within {LOG_PERIOD:g} s are counted on /diagnostics only" if last else ""
         self._node.get_logger().error(text + more)
 

@@ -390,7 +390,7 @@ def test_collisions_retreat_and_the_time_to_the_request(bring_up: BringUp, probe
     bring_up.start(GUARD, {"actions": ["follow"], "repeat_period": 1.0}, space)
     collisions_alone_and_a_retreat(probe, guard)
     from_the_push_to_the_cancel_request(probe, source)
-    assert "cell_joint_1 on /cell/joint_states is taken for joint_1" in detector.output
+    assert "cell_joint_1 on /cell/joint_states is used as joint_1" in detector.output
 
 
 def collisions_alone_and_a_retreat(probe: Probe, guard: Process) -> None:

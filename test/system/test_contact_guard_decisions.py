@@ -217,3 +217,22 @@ def test_an_inactive_guard_reports_no_stop_in_progress() -> None:
         c.now += STEP
         c.guard.trigger_activate()
         assert report(c.guard)[1]["guard"] == "watching"
+
+
+# Lifecycle ----------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_deactivation_fails_is_inactive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state was "active" although it stopped nothing, and it could not be activated again."""
+
+    def fail(_guard: ContactGuard) -> None:
+        raise RuntimeError("the middleware does not support this")
+
+    with cell() as c:
+        with monkeypatch.context() as patch:
+            patch.setattr(ContactGuard, "deactivate", fail)
+            assert c.guard.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+        assert not c.guard.is_active
+        assert c.guard._state_machine.current_state[0] == State.PRIMARY_STATE_INACTIVE
+        assert c.guard.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        assert c.guard.is_active
