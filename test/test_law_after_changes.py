@@ -130,6 +130,6 @@ def test_estimates_that_are_lost_while_learning_is_off_are_named(change: str) ->
         assert controller.law.discarded == "the model of the arm has changed"
     else:
         controller.set_parameters(replace(ADAPTIVE, largest_payload_mass=0.1))
-        assert "beyond largest_payload_mass" in controller.law.discarded
+        assert "exceeds largest_payload_mass" in controller.law.discarded
     controller.set_parameters(replace(controller.parameters, stop_time=0.2))
     assert not controller.law.discarded  # said once

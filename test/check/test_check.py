@@ -374,4 +374,4 @@ def test_unusable_messages_count_where_the_clock_went_back_as_well(
     )
     line = _lost(found)
     assert line.level == level
-    assert "the clock went back 1 times" in line.text
+    assert "the clock went back once" in line.text
