@@ -129,7 +129,7 @@ def retracted(probe: Probe, source: Source) -> None:
         """
         assert probe.call(Trigger, f"{NODE}/retract").success
         report = probe.wait_for_report(NODE, lambda r: "retract" in r.message, "does not obey")
-        return "no force is known" not in report.message
+        return "no contact force is known" not in report.message
 
     tell()
     teller = probe.every(0.02, tell)

@@ -95,7 +95,7 @@ def test_another_arm_before_the_own_joint_states(
     wait_for_verdict(probe)
     assert OTHERS[0] in probe.report(NODE).values["joints taken for the model's"]
     own.on = True
-    detector.wait_until(lambda: "joints named as in the model have appeared" in detector.output)
+    detector.wait_until(lambda: "joints with the names of the model appeared" in detector.output)
     wait_for_verdict(probe)
     own.on = False
     never_taken(probe, detector, taken=1)
