@@ -178,7 +178,7 @@ def the_check_of_the_first_seconds(probe: Probe, source: Source) -> None:
     check = f"{NODE}: check"
     report = probe.wait_for_report(check, lambda r: "rate" in r.values, "no check")
     assert "Hz" in report.values["rate"]
-    assert "N on at link_" in report.values["weakest push"]
+    assert "N at link_" in report.values["weakest push"]
     probe.wait_for_report(NODE, lambda r: r.values["valid"] == "True", "no verdict beside it")
 
 
