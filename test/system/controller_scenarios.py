@@ -63,7 +63,9 @@ def no_start_without_velocity(probe: Probe, source: Source) -> None:
         source.velocity = velocity
         probe.reports.clear()
         probe.wait_for_report(
-            NODE, lambda r: "waiting for joint states with velocities" in r.message, "does not ask for velocity"
+            NODE,
+            lambda r: "waiting for joint states with velocities" in r.message,
+            "does not ask for velocity",
         )
         assert probe.call(GetState, f"{NODE}/get_state").current_state.label == "inactive"
     assert not commands
