@@ -137,9 +137,8 @@ def _parameters(executable: str, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _remappings(given: dict[str, str]) -> list[tuple[str, str]]:
-    topics = {"effort_controller/commands": "commands"}
-    topics |= {name: name for name in ("joint_states", "robot_description")}
-    return [(topic, given[name]) for topic, name in topics.items()]
+    same = [(topic, given[topic]) for topic in ("joint_states", "robot_description")]
+    return [*same, ("effort_controller/commands", given["commands"])]
 
 
 def _node(executable: str, given: dict[str, str]) -> Node:

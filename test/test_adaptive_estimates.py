@@ -109,7 +109,10 @@ def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (None, "the file is None; it must hold links, joints"),
         ({}, "the file has no 'links'; it holds nothing"),
         ({"links": links}, "has no 'joints'; it holds links"),
-        ({"links": {"tool": tool}, "joints": joints}, "but the law adapts links tool, link_4"),
+        (
+            {"links": {"tool": tool}, "joints": joints},
+            "for links tool, but the law adapts links tool, link_4",
+        ),
         ({"links": links, "joints": {}}, "joints none, but the law adapts joints joint_1"),
         ({"links": {**links, "tool": 3.0}, "joints": joints}, "tool is 3.0; it must hold mass"),
     ]

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.torque_output import TorqueOutput
 
 
@@ -27,6 +28,30 @@ def test_a_torque_is_replaced_by_zero_after_its_deadline() -> None:
     torque = np.array([3.0, -4.0])
     assert output.send(torque, 5.0)
     now[0] = 5.1
-    assert output.send(torque, 5.0)
+    assert not output.send(torque, 5.0)
     assert output.send(torque)
     assert sent == [[-4.0, 3.0], [0.0, 0.0], [-4.0, 3.0]]
+
+
+@pytest.mark.parametrize("late", [0.2, 0.0])
+def test_a_torque_that_is_not_sent_because_it_is_old_is_a_fault(late: float) -> None:
+    """The control would continue from a torque that the arm never had."""
+    seen: list[str] = []
+    node: Any = PassivityControllerNode.__new__(PassivityControllerNode)
+    command = SimpleNamespace(torque=np.ones(7))
+    times = iter((0.0, late))
+    node.__dict__.update(
+        _controller=SimpleNamespace(
+            update=lambda *_: command,
+            fault=seen.append,
+            not_sent=lambda _age: seen.append("not sent"),
+            sent=np.zeros(7),
+        ),
+        _watchdog=SimpleNamespace(beat=lambda: None, take_late=lambda: next(times), deadline=1.0),
+        _trajectories=SimpleNamespace(accept=lambda: None),
+        _output=SimpleNamespace(send=lambda _torque, _deadline: False, age=0.0),
+        _unreported=None,
+    )
+    sample: Any = SimpleNamespace(tau=None, stamp=0.0, q=np.zeros(7), v=np.zeros(7))
+    node._on_sample(sample, None)
+    assert seen == (["the node did not respond for 0.2 s"] if late else ["not sent"])

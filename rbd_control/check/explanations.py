@@ -40,7 +40,6 @@ GAIN = 1.0
 """Smallest reduction of the cost, after the penalty, by an accepted explanation."""
 SIGNIFICANT = 4.0
 """Smallest ratio of a fitted number to its standard deviation."""
-
 INFORMATIVE = 1e-12
 """Smallest eigenvalue of a normalised information matrix, relative to its largest one, at which the
 samples determine the combination of coefficients along its eigenvector."""

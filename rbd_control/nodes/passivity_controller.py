@@ -168,6 +168,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                 return
             torque, output = command.torque, self._output
             if output is not None and not output.send(torque, self._watchdog.deadline):
+                late = self._watchdog.take_late()
+                if late:  # zero was sent in its place
+                    self._fault_late(late)
+                    return
                 controller.not_sent(output.age)
                 torque = controller.sent
             self._unreported = AnsweredSample(sample, stamp, command, torque, effort)

@@ -99,17 +99,17 @@ class TorqueOutput:
             deadline: time of the clock after which zero torque is published in its place [s].
 
         Returns:
-            Whether the torque was published; False if the middleware refused it, or if the output
-            is not open.
+            Whether the torque was published; False if the middleware refused it, if zero torque was
+            published in its place, or if the output is not open.
         """
         ordered = torque if self._order is None else torque[self._order]
         with self._lock:
-            if self._clock() > deadline:  # the process was stopped since the torque was computed
-                ordered = self._zero
-            if self._writer is None or not self._writer.publish(ordered):
+            # The process may have been stopped since the torque was computed.
+            is_late = self._clock() > deadline
+            if self._writer is None or not self._writer.publish(self._zero if is_late else ordered):
                 return False
             self._published = self._clock()
-            return True
+            return not is_late
 
     def send_zero(self) -> bool:
         """Publish zero torque; return whether it was published, see :meth:`send`."""

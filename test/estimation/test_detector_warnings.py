@@ -32,7 +32,10 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
             "threshold of joint 'joint_4' is 900 N·m or N .contact_threshold., and its effort",
         ),
         ({"threshold_speed": (400.0,)}, "'joint_1' .* at full speed"),
-        ({"contact_threshold": (199.0,), "collision_threshold": (300.0,)}, "the weakest push"),
+        (
+            {"contact_threshold": (199.0,), "collision_threshold": (300.0,)},
+            "the weakest push that is detected has",
+        ),
         ({"observer_gain": (2.0,)}, "observer_gain: .* noticed late"),
         (
             {"observer": "kalman", "torque_drift": (1e-3,), "settling_time": 9.0},

@@ -152,7 +152,7 @@ def test_controls_of_a_recording_show_where_it_is_played() -> None:
 
 
 class Race:
-    """Drawing of frames of which some fail like viser does when a browser connects meanwhile."""
+    """Draws frames; the frames with the given numbers fail as in viser while a browser connects."""
 
     def __init__(self, failing: set[int]) -> None:
         self.calls, self._failing = 0, failing
