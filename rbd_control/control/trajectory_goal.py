@@ -38,6 +38,9 @@ MOST_AT_ONCE = 2 * MOST_POINTS
 POINTS_PER_SECOND = float(MOST_POINTS)
 """Maximum average number of points of goals per second [1/s]."""
 
+ABORTED = "; goal aborted"
+"""End of the text for the sender of a goal that an order, a fault or a contact has aborted."""
+
 Status = Literal["succeeded", "aborted", "canceled"]
 
 
@@ -79,7 +82,7 @@ class GoalResult(NamedTuple):
         if not self.yields:
             return self
         place = f" at {link}" if link else ""
-        return self._replace(text=f"contact{place}; {self.yields}; goal aborted")
+        return self._replace(text=f"contact{place}; {self.yields}{ABORTED}")
 
 
 class TrajectoryGoal:
@@ -125,7 +128,7 @@ class TrajectoryGoal:
         Args:
             why: the order or the fault as text.
         """
-        self.end(ResultCode.INVALID_GOAL, f"{why}; goal aborted")
+        self.end(ResultCode.INVALID_GOAL, f"{why}{ABORTED}")
 
     def touch(self, yields: str) -> None:
         """Abort the goal because the arm reacts to a contact.

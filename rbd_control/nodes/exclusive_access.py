@@ -53,7 +53,10 @@ class ExclusiveAccess:
         The message is an empty text if there are none.
         """
         others = self.others()
-        return f"{others} more publishers on {self.topic}" if others > 0 else ""
+        if others <= 0:
+            return ""
+        who = "another publisher" if others == 1 else f"{others} other publishers"
+        return f"{who} of torque on {self.topic}"
 
     def missing(self, *, is_starting: bool) -> str:
         """Return the condition that the activation waits for, as text; empty if it is met.

@@ -24,7 +24,13 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from rbd_control.control import PassivityController, TrajectoryPoint
 from rbd_control.control.goal import JointTolerance
 from rbd_control.control.motion import Place
-from rbd_control.control.trajectory_goal import GoalResult, Goals, PointBudget, TrajectoryGoal
+from rbd_control.control.trajectory_goal import (
+    ABORTED,
+    GoalResult,
+    Goals,
+    PointBudget,
+    TrajectoryGoal,
+)
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.goal_points import GoalPoints
@@ -241,7 +247,7 @@ class FollowJointTrajectoryServer:
         # The state counts although its publication may be refused.
         self.guarded(ends[result.status])
         self._server.answer(handle, message)
-        text = f"goal {result.status}: {result.text}"
+        text = f"goal {result.status}: {result.text.removesuffix(ABORTED)}"
         if result.status == "aborted":
             self._node.get_logger().error(text)
         else:

@@ -153,12 +153,12 @@ def somebody_else_sends_torque(probe: Probe, source: Source) -> None:
     other = probe.node.create_publisher(Float64MultiArray, COMMANDS, 1)
     probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "safe", "is not safe")
     report = probe.wait_for_report(
-        NODE, lambda r: "1 more publishers" in r.message, "does not say why"
+        NODE, lambda r: "another publisher of torque" in r.message, "does not say why"
     )
     assert report.level == 2
     answer = probe.call(Trigger, f"{NODE}/resume")
     assert not answer.success
-    assert "more publishers" in answer.message
+    assert "another publisher of torque" in answer.message
     wait_for_torque(probe, commands, WEIGHT)
     probe.node.destroy_publisher(other)
     probe.wait(lambda: probe.call(Trigger, f"{NODE}/resume").success, "cannot resume")

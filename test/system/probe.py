@@ -170,6 +170,16 @@ class Probe:
             assert time.monotonic() < deadline, f"{service} does not answer; {self.reports}"
             self.node.destroy_client(self._clients.pop(service))
 
+    def in_its_thread(self, what: Callable[[], T]) -> T:
+        """Return the result of ``what``, which the thread of the executor calls.
+
+        rclpy's action clients need it: they join the executor before they are complete.
+        """
+        task = self._executor.create_task(what)
+        self.wait(task.done, "the probe does not run what was asked of it")
+        result: T = task.result()
+        return result
+
     def every(self, period: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback`` every ``period`` seconds, until :meth:`end_timer`."""
 

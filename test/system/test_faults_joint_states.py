@@ -172,17 +172,20 @@ def test_equal_stamps_add_no_time(probe: Probe, source: Spoiled) -> None:
         probe.wait_for_report(
             NODE, lambda r: count(r, "same stamp") > before + 50, "equal stamps are not counted"
         )
-        first = len(errors)
+        last = len(errors) - 1  # before the trajectory
         probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=1.0))
-        probe.wait(lambda: np.allclose(errors[-1].position, -0.02, atol=1e-4), "does not follow")
+        probe.wait(lambda: np.allclose(errors[-1].position, -0.02, atol=1e-7), "does not follow")
     finally:
         source.publishers[0] = twice
-    stamps = np.array([to_seconds(message.header.stamp) for message in errors[first:]])
-    desired = -np.array([message.position[0] for message in errors[first:]])
+    stamps = np.array([to_seconds(message.header.stamp) for message in errors[last:]])
+    desired = -np.array([message.position[0] for message in errors[last:]])
     assert (np.diff(stamps) > 0.0).all()
-    moving = stamps[(desired > 1e-6) & (desired < 0.02 - 1e-6)]
-    # A cubic over 0.02 rad in 1 s is within 1e-6 rad of its ends for 4 ms at each end.
-    assert moving[-1] - moving[0] == pytest.approx(0.99, abs=0.05)
+    moving = np.flatnonzero((desired > 1e-6) & (desired < 0.02 - 1e-6))
+    start, end = moving[0], moving[-1]
+    # A cubic over 0.02 rad in 1 s is within 1e-6 rad of its ends for 4 ms at each end. Samples that
+    # a busy machine sends late leave the duration between these two.
+    assert stamps[end] - stamps[start] < 0.99 + 0.05
+    assert stamps[end + 1] - stamps[start - 1] > 0.99 - 0.05
 
 
 @pytest.mark.parametrize("kind", ["zero", "future"])
