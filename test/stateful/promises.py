@@ -170,12 +170,14 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
     rows, torque, room = _damping(s)
     if not rows.any():
         return
-    q, v = s.seen_q[rows], s.seen_v[rows]
-    least = np.linalg.eigvalsh(mass_matrix(s.rig.arm.model, q))[:, :1]  # nothing learned
-    # A tenth of the damping that the arm's lightest motion would get. After a gap it must also be
-    # stable with one torque in each ``timeout``.
-    rate = min(s.rig.parameters.safe_damping, 1.0 / s.rig.parameters.timeout)
-    wanted = 0.1 * rate * least * np.abs(v)
+    v = s.seen_v[rows]
+    mass = mass_matrix(s.rig.controller.model, s.seen_q[rows])  # nothing that was learned
+    damping = s.rig.parameters.safe_damping * np.diagonal(mass, axis1=1, axis2=2)
+    # After a gap the damping must be stable with one torque in each ``timeout``. The lightest
+    # motion of all joints together limits it, and may be much lighter than each joint alone.
+    rates = np.linalg.eigvals(np.linalg.solve(mass, damping[:, :, None] * np.eye(s.rig.n)))
+    stable = np.minimum(0.5 / (s.rig.parameters.timeout * rates.real.max(axis=1)), 1.0)
+    wanted = 0.5 * stable[:, None] * damping * np.abs(v)
     wanted = np.minimum(wanted, s.rig.braking(s.first)[rows])
     lacks = -np.sign(v) * torque < np.minimum(wanted, 0.1 * room) - ROUNDING
     bad = lacks & (np.abs(v) > 0.05) & (room > 0.05 * s.rig.largest)

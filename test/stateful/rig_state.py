@@ -223,9 +223,10 @@ class RigState:
 
     def expect_pause(self) -> None:
         """From now on the arm must stop; then it may move again."""
+        left = self.orders.stopped + self.orders.stop_time - self.now  # a stop under way goes on
         self.allow_motion()
-        wait = self.controller.parameters.stop_time + 3.0 * self.period
-        self.orders.pauses.append((self.history.rows, self.now + wait))
+        wait = max(self.controller.parameters.stop_time, left if left > 0.0 else 0.0)
+        self.orders.pauses.append((self.history.rows, self.now + wait + 3.0 * self.period))
 
     def due_pauses(self) -> list[tuple[int, float]]:
         """Return the pauses that must have come by now; each is returned once."""
@@ -235,8 +236,8 @@ class RigState:
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Change parameters while the arm moves, after the checks of the node."""
-        self._change(parameters, self.controller.model)
         requires = parameters.require_detector and not self.parameters.require_detector
+        self._change(parameters, self.controller.model)
         if requires and self.now - self._verdict_time > VERDICT_LOST:
             self.expect_stop()  # without a verdict, the arm stops as soon as one is required
         self.disturbed = True
