@@ -244,10 +244,18 @@ def no_fault_without_a_cause(s: Stretch) -> None:
 # --- Motion --------------------------------------------------------------------------------------
 
 
+def _refused(s: Stretch) -> NDArray[np.int_]:
+    """Joint states since the order to stop that may be refused, (rows,): the motion waits then."""
+    first = s.rig.orders.stop_row
+    refused = np.cumsum(s.rig.history.column("unusable", first) != 0)
+    since = np.arange(s.first, s.first + len(s.mode)) - first
+    return np.concatenate([[0], refused])[np.maximum(since + 1, 0)]
+
+
 @promise
 def a_stop_ends_within_stop_time(s: Stretch) -> None:
     """After an order to stop the desired motion is at rest within ``stop_time``, and stays so."""
-    late = s.stopping > s.rig.orders.stop_time + LATE * s.rig.period
+    late = s.stopping > s.rig.orders.stop_time + (LATE + _refused(s)) * s.rig.period
     late &= ((s.mode == HOLD) | (s.mode == FOLLOW)) & (s.unusable == 0) & (s.silent == 0)
     late[0] = False
     speed = np.abs(s.v_d[late]).max(initial=0.0)
