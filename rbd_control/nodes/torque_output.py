@@ -106,7 +106,9 @@ class TorqueOutput:
         with self._lock:
             # The process may have been stopped since the torque was computed.
             is_late = self._clock() > deadline
-            if self._writer is None or not self._writer.publish(self._zero if is_late else ordered):
+            if is_late:
+                ordered = self._zero
+            if self._writer is None or not self._writer.publish(ordered):
                 return False
             self._published = self._clock()
             return not is_late

@@ -245,8 +245,14 @@ def no_fault_without_a_cause(s: Stretch) -> None:
 
 
 def _refused(s: Stretch) -> NDArray[np.int_]:
-    """Joint states since the order to stop that may be refused, (rows,): the motion waits then."""
-    first = s.rig.orders.stop_row
+    """Joint states that may be refused after a jump of the stamps and an order to stop, (rows,).
+
+    The motion waits for each of them. Otherwise the next stamp gives the time that has passed.
+    """
+    first, jump = s.rig.orders.stop_row, s.rig.orders.jump_row
+    if jump < first - s.rig.parameters.bad_samples - 1:
+        return np.zeros(len(s.mode), dtype=int)
+    first = max(first, jump)
     refused = np.cumsum(s.rig.history.column("unusable", first) != 0)
     since = np.arange(s.first, s.first + len(s.mode)) - first
     return np.concatenate([[0], refused])[np.maximum(since + 1, 0)]

@@ -152,6 +152,7 @@ class Rig(RigState):
         """Let the stamps jump."""
         self.stamp += seconds
         self.disturbed = True
+        self.orders.jump_row = self.history.rows
         if self.orders.stopped == self.orders.stopped:
             self.orders.stopped = self.now
 

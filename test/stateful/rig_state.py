@@ -216,17 +216,21 @@ class RigState:
         """From now on the arm must stop, and stay; a stop under way may end as it was planned."""
         orders = self.orders
         orders.pauses.clear()
-        left = orders.stopped + orders.stop_time - self.now
+        stop_time = self._time_to_stop()
         orders.stopped, orders.stop_row = self.now, self.history.rows
-        orders.stop_time = max(self.parameters.stop_time, left if left > 0.0 else 0.0)
+        orders.stop_time = stop_time
         self.longest_stop = max(self.longest_stop, orders.stop_time)
 
     def expect_pause(self) -> None:
         """From now on the arm must stop; then it may move again."""
-        left = self.orders.stopped + self.orders.stop_time - self.now  # a stop under way goes on
+        wait = self._time_to_stop() + 3.0 * self.period
         self.allow_motion()
-        wait = max(self.controller.parameters.stop_time, left if left > 0.0 else 0.0)
-        self.orders.pauses.append((self.history.rows, self.now + wait + 3.0 * self.period))
+        self.orders.pauses.append((self.history.rows, self.now + wait))
+
+    def _time_to_stop(self) -> float:
+        """Longest time that a stop ordered now may take [s]; a stop under way goes on."""
+        left = self.orders.stopped + self.orders.stop_time - self.now
+        return max(self.parameters.stop_time, left if left > 0.0 else 0.0)
 
     def due_pauses(self) -> list[tuple[int, float]]:
         """Return the pauses that must have come by now; each is returned once."""

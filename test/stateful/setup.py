@@ -46,11 +46,13 @@ class Orders:
     Attributes:
         stopped: time of the last order to stop, which still holds [s]; NaN without one.
         stop_row: row of that order.
+        jump_row: row of the last jump of the stamps.
         stop_time: time in which the arm must come to rest after it [s].
         pauses: rows of retreats, which begin with a stop, and the times until which it must come.
     """
 
     stopped: float = nan
     stop_row: int = 0
+    jump_row: int = -1000
     stop_time: float = 0.0
     pauses: list[tuple[int, float]] = field(default_factory=list)
