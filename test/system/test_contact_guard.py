@@ -429,7 +429,7 @@ def collisions_alone_and_a_retreat(probe: Probe, guard: Process) -> None:
         probe.wait(lambda: trajectories or refusals() == attempt, "no retreat")  # noqa: B023
         if trajectories:
             break
-        assert probe.call(Trigger, f"/{name}/resume").success
+        probe.wait(lambda: probe.call(Trigger, f"/{name}/resume").success, "cannot resume")
         arm.velocity = [0.2, 0.0]
     assert trajectories, guard.output
     message = trajectories[0]

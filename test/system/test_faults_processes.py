@@ -128,9 +128,15 @@ def test_fifty_other_nodes_change_nothing(probe: Probe, source: Source, crowd: l
         lambda: sum("other_" in name for name in probe.node.get_node_names()) == CROWD,
         "the others are not found",
     )
-    first = len(commands)
-    assert probe.report(NODE).values["mode"] == "hold"
-    assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
+
+    def held() -> bool:
+        first = len(commands)
+        if holding(probe, PARAMETERS["timeout"]) is None:
+            return False
+        assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
+        return True
+
+    probe.wait(held, "does not hold")
 
 
 FAILING = """
