@@ -175,20 +175,19 @@ def test_equal_stamps_add_no_time(probe: Probe, source: Spoiled) -> None:
             twice.publish(message)
             twice.publish(message)
 
-    def begin() -> int:
-        """Send the trajectory, and return the index of the last error before it."""
-        last = len(errors) - 1
+    def begin() -> None:
+        """Send the trajectory, and note the last tracking error before it."""
+        nonlocal first
+        first = len(errors) - 1
         probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=1.0))
-        return last
 
     def ended() -> bool:
         """Whether the trajectory is over; one that late joint states ended begins anew."""
-        nonlocal first
         report = probe.reports.get(NODE)
         if report is not None and report.values["mode"] == "safe":
             assert is_of_the_machine(report, PARAMETERS["timeout"]), f"does not follow: {report}"
             hold_again(probe)
-            first = begin()
+            begin()
         return np.allclose(errors[-1].position, -0.02, atol=1e-7)
 
     before = count(probe.report(NODE), "same stamp")
@@ -197,7 +196,7 @@ def test_equal_stamps_add_no_time(probe: Probe, source: Spoiled) -> None:
         probe.wait_for_report(
             NODE, lambda r: count(r, "same stamp") > before + 50, "equal stamps are not counted"
         )
-        first = begin()
+        begin()
         probe.wait(ended, "does not follow")
     finally:
         source.publishers[0] = twice

@@ -131,7 +131,8 @@ def test_fifty_other_nodes_change_nothing(probe: Probe, source: Source, crowd: l
 
     def held() -> bool:
         first = len(commands)
-        if holding(probe, PARAMETERS["timeout"]) is None:
+        report = holding(probe, PARAMETERS["timeout"])
+        if report is None:  # late joint states ended the hold; it was resumed
             return False
         assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
         return True
