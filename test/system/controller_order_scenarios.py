@@ -137,7 +137,7 @@ def retracted(probe: Probe, source: Source) -> None:
     probe.wait_for_report(
         NODE, lambda r: "retracted along the force on link_6" in r.message, "does not retract"
     )
-    probe.end_timer(teller)
+    probe.end_repetition(teller)
 
     def way() -> np.ndarray:
         q_d = POSTURE - np.array(errors[-1].position)

@@ -19,7 +19,6 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
-from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 
 from rbd_control.nodes.run import SPIN_TIME, make_executor
@@ -30,7 +29,7 @@ from .bringup import PATIENCE
 T = TypeVar("T")
 
 LATE = 0.3
-"""Delay of a stream's timer above which the probe prints a line: the machine was too busy [s]."""
+"""Delay of a stream above which the probe prints a line: the machine was too busy [s]."""
 
 LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -88,6 +87,20 @@ class Source:
         return message
 
 
+class Repetition:
+    """Calls a callback periodically until the event ``ended`` is set; missed calls are left out."""
+
+    def __init__(self, period: float, callback: Callable[[], object]) -> None:
+        self.ended = threading.Event()
+        self._period, self._callback = period, callback
+
+    def run(self) -> None:
+        due = time.monotonic() + self._period
+        while not self.ended.wait(max(due - time.monotonic(), 0.0)):
+            self._callback()
+            due = max(due + self._period, time.monotonic())
+
+
 def context_in(domain: int) -> Context:
     """Return a ROS context in a domain that leaves the signals of this process alone."""
     context = Context()
@@ -118,13 +131,15 @@ class Probe:
         self._executor.add_node(self.node)
         self._closed: Future[None] = Future()
         self._failure: BaseException | None = None
-        # A timer's callback may run while the test destroys what it publishes with.
+        # A repeated callback may run while the test destroys what it publishes with.
         self._turn = threading.RLock()
-        self._ended: list[Timer] = []
+        self._repetitions: list[Repetition] = []
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
+        for repetition in self._repetitions:
+            self.end_repetition(repetition)
         self._closed.set_result(None)
         self._thread.join(10.0)
         self._executor.remove_node(self.node)
@@ -180,22 +195,27 @@ class Probe:
         result: T = task.result()
         return result
 
-    def every(self, period: float, callback: Callable[[], object]) -> Timer:
-        """Call ``callback`` every ``period`` seconds, until :meth:`end_timer`."""
+    def every(self, period: float, callback: Callable[[], object]) -> Repetition:
+        """Call ``callback`` every ``period`` seconds, until :meth:`end_repetition`.
+
+        The calls come from a thread of their own: a timer of the executor would wait, on a busy
+        machine for many seconds, behind all messages that the probe has not handled yet.
+        """
 
         def take_turn() -> None:
             with self._turn:
-                if timer not in self._ended:
+                if not repetition.ended.is_set():
                     callback()
 
-        timer = self.node.create_timer(period, take_turn)
-        return timer
+        repetition = Repetition(period, take_turn)
+        self._repetitions.append(repetition)
+        threading.Thread(target=self._repeat, args=(repetition,), daemon=True).start()
+        return repetition
 
-    def end_timer(self, timer: Timer) -> None:
-        """End a timer of :meth:`every`; its callback is not called any more."""
+    def end_repetition(self, repetition: Repetition) -> None:
+        """End what :meth:`every` began; its callback is not called any more."""
         with self._turn:
-            self._ended.append(timer)
-        self.node.destroy_timer(timer)
+            repetition.ended.set()
 
     @contextmanager
     def repeated(
@@ -203,11 +223,11 @@ class Probe:
     ) -> Iterator[Any]:
         """Publish ``message`` periodically; yield the publisher, which is destroyed at the end."""
         publisher = self.node.create_publisher(type(message), topic, qos)
-        timer = self.every(period, lambda: publisher.publish(message))
+        repetition = self.every(period, lambda: publisher.publish(message))
         try:
             yield publisher
         finally:
-            self.end_timer(timer)
+            self.end_repetition(repetition)
             self.node.destroy_publisher(publisher)
 
     def end_stream(self, source: Source) -> None:
@@ -271,6 +291,13 @@ class Probe:
             values = {item.key: item.value for item in status.values}
             level = int.from_bytes(status.level, "little")
             self.reports[status.name] = Report(level, status.message, values)
+
+    def _repeat(self, repetition: Repetition) -> None:
+        try:
+            repetition.run()
+        except BaseException as error:
+            self._failure = error
+            raise
 
     def _spin(self) -> None:
         try:

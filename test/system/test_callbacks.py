@@ -239,7 +239,7 @@ def test_a_negative_clock(bring_up: BringUp, probe: Probe) -> None:
         clock.publish(message)
         states.publish(source.message(message.clock))
 
-    timer = probe.every(0.005, tick)
+    repetition = probe.every(0.005, tick)
     process = bring_up.start(
         NODE,
         {**PARAMETERS, "use_sim_time": True},
@@ -269,7 +269,7 @@ def test_a_negative_clock(bring_up: BringUp, probe: Probe) -> None:
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
     assert "Traceback" not in process.output
-    probe.end_timer(timer)
+    probe.end_repetition(repetition)
 
 
 def _parameter(name: str, kind: int, **value: Any) -> Parameter:

@@ -89,7 +89,8 @@ def test_the_simulated_arm_applies_a_change_or_refuses_it(bring_up: BringUp, pro
     commands = probe.node.create_publisher(
         Float64MultiArray, "/simulated/effort_controller/commands", 1
     )
-    timer = probe.every(0.01, lambda: commands.publish(Float64MultiArray(data=weight.tolist())))
+    message = Float64MultiArray(data=weight.tolist())
+    repetition = probe.every(0.01, lambda: commands.publish(message))
     probe.wait(lambda: states and len(states[-1].effort), "no joint states with effort")
     for changes in UNSIMULATED.values():
         answer = set_parameters(probe, name, **changes)
@@ -103,7 +104,7 @@ def test_the_simulated_arm_applies_a_change_or_refuses_it(bring_up: BringUp, pro
     friction = {"friction_model": "coulomb_viscous", "friction_coulomb": [300.0]}
     assert set_parameters(probe, name, **friction).successful
     probe.wait(lambda: np.abs(states[-1].velocity).max() < 0.01, "friction does not hold the arm")
-    probe.end_timer(timer)
+    probe.end_repetition(repetition)
 
 
 @pytest.fixture
