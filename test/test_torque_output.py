@@ -33,6 +33,21 @@ def test_a_torque_is_replaced_by_zero_after_its_deadline() -> None:
     assert sent == [[-4.0, 3.0], [0.0, 0.0], [-4.0, 3.0]]
 
 
+def test_the_output_waits_for_an_arm_that_subscribes_under_a_remapped_name() -> None:
+    """The first torque would be lost if it were published before the arm is discovered."""
+    matched, waits = [0, 0, 1], []
+    publisher = SimpleNamespace(get_subscription_count=lambda: matched.pop(0))
+    node: Any = SimpleNamespace(
+        create_publisher=lambda *_, **__: publisher,
+        resolve_topic_name=lambda name: {"commands": "/remapped"}[name],
+        count_subscribers=lambda name: int(name == "/remapped"),
+    )
+    output = TorqueOutput(node, "commands", np.arange(2))
+    output.open(lambda: waits.append("wait"))
+    assert not matched
+    assert len(waits) == 2
+
+
 @pytest.mark.parametrize("late", [0.2, 0.0])
 def test_a_torque_that_is_not_sent_because_it_is_old_is_a_fault(late: float) -> None:
     """The control would continue from a torque that the arm never had."""

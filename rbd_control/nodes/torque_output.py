@@ -76,9 +76,11 @@ class TorqueOutput:
         """
         self._publisher = self._node.create_publisher(Float64MultiArray, self._topic, EVERY_SAMPLE)
         self._writer = TorqueWriter(self._publisher, self._count)
+        # rclpy does not apply remappings to the name in this query.
+        topic = self._node.resolve_topic_name(self._topic)
         deadline = time.monotonic() + READER_TIME
         while (
-            self._node.count_subscribers(self._topic)
+            self._node.count_subscribers(topic)
             and not self._publisher.get_subscription_count()
             and time.monotonic() < deadline
         ):
