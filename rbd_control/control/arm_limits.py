@@ -27,6 +27,7 @@ class ArmLimits:
         joint_names: names of the joints.
         effort: largest torque of the motors [N·m or N].
         torque: largest torque that the controller uses, ``torque_share * effort`` [N·m or N].
+        torque_rate: largest rate of the torque that the controller uses [N·m/s or N/s].
         weight: largest gravity torque that the arm can hold [N·m or N]: ``torque``, or ``effort``
             if the arm adds its gravity torque to the command.
         velocity: speed limit of planned motions [rad/s or m/s].
@@ -41,6 +42,7 @@ class ArmLimits:
     joint_names: tuple[str, ...]
     effort: Array
     torque: Array
+    torque_rate: Array
     weight: Array
     velocity: Array
     assumed_velocity: Array
@@ -64,6 +66,7 @@ class ArmLimits:
             joint_names=model.joint_names,
             effort=effort,
             torque=torque,
+            torque_rate=parameters.for_joints("torque_rate", n),
             weight=effort if parameters.gravity_compensated else torque,
             velocity=velocity,
             assumed_velocity=assumed,

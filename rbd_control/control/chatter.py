@@ -1,9 +1,19 @@
 """Detection of an unstable control loop by motor torque that swings to and fro.
 
-Gains that are too high for the rate of the joint states, a wrong model, or an inertia that the
-adaptive law has learned in a collision can make the loop unstable. The torque limits bound the
-oscillation, which then lasts: the joint shakes with full torque. People, payloads and contacts
-reverse torques at some 10 Hz at most.
+Gains that are too high for the delay of the loop or the rate of the joint states, a wrong model, or
+an inertia that the adaptive law has learned in a collision can make the loop unstable. The limits
+of the torque and of its rate bound the oscillation, which then lasts: the joint shakes with all the
+torque that the limits permit. The delay determines the frequency, mostly 6 to 40 Hz.
+
+The criterion is :data:`SWINGS` successive large swings within :data:`WITHIN`. A swing leads from
+one reversal of the torque to the next. It is large if it exceeds the torque limit of the joint from
+peak to peak, or :data:`RATE_SHARE` of what ``torque_rate`` permits in its time. The following do
+not count:
+
+- Slow swings: a person who guides or shakes the arm reverses the torque at less than 5 Hz.
+- The part of a swing that the desired acceleration demands, as of a trajectory to and fro. The
+  range of the demand over two swings is subtracted, because the torque may lag behind it.
+- Noise: its swings are shorter than :data:`SHORTEST`, in which it would need most of the rate.
 """
 
 from __future__ import annotations
@@ -12,18 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.kernels import swinging
+from rbd_control.control.kernels import Swings, swinging
 
 Array = NDArray[np.float64]
 
 SWINGS = 8
-"""Number of successive swings in opposite directions, each by more than the torque limit."""
+"""Number of successive large swings in opposite directions that are a fault."""
 
-WITHIN = 0.2
-"""Time from the first to the last swing below which they are a fault [s].
+WITHIN = 0.68
+"""Time of :data:`SWINGS` swings below which they are a fault [s]: an oscillation above 5.9 Hz."""
 
-There are seven half periods from the first swing to the eighth: the oscillation is faster than
-17.5 Hz.
+RATE_SHARE = 0.8
+"""Share of the rate limit above which the mean rate of a swing makes it large."""
+
+SHORTEST = 0.01
+"""Least time that is used for a swing in the comparison with the rate limit [s].
+
+Full use of the rate is therefore noticed up to about 60 Hz. Faster swings must exceed the torque
+that is reached in this time, or the torque limit, whichever is smaller.
 """
 
 
@@ -35,35 +51,42 @@ class Chatter:
     """
 
     def __init__(self, joints: int) -> None:
-        self._extreme, self._direction = np.zeros(joints), np.ones(joints)
-        self._times = np.empty((joints, SWINGS))
+        self._swings = Swings(
+            peak=np.zeros(joints),
+            at=np.zeros(joints),
+            direction=np.ones(joints),
+            start=np.zeros(joints),
+            demanded=np.zeros((2, 2, joints)),
+            times=np.empty((joints, SWINGS + 1)),
+        )
         self.reset()
 
     def reset(self) -> None:
         """Forget all swings, for example after a change of the mode."""
-        self._times.fill(-np.inf)
+        self._swings.times.fill(-np.inf)
 
-    def fault(self, now: float, torque: Array, limits: ArmLimits) -> str:
+    def fault(self, now: float, torque: Array, demanded: Array, limits: ArmLimits) -> str:
         """Return a message if the torque of a joint swings to and fro, otherwise an empty text.
 
-        The criterion is :data:`SWINGS` swings, each by more than the torque limit of the joint,
-        within :data:`WITHIN`. Call the method for each sample. After a message the recorded swings
-        are discarded.
+        The module has the criterion. Call the method for each sample. After a message the recorded
+        swings are discarded.
 
         Args:
             now: time of the torque on the steady clock [s].
             torque: (nv,) torque of the motors [N·m or N].
-            limits: limits of the arm, of which ``limits.torque`` is used.
+            demanded: (nv,) torque that the desired acceleration demands [N·m or N].
+            limits: limits of the arm, of which ``torque`` and ``torque_rate`` are used.
         """
-        j = swinging(
-            torque, limits.torque, now, WITHIN, self._extreme, self._direction, self._times
-        )
+        rate = RATE_SHARE * limits.torque_rate
+        j = swinging(torque, demanded, now, limits.torque, rate, SHORTEST, WITHIN, self._swings)
         if j < 0:
             return ""
-        time = now - self._times[j, 0]
+        times = self._swings.times[j]
+        time = times[-1] - times[0]
         self.reset()
         return (
-            f"the torque of {limits.joint_names[j]} swung {SWINGS} times by more than "
-            f"{limits.torque[j]:.4g} within {time:.2g} s: bandwidth, damping or damping_rate is "
-            f"too high for the rate of the joint states, or the model is wrong"
+            f"the torque of {limits.joint_names[j]} swung {SWINGS} times within {time:.2g} s by "
+            f"more than {limits.torque[j]:.4g}, or {RATE_SHARE:.0%} of what torque_rate permits: "
+            f"bandwidth, damping or damping_rate is too high for the delay of the loop or the rate "
+            f"of the joint states, or the model is wrong"
         )

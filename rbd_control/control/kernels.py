@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
@@ -159,33 +161,68 @@ def slowed(torque, last, rate, dt, least, most):
     return np.minimum(np.maximum(slow, least), most), True
 
 
-@compiled
-def swinging(torque, swing, now, within, extreme, direction, times):
-    """Record swings of the torque; return the index of a joint with many recent swings, or -1.
+class Swings(NamedTuple):
+    """Reversals of the torque, for :func:`swinging`.
 
-    A swing is a reversal of the torque by more than ``swing`` from its extreme. A joint has many
-    recent swings if it swings in this call and all its ``times`` are less than ``within`` before
-    ``now``.
+    Attributes:
+        peak: extreme torque in ``direction`` since the last reversal, (n,) [N·m or N].
+        at: time of the peak, (n,) [s].
+        direction: 1 while the torque rises, -1 while it falls, (n,).
+        start: torque at the last reversal, (n,) [N·m or N].
+        demanded: least and largest torque that the desired acceleration demanded in the present
+            swing and in the one before it, (2, 2, n) [N·m or N].
+        times: times of the last reversals with large swings between them, (n, k) [s], the oldest
+            first; minus infinity for a missing reversal.
+    """
+
+    peak: np.ndarray
+    at: np.ndarray
+    direction: np.ndarray
+    start: np.ndarray
+    demanded: np.ndarray
+    times: np.ndarray
+
+
+@compiled
+def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
+    """Record reversals of the torque; return the index of a joint that swings to and fro, or -1.
+
+    A swing leads from one reversal to the next. It is large if it exceeds ``limit``, or ``rate``
+    times its time, which counts as at least ``shortest``. The range of the torque that the desired
+    acceleration demanded in this swing and the one before it is subtracted first. A joint swings to
+    and fro if only large swings lie between its last reversals, and the first of these was less
+    than ``within`` before the last.
 
     Args:
-        torque: present torque, (nv,) [N·m or N].
-        swing: size above which a reversal counts, (nv,) [N·m or N].
+        torque: present torque, (n,) [N·m or N].
+        demanded: torque that the desired acceleration demands, (n,) [N·m or N].
         now: present time [s].
+        limit: size above which every swing is large, (n,) [N·m or N].
+        rate: mean rate above which a swing is large, (n,) [N·m/s or N/s].
+        shortest: shortest time of a swing in the comparison with ``rate`` [s].
         within: length of the time window [s].
-        extreme: extreme torque in ``direction`` since the last swing, (nv,); changed in place.
-        direction: 1 while the torque rises, -1 while it falls, (nv,); changed in place.
-        times: times of the last swings, (nv, k) [s], the oldest first; changed in place.
+        swings: the recorded reversals, a :class:`Swings`; changed in place.
     """
-    found, last = -1, times.shape[1] - 1
+    found, times, last = -1, swings.times, swings.times.shape[1] - 1
+    present, before = swings.demanded[0], swings.demanded[1]
     for i in range(torque.shape[0]):
-        beyond = (torque[i] - extreme[i]) * direction[i]
-        if beyond >= 0.0:
-            extreme[i] = torque[i]
-        elif -beyond > swing[i]:
-            extreme[i], direction[i] = torque[i], -direction[i]
-            for k in range(last):
-                times[i, k] = times[i, k + 1]
-            times[i, last] = now
-            if now - times[i, 0] < within:
+        present[0, i] = min(present[0, i], demanded[i])
+        present[1, i] = max(present[1, i], demanded[i])
+        back = (swings.peak[i] - torque[i]) * swings.direction[i]
+        if 0.0 < back <= min(limit[i], rate[i] * shortest):
+            continue
+        if back > 0.0:
+            # The torque has reversed at the peak, where a swing ended.
+            size = abs(swings.peak[i] - swings.start[i])
+            size -= max(present[1, i], before[1, i]) - min(present[0, i], before[0, i])
+            time = max(swings.at[i] - times[i, last], shortest)
+            if size <= min(limit[i], rate[i] * time):
+                times[i, :] = -np.inf
+            times[i, :last] = times[i, 1:]
+            times[i, last] = swings.at[i]
+            if swings.at[i] - times[i, 0] < within:
                 found = i
+            swings.start[i], swings.direction[i] = swings.peak[i], -swings.direction[i]
+            before[:, i], present[:, i] = present[:, i], demanded[i]
+        swings.peak[i], swings.at[i] = torque[i], now
     return found

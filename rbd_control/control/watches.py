@@ -13,6 +13,7 @@ from rbd_control.control.motion import Motion
 from rbd_control.control.overspeed import Overspeed
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.stuck_joint import StuckJoint
+from rbd_control.dynamics import mass_matrix
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -46,7 +47,7 @@ class Watches:
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
-        self._tolerances, self._law = parts.tolerances, parts.law
+        self._tolerances, self._law, self._model = parts.tolerances, parts.law, parts.model
         self._stuck.forget()
 
     def gap(self) -> None:
@@ -87,12 +88,17 @@ class Watches:
         are checked.
 
         Args:
-            torque: (nv,) torque of the motors until this sample [N·m or N].
+            torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
+                the desired state advances, so that it belongs to this torque.
         """
         if not self._modes.tracks:
             self._chatter.reset()
             return
-        swings = self._chatter.fault(self._samples.now, torque, self._limits)
+        samples, acceleration = self._samples, self._modes.desired.a_d
+        demanded = acceleration  # zero at rest
+        if acceleration.any():
+            demanded = mass_matrix(self._model, samples.q) @ acceleration
+        swings = self._chatter.fault(samples.now, torque, demanded, self._limits)
         if swings:
             if self._law.adaptive is not None:
                 swings += "; the estimates of the adaptive law are discarded"
