@@ -1,8 +1,13 @@
-"""Resolution of mimic joints, including chains, to the independent joints that they follow."""
+"""Resolution of mimic joints, including chains, to the independent joints that they follow.
+
+A mimic joint moves as its leader does, so that its limits of position and speed are limits of the
+leader as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rbd_control.dynamics.urdf import MOVABLE, Joint, Mimic
 from rbd_control.errors import ModelError
@@ -47,6 +52,44 @@ def resolved_mimics(
         else:
             result[joint.name] = followed
     return result, remarks
+
+
+def with_follower_limits(
+    joints: Sequence[Joint], followers: Mapping[str, Mimic]
+) -> tuple[list[Joint], list[str]]:
+    """Restrict the limits of independent joints to those of the joints that mimic them.
+
+    A position limit p of a mimic joint is the limit (p - offset) / multiplier of its leader, and a
+    velocity limit is divided by |multiplier|. A lower limit that equals the upper limit counts as
+    not filled in. Position limits that leave the leader no range are ignored, and a remark names
+    the joint. Effort limits stay: a mimic joint has no motor of its own.
+
+    Args:
+        joints: all joints of the description.
+        followers: the coupling of each moving mimic joint, see :func:`resolved_mimics`.
+
+    Returns:
+        The joints in their order, with the restricted limits; and remarks about contradictions.
+    """
+    result, remarks = {joint.name: joint for joint in joints}, []
+    for name, mimic in followers.items():
+        follower, leader = result[name], result[mimic.leader]
+        ratio, offset = mimic.multiplier, mimic.offset
+        lower, upper = leader.lower, leader.upper
+        if follower.lower < follower.upper and lower < upper:
+            ends = sorted((end - offset) / ratio for end in (follower.lower, follower.upper))
+            lower, upper = max(lower, ends[0]), min(upper, ends[1])
+            if lower >= upper:
+                remarks.append(
+                    f"the position limits of joint {quoted(name)}, which mimics "
+                    f"{quoted(leader.name)}, leave {quoted(leader.name)} no range of its limits "
+                    f"{leader.lower:g} to {leader.upper:g}, so they are ignored; correct limits, "
+                    f"multiplier or offset"
+                )
+                lower, upper = leader.lower, leader.upper
+        velocity = min(leader.velocity, follower.velocity / abs(ratio))
+        result[leader.name] = replace(leader, lower=lower, upper=upper, velocity=velocity)
+    return list(result.values()), remarks
 
 
 def _followed(joint: Joint, by_name: Mapping[str, Joint], positions: Mapping[str, float]) -> Mimic:

@@ -49,7 +49,8 @@ class Model:
     In both cases joint i of ``joint_names`` is row nv - len(joint_names) + i of v.
 
     A joint that mimics another is not a degree of freedom: its position is a multiple of the
-    leader's position plus an offset, and its inertia and weight act on the leader.
+    leader's position plus an offset, and its inertia and weight act on the leader. Its limits of
+    position and velocity restrict those of the leader.
     """
 
     name: str
@@ -102,7 +103,8 @@ class Model:
         joints move with their leaders. Errors that do not prevent the use of the description are
         stored in :attr:`remarks` and reported in one warning: inertias that no rigid body can have
         (zero or negative about an axis, or against the triangle inequality), joints that carry no
-        mass, and mimic joints without leader.
+        mass, mimic joints without leader, and limits of mimic joints that contradict those of their
+        leader.
 
         Args:
             source: URDF text or path; the path of a ``.xacro`` file where xacro is installed.

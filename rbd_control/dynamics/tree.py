@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics.bodies import ROOT_JOINT, Body, displacement
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
-from rbd_control.dynamics.mimics import resolved_mimics
+from rbd_control.dynamics.mimics import resolved_mimics, with_follower_limits
 from rbd_control.dynamics.regularity import carrying_nothing
 from rbd_control.dynamics.urdf import MOVABLE, Joint, Link, Robot
 from rbd_control.errors import InputError, ModelError
@@ -58,16 +58,17 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
     _refuse_unsupported(robot)
     root = _root(robot)
     followers, remarks = resolved_mimics(robot.joints, positions)
+    joints, contradictions = with_follower_limits(robot.joints, followers)
     links = {link.name: link for link in robot.links}
     outward: dict[str, list[Joint]] = {name: [] for name in links}
-    for joint in robot.joints:
+    for joint in joints:
         outward[joint.parent].append(joint)
 
     tree = Tree(
         bodies=_floating_rows(root) if floating_base else [],
         link_body={},
         link_placement={},
-        remarks=remarks,
+        remarks=remarks + contradictions,
     )
     dofs: dict[str, int] = {}
     _attach(tree, links[root], len(tree.bodies) - 1, np.eye(4), heads=floating_base)

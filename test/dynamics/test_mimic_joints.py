@@ -16,6 +16,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from robots import random_tree_urdf, urdf_path
+from urdf_texts import LIMIT
+from urdf_texts import joint as joint_text
+from urdf_texts import link as link_text
+from urdf_texts import robot as robot_text
 
 from rbd_control import dynamics
 from rbd_control.dynamics import Model
@@ -298,6 +302,69 @@ def test_a_locked_follower_leaves_its_leader() -> None:
     assert model.joint_names == same.joint_names == ("joint0", "joint1")
     q = np.array([0.2, -0.7])
     assert relative(dynamics.mass_matrix(model, q), dynamics.mass_matrix(same, q)) < CLOSE
+
+
+def limited(
+    follower: str, multiplier: float, offset: float, *more: str, leader: str = LIMIT
+) -> str:
+    """Return an arm whose elbow, with limits of its own, mimics its shoulder."""
+    shoulder = joint_text("shoulder", "base", "upper_arm", more=leader)
+    mimic = f'<mimic joint="shoulder" multiplier="{multiplier}" offset="{offset}"/>'
+    elbow = joint_text("elbow", "upper_arm", "forearm", more=follower + mimic)
+    return robot_text(
+        link_text("base", ""), link_text("upper_arm"), link_text("forearm"), shoulder, elbow, *more
+    )
+
+
+def limit(lower: float, upper: float, velocity: float, effort: float) -> str:
+    return f'<limit lower="{lower}" upper="{upper}" velocity="{velocity}" effort="{effort}"/>'
+
+
+@pytest.mark.parametrize(
+    ("follower", "multiplier", "offset", "lower", "upper", "velocity"),
+    [
+        (limit(-0.2, 0.25, 0.5, 0.0), 1.0, 0.0, -0.2, 0.25, 0.5),
+        (limit(-0.2, 0.25, 0.5, 1.0), -0.5, 0.1, -0.3, 0.6, 1.0),
+        (limit(-9.0, 0.25, 9.0, 1.0), 1.0, 0.0, -1.0, 0.25, 3.0),  # of the leader where tighter
+        (limit(0.0, 0.0, 0.0, 0.0), 1.0, 0.0, -1.0, 2.0, 3.0),  # not filled in
+    ],
+    ids=["tighter", "negative multiplier and offset", "partly wider", "not filled in"],
+)
+def test_limits_of_a_mimic_joint_are_limits_of_its_leader(
+    follower: str, multiplier: float, offset: float, lower: float, upper: float, velocity: float
+) -> None:
+    """The limits are ``LIMIT`` of the leader, and (p - offset) / multiplier of the mimic joint."""
+    model = Model.from_urdf(limited(follower, multiplier, offset))
+    assert model.remarks == ()
+    found = (model.lower_limit[0], model.upper_limit[0], model.velocity_limit[0])
+    assert found == pytest.approx((lower, upper, velocity), rel=1e-15)  # rounding
+    assert model.effort_limit[0] == 40.0
+
+
+def test_limits_through_a_chain_of_mimic_joints() -> None:
+    """The last joint moves by 2 (-0.5 x + 0.1) - 0.3 for a shoulder that moves by x."""
+    mimic = '<mimic joint="elbow" multiplier="2" offset="-0.3"/>'
+    hand = joint_text("wrist", "forearm", "hand", more=limit(-0.4, 0.4, 0.5, 1.0) + mimic)
+    model = Model.from_urdf(limited(limit(-2.0, 2.0, 9.0, 1.0), -0.5, 0.1, link_text("hand"), hand))
+    assert model.lower_limit[0] == pytest.approx(-0.5)
+    assert model.upper_limit[0] == pytest.approx(0.3)
+    assert model.velocity_limit[0] == 0.5
+
+
+def test_a_mimic_joint_with_limits_limits_an_endless_leader() -> None:
+    endless = joint_text("shoulder", "base", "upper_arm", "continuous", more="")
+    text = limited(limit(-0.2, 0.25, 0.5, 0.0), 1.0, 0.0)
+    model = Model.from_urdf(text.replace(joint_text("shoulder", "base", "upper_arm"), endless))
+    assert (model.lower_limit[0], model.upper_limit[0]) == (-0.2, 0.25)
+
+
+def test_contradictory_limits_of_a_mimic_joint_are_ignored_with_a_warning() -> None:
+    """Such descriptions exist: a multiplier of -1 whose sign was forgotten in the limits."""
+    closing = limited(limit(0.0, 0.8, 0.5, 1.0), -1.0, 0.0, leader=limit(0.0, 0.8, 1.0, 1.0))
+    with pytest.warns(ModelWarning, match="'elbow'.*leave 'shoulder' no range of its limits 0 to"):
+        model = Model.from_urdf(closing)
+    assert (model.lower_limit[0], model.upper_limit[0]) == (0.0, 0.8)
+    assert model.velocity_limit[0] == 0.5
 
 
 def test_a_circle_of_mimics_is_refused() -> None:

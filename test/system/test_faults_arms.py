@@ -18,7 +18,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp
-from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, WEIGHT
+from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, STILL, WEIGHT, trajectory
 from .fault_setting import wait_for_mode
 from .follower_arms import ARMS, RATE, WEAK, Arm, Arms, continuous
 from .probe import Probe, Source
@@ -144,6 +144,33 @@ def test_no_activation_without_an_effort_limit(bring_up: BringUp, probe: Probe) 
     known = bring_up.start(NODE, limited, ["-r", "__node:=known", *remapped])
     wait_for_mode(probe, "hold", "known")
     known.kill()
+    source.on = False
+
+
+def test_limits_of_a_mimic_joint_limit_its_leader(bring_up: BringUp, probe: Probe) -> None:
+    """[127] The leader may move by 2.9 rad, and the joint that follows it by 0.5 rad."""
+    before, name, after = arm7_urdf().partition('<joint name="joint_7" type="revolute">')
+    limit, mimic = 'lower="-0.5" upper="0.5"', '<mimic joint="joint_5"/>'
+    description = (
+        before + name + mimic + re.sub('lower="[^"]+" upper="[^"]+"', limit, after, count=1)
+    )
+    joints = list(MODEL.joint_names[:-1])
+    source = Source(tuple(joints), POSTURE[:-1], np.zeros(len(joints)))
+    probe.stream(source, "coupled/joint_states", RATE)
+    process = bring_up.start(
+        NODE,
+        {"robot_description": description, "joints": joints, "timeout": STANDSTILL, **STILL},
+        ["-r", "__node:=coupled", "-r", "joint_states:=coupled/joint_states"]
+        + ["-r", f"{COMMANDS}:=coupled/commands"],
+    )
+    wait_for_mode(probe, "hold", "coupled")
+    message = trajectory(0.5, seconds=5.0)
+    message.joint_names.pop()
+    message.points[0].positions.pop()
+    probe.send("coupled/joint_trajectory", message)
+    reason = "joint 'joint_5': position 0.8 is outside its limits -0."
+    probe.wait(lambda: reason in process.output, "is not refused")
+    process.kill()
     source.on = False
 
 
