@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from control_loop import HOME, SCRIPTED, STILL, Loop, started
+from urdf_texts import BODY, arm, joint
 
 from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
-from rbd_control.control.retreat_along_force import retreat
+from rbd_control.control.retreat_along_force import LEAST_SHARE, retreat
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.trajectory import DesiredState
+from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.dynamics import Model, frame_placement, gravity_torque, kinetic_energy
 from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.simulation import HalfSpace, SimulatedArm, arm7_urdf
@@ -314,9 +315,61 @@ def test_a_retreat_is_along_the_force_or_none_at_all(model: Model) -> None:
         except TrajectoryError:
             refused += 1
             continue
-        places = frame_placement(model, q + np.linspace(0, 1, 5)[:, None] * (way.final - q), link)
-        assert (np.diff(places[:, :3, 3] @ force) > 0.0).all()
+        origin, end = ways(model, link, q, way, force)
+        if not (np.diff(origin) > 0.0).all():  # then it is computed for the other end of the link
+            assert (np.diff(end) > 0.0).all()
+            # The share of the distance is kept at eight points, of which four are looked at.
+            assert origin.min() >= -LEAST_SHARE * 0.05 - 1e-9
     assert refused < 60
+
+
+def ways(
+    model: Model, link: str, q: np.ndarray, retreat: Trajectory, force: np.ndarray
+) -> list[np.ndarray]:
+    """Return the ways of both ends of a link along a force at five points of a retreat [m].
+
+    The origin of the last link of the arm is both of its ends.
+    """
+    ends = (link, model.joint_links[min(model.joint_links.index(link) + 1, model.nv - 1)])
+    passed = q + np.linspace(0, 1, 5)[:, None] * (retreat.final - q)
+    places = [frame_placement(model, passed, each)[:, :3, 3] for each in ends]
+    return [(place - place[0]) @ force / np.linalg.norm(force) for place in places]
+
+
+@pytest.mark.parametrize("link", ["link_2", "link_3", "link_4"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_an_upper_arm_retracts_although_its_origin_lies_on_the_axes(
+    model: Model, link: str, axis: int, sign: float
+) -> None:
+    """A force across an upper arm moves its far end; the joints do not move the origin."""
+    force = np.zeros(3)
+    force[axis] = 20.0 * sign
+    way = retreat(model, model, DesiredState.at_rest(HOME), link, force, 0.05, 0.5)
+    origin, end = ways(model, link, HOME, way, force)
+    assert max(origin[-1], end[-1]) > 0.02
+    assert origin.min() >= -LEAST_SHARE * 0.05
+
+
+def test_a_prismatic_next_joint_is_no_retreat_of_the_link() -> None:
+    """The slide moves its own origin along the force, but not the touched link."""
+    slide = '<limit lower="-1" upper="1" velocity="1" effort="9"/>'
+    text = arm(BODY, joint("slide", "upper_arm", "forearm", "prismatic", more=slide))
+    sliding = Model.from_urdf(text)
+    here, up = DesiredState.at_rest(np.zeros(2)), np.array((0.0, 0.0, 9.0))
+    with pytest.raises(TrajectoryError, match="cannot move the ends of the link along the force"):
+        retreat(sliding, sliding, here, "upper_arm", up, 0.05, 0.5)
+    across = retreat(sliding, sliding, here, "upper_arm", np.array((0.0, 9.0, 0.0)), 0.05, 0.5)
+    assert across.final[0] > 0.1
+    assert across.final[1] == 0.0
+
+
+def test_nothing_moves_a_link_along_its_only_axis(model: Model) -> None:
+    """Both ends of the first link lie on the vertical axis that moves it."""
+    start = DesiredState.at_rest(HOME)
+    for force in np.vstack((np.eye(3), -np.eye(3))):
+        with pytest.raises(TrajectoryError, match="cannot move the ends of the link"):
+            retreat(model, model, start, "link_1", force, 0.05, 0.5)
 
 
 def test_a_fault_from_outside_is_latched(model: Model) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import WrenchStamped
 from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, frame_placement, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp
@@ -121,6 +122,32 @@ def test_a_position_limit_closes_behind_the_arm(single: Callable[[str], Arm], pr
     move_to(MODEL.lower_limit[3] + 0.2)
     move_to(outside[3])
     probe.wait(lambda: pushed() > 1.0, "the limit stays where the arm was")
+
+
+def test_a_touched_upper_arm_retracts(single: Callable[[str], Arm], probe: Probe) -> None:
+    """[125] Its origin lies on the axes of the joints before it, so its other end is moved."""
+    arm = single("plain")
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "link_2"
+    wrench.wrench.force.x = 20.0
+    begin = POSTURE.copy()
+    direction = frame_placement(MODEL, begin, "link_2")[:3, 0]
+
+    def retracts() -> bool:
+        """Return whether the force was known at the order, which may be delivered first."""
+        answer = probe.call(Trigger, arm.topic("retract"))
+        report = probe.wait_for_report(arm.name, lambda r: "retract" in r.message, "does not obey")
+        return answer.success and "retracted along the force on link_2" in report.message
+
+    def way() -> float:
+        q = np.array(arm.source.position)
+        there, here = (frame_placement(MODEL, x, "link_3")[:3, 3] for x in (q, begin))
+        return float((there - here) @ direction)
+
+    with probe.repeated(arm.topic("wrench"), wrench):
+        probe.wait(retracts, "does not retract")
+    # The damping of the inverse shortens a way of 50 mm with a lever of 0.2 m.
+    probe.wait(lambda: way() > 0.025, "does not move along the force")
 
 
 def without_effort_limit(urdf: str) -> str:
