@@ -222,6 +222,67 @@ def test_no_motion_ends_where_the_arm_is_too_heavy(model: Model) -> None:
     assert controller.mode == "float"
 
 
+FOLDED = np.array([0.0, 1.2, 0.0, -1.4, 0.0, 0.9, 0.0])
+"""Joint 2 bears 46 N·m here, 57 N·m with the elbow straight and 35 N·m with it bent back."""
+BENT_BACK = FOLDED + np.array([0.0, 0.0, 0.0, 2.8, 0.0, 0.0, 0.0])
+STRAIGHT_IS_TOO_HEAVY = replace(
+    NO_RATE, effort_limit=(0.0, 50.0, *np.zeros(5)), torque_share=(1.0,)
+)
+
+
+@pytest.mark.parametrize("via", [0, 1, 30])
+def test_no_motion_leads_through_a_posture_that_is_too_heavy(model: Model, via: int) -> None:
+    """[126] Both ends can be held. The motor saturated on the way, and the arm sank."""
+    controller = started(model, STRAIGHT_IS_TOO_HEAVY, FOLDED)
+    points = [
+        TrajectoryPoint(FOLDED + share * (BENT_BACK - FOLDED), time_from_start=9.0 * share)
+        for share in np.linspace(0.0, 1.0, via + 2)[1:]
+    ]
+    names = model.joint_names
+    with pytest.raises(TrajectoryError, match="joint_2 cannot hold the arm on the way .*, after"):
+        controller.set_trajectory(names, points)
+    # Over the upright posture, which weighs nothing.
+    around = [TrajectoryPoint(np.zeros(7), time_from_start=5.0)]
+    controller.set_trajectory(names, [*around, TrajectoryPoint(BENT_BACK, time_from_start=9.0)])
+
+
+def test_an_overloaded_joint_may_move_to_where_it_bears_less(model: Model) -> None:
+    """[126] On the way from a posture that is too heavy it must not bear more than there."""
+    straight = FOLDED * (np.arange(7) != 3)
+    controller = started(model, NO_RATE, straight)
+    controller.set_parameters(replace(NO_RATE, effort_limit=STRAIGHT_IS_TOO_HEAVY.effort_limit))
+    turned = straight + np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    for target in (turned, straight, BENT_BACK):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(target, time_from_start=9.0)])
+    lower = straight + np.array([0.0, 0.7, 0.0, -1.0, 0.0, 0.0, 0.0])
+    over = [TrajectoryPoint(lower, time_from_start=5.0)]
+    weights = np.abs(gravity_torque(model, np.array([straight, lower])))[:, 1]
+    assert weights[1] < weights[0]
+    out = [TrajectoryPoint(straight + [0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0], time_from_start=2.0)]
+    with pytest.raises(TrajectoryError, match="joint_2 cannot hold the arm on the way"):
+        controller.set_trajectory(model.joint_names, [*out, *over])
+
+
+def test_only_the_rest_of_a_trajectory_must_be_light_enough(model: Model) -> None:
+    """[126] The limits were lowered while it was interrupted, before and after its middle."""
+    for share, refused in ((0.2, True), (0.8, False)):
+        controller = started(model, NO_RATE, FOLDED)
+        points = [TrajectoryPoint(BENT_BACK, time_from_start=9.0)]
+        controller.set_trajectory(model.joint_names, points)
+        trajectory = controller._motion.trajectory
+        stamps = np.arange(0.01, 9.0 * share, 0.01)
+        for stamp in (*stamps, *(stamps[-1] + np.arange(1, 40) * 0.01)):
+            controller.update(stamp, trajectory.sample(min(stamp, stamps[-1])).q_d, STILL)
+            if stamp == stamps[-1]:
+                controller.hold()
+        controller.set_parameters(STRAIGHT_IS_TOO_HEAVY)
+        if refused:
+            with pytest.raises(InputError, match="cannot resume .*joint_2 cannot .* on the way"):
+                controller.resume()
+        else:
+            assert controller.resume() == "following the trajectory again"
+
+
 def test_no_stream_leads_where_the_arm_is_too_heavy(model: Model) -> None:
     """[112] Its single points were not compared with the limits."""
     names, parameters = model.joint_names, replace(NO_RATE, torque_share=(0.25,))

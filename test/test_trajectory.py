@@ -226,3 +226,22 @@ def test_many_points_are_checked_and_quickly(fields: str) -> None:
         build(pts)
     with pytest.raises(TrajectoryError, match="2001 points; the limit is 2000"):
         build([TrajectoryPoint(HERE.q_d, time_from_start=1.0 + i) for i in range(2001)])
+
+
+@pytest.mark.parametrize("count", [1, 7, 400])
+@pytest.mark.parametrize("since", [0.0, 0.35, 1.0])
+def test_the_path_covers_the_time_from_since_to_the_end(count: int, since: float) -> None:
+    knots = np.linspace(0.0, 1.0, count + 1)
+    q = np.sin(3.0 * knots)[:, None]
+    none = np.full_like(q, np.nan)
+    v = none.copy()
+    v[[0, -1]] = 0.0
+    trajectory = Trajectory.joining(("a",), knots, q, v, none)
+    times, positions = trajectory.path(100, since)
+    assert len(times) <= 400
+    assert (times >= since).all()
+    assert np.allclose(positions, [trajectory.sample(t).q_d for t in times], atol=1e-12)
+    # With 400 segments each fourth is used, so that the last three may be missing.
+    gaps = np.diff([since, *times, 1.0])
+    assert gaps.max() <= 3.0 / 400.0 + 1.0 / 100.0 + 1e-9
+    assert gaps.min() >= -1e-12

@@ -440,7 +440,7 @@ class PassivityController:
         Raises:
             InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; in the
                 modes safe and float if the arm is too heavy for its motors here; and if it is too
-                heavy for them at the end of an interrupted trajectory, which must be cancelled.
+                heavy for them on the rest of an interrupted trajectory, which must be cancelled.
         """
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode in ("safe", "float") and self._samples.good:
@@ -450,7 +450,7 @@ class PassivityController:
             self._start.here()
         if self._modes.paused is not None:
             try:
-                self._planning.require_hold(self._modes.paused.trajectory.final)
+                self._planning.require_hold(self._modes.paused)
             except TrajectoryError as error:
                 raise InputError(f"cannot resume the trajectory, cancel it: {error}") from error
         return self._modes.resume()

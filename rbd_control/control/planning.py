@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.modes import Modes
-from rbd_control.control.motion import Motion
+from rbd_control.control.motion import Motion, Place
 from rbd_control.control.planner import (
     PlannedTrajectory,
     PlanningState,
@@ -98,8 +98,8 @@ class Planning:
 
         Raises:
             TrajectoryError: for points that are invalid or exceed limits, naming the point and the
-                reason; for an end at which the motors cannot hold the arm; while the mode or a
-                contact does not permit a trajectory, naming it.
+                reason; for a posture on the way or at the end in which the motors cannot hold the
+                arm; while the mode or a contact does not permit a trajectory, naming it.
         """
         check_size(self._model.joint_names, names, points)
         self._modes.require_free()
@@ -127,17 +127,20 @@ class Planning:
         request = TrajectoryRequest(names, points, starts_in, samples.now, streams)
         return plan(self._model, self._continuous, request, state)
 
-    def require_hold(self, end: Array) -> None:
-        """Raise an error if the motors cannot hold the arm at ``end``, (nv,) [rad or m].
+    def require_hold(self, place: Place) -> None:
+        """Raise an error if the motors cannot hold the arm on the rest of a trajectory.
 
         :func:`~rbd_control.control.planner.require_hold` has the rule; the start is the measured
         position.
+
+        Args:
+            place: the trajectory, and the time on it from which it goes on.
 
         Raises:
             TrajectoryError: naming the joint, its gravity torque and its limit.
         """
         self._law.take_estimates()
-        require_hold(self._limits, self._law.weight, self._samples.q, end)
+        require_hold(self._limits, self._law.weight, self._samples.q, place.trajectory, place.time)
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a plan from its splice on.

@@ -156,14 +156,14 @@ class TrackingLaw:
             self._use_estimates()
 
     def weight(self, q: Array) -> Array:
-        """Return the largest gravity torque of each joint at ``q``, (nv,) [N·m or N].
+        """Return the largest gravity torque of each joint at ``q``, (..., nv) [N·m or N].
 
         It is the magnitude for the described arm, or for the arm with the learned masses where this
         is larger. Any thread may call it; the estimates are those of the last call of
         :meth:`take_estimates` or :meth:`balance` that updated them.
 
         Args:
-            q: positions, (nv,) [rad or m].
+            q: positions, (..., nv) [rad or m].
         """
         described = np.abs(gravity_torque(self._described, q))
         return np.maximum(described, np.abs(gravity_torque(self._model, q)))

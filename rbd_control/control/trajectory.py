@@ -312,6 +312,24 @@ class Trajectory:
         a = (powers[:, :, :4] * (2, 6, 12, 20)) @ c[:, 2:]
         return DesiredState(q, v, a)
 
+    def path(self, most: int, since: float = 0.0) -> tuple[Array, Array]:
+        """Return times (k,) [s] and positions (k, n) [rad or m] on the way from a time to the end.
+
+        They are equidistant in each segment. Segments are left out if there are more than ``most``.
+
+        Args:
+            most: approximate number of positions; k is at most ``4 most``.
+            since: earliest time [s].
+        """
+        knots, segments = np.array(self.knots), len(self.knots) - 1
+        first = min(max(bisect_right(self.knots, since), 1), segments) - 1
+        some = slice(first, None, max((segments - first) // most, 1))
+        c = self.coefficients[some]
+        u = np.diff(knots)[some, None] * np.linspace(0.0, 1.0, max(most // len(c), 1) + 1)
+        times = knots[:-1][some, None] + u
+        later = times >= since
+        return times[later], ((u[:, :, None] ** np.arange(6)) @ c)[later]
+
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
         """Compare positions and speeds of the splines at sampled times with the limits.
 

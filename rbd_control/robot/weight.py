@@ -16,12 +16,12 @@ def needed_share(weight: Array, limit: Array) -> Array:
     """Return ``|weight| / limit``: the share of its limit that each joint needs to hold the arm.
 
     Args:
-        weight: gravity torque, (nv,) [N·m or N].
+        weight: gravity torque, (..., nv) [N·m or N].
         limit: largest torque of each joint, (nv,) [N·m or N]; infinite, or zero and below, for a
             joint without limit.
 
     Returns:
-        The shares, (nv,); above 1 if the joint is too weak, zero for a joint without limit.
+        The shares, (..., nv); above 1 if the joint is too weak, zero for a joint without limit.
     """
     limited = limit > 0.0
     return np.where(limited, np.abs(weight) / np.where(limited, limit, 1.0), 0.0)

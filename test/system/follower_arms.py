@@ -40,11 +40,19 @@ def continuous(urdf: str) -> str:
 WEAK = 5.0
 """Effort limit with which joint_2 cannot carry itself unless the arm is upright [N·m]."""
 
+BURDENED = 50.0
+"""Torque that joint_2 may use [N·m]: it bears 46 N·m folded and 57 N·m with a straight elbow."""
+
 ARMS: dict[str, dict[str, Any]] = {
     "plain": {"urdf": "arm7"},
     "compensated": {"urdf": "arm7", "gravity_compensated": True, "safe_torque": "zero"},
     "endless": {"robot_description": continuous(arm7_urdf())},
     "weak": {"urdf": "arm7", "effort_limit": [0.0, WEAK, 0.0, 0.0, 0.0, 0.0, 0.0]},
+    "burdened": {
+        "urdf": "arm7",
+        "effort_limit": [0.0, BURDENED, 0.0, 0.0, 0.0, 0.0, 0.0],
+        "torque_share": [1.0],
+    },
     "limited": {"urdf": "arm7"},
     "learning": {"urdf": "arm7", "adaptive": True, "largest_payload_mass": 3.0},
 }
@@ -154,6 +162,8 @@ class Arms:
         position = POSTURE.copy()
         if name == "weak":
             position[:] = 0.0  # upright, in which it weighs nothing
+        if name == "burdened":
+            position[1] = 1.2
         if name == "limited":
             position[3] = MODEL.lower_limit[3] - 0.1
         if name == "endless":

@@ -124,6 +124,26 @@ def test_a_position_limit_closes_behind_the_arm(single: Callable[[str], Arm], pr
     probe.wait(lambda: pushed() > 1.0, "the limit stays where the arm was")
 
 
+def test_no_trajectory_leads_through_a_posture_that_is_too_heavy(
+    single: Callable[[str], Arm], probe: Probe
+) -> None:
+    """[126] joint_2 can hold the arm at both ends, but not with the elbow straight between them."""
+    arm = single("burdened")
+    begin = np.array(arm.source.position)
+
+    def send(elbow: float) -> None:
+        message = trajectory(0.0, seconds=5.0)
+        message.points[0].positions = [*begin[:3].tolist(), elbow, *begin[4:].tolist()]
+        probe.send(arm.topic("joint_trajectory"), message)
+
+    send(1.4)
+    reason = "too heavy: joint_2 cannot hold the arm on the way to the last point, after"
+    probe.wait(lambda: reason in arm.process.output, "is not refused")
+    assert probe.report(arm.name).values["mode"] == "hold"
+    send(begin[3] - 0.1)
+    probe.wait_for_report(arm.name, lambda r: r.values["goal"] == "moving", "does not move")
+
+
 def test_a_touched_upper_arm_retracts(single: Callable[[str], Arm], probe: Probe) -> None:
     """[125] Its origin lies on the axes of the joints before it, so its other end is moved."""
     arm = single("plain")
