@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contact_event import EVENT
+from urdf_texts import with_root_last
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
@@ -230,7 +231,7 @@ def test_the_covariance_of_a_wrench_names_its_rows() -> None:
 
 def test_arrow() -> None:
     """The arrow starts at the point if known, else at the link; it is sent rarely and deleted."""
-    model, q = Model.from_urdf(arm7_urdf()), np.full(7, 0.3)
+    model, q = Model.from_urdf(with_root_last(arm7_urdf())), np.full(7, 0.3)
     sent = Sent()
     arrow = ForceArrow(model, sent)
     arrow.clear()
@@ -243,7 +244,7 @@ def test_arrow() -> None:
         assert len(sent) == k + 1, "10 ms after the last one"
         (marker,) = sent[-1].markers
         assert (marker.action, marker.header.stamp.sec) == (Marker.ADD, k)
-        assert marker.header.frame_id == model.link_names[0]
+        assert marker.header.frame_id == "link_0", "the root, not the first link of the file"
         begin, end = (np.array([p.x, p.y, p.z]) for p in marker.points)
         np.testing.assert_allclose(begin, start)
         np.testing.assert_allclose(end - begin, 0.02 * force)

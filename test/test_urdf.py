@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from robots import LOCKED, ROBOTS, PinocchioTwin, panda_arm_urdf, random_tree_urdf, urdf_path
-from urdf_texts import BODY, LIMIT, arm, assert_names, elbow, joint, link, robot
+from urdf_texts import BODY, LIMIT, arm, assert_names, elbow, joint, link, robot, with_root_last
 
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import Model
@@ -105,6 +105,14 @@ def test_floating_base_is_six_rows_that_share_the_root() -> None:
     assert arrays.mass[5] == pytest.approx(root.mass, rel=MERGING)
     np.testing.assert_allclose(arrays.first_moment[5], root.mass * root.lever, atol=MERGING)
     assert model.mass == pytest.approx(sum(i.mass for i in twin.model.inertias), rel=MERGING)
+
+
+@pytest.mark.parametrize("floating", [False, True])
+def test_the_root_link_may_stand_last(floating: bool) -> None:
+    text = arm(BODY).replace(link("base", ""), link("base"))
+    model = Model.from_urdf(with_root_last(text), floating_base=floating)
+    assert (model.root_link, model.link_names[-1]) == ("base", "base")
+    assert model.root_link == Model.from_urdf(text).root_link
 
 
 def test_payload_is_one_more_fixed_link() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 BODY = (
@@ -63,3 +64,10 @@ def elbow(more: str = LIMIT, kind: str = "revolute", **kw: Any) -> str:
 def assert_names(error: Exception, words: tuple[str, ...]) -> None:
     missing = [word for word in words if word not in str(error)]
     assert not missing, f"{missing} not in: {error}"
+
+
+def with_root_last(text: str) -> str:
+    """Return a description that begins with its root link, with this link moved to the end."""
+    root = re.search(r"<link .*?</link>", text, re.DOTALL)
+    assert root is not None
+    return text.replace(root[0], "", 1).replace("</robot>", f"{root[0]}</robot>")

@@ -59,7 +59,9 @@ class Model:
     joint_links: tuple[str, ...]
     """The link that each joint of ``joint_names`` moves."""
     link_names: tuple[str, ...]
-    """All links of the description, those fixed to others included."""
+    """All links in the order of the description, those fixed to others included."""
+    root_link: str
+    """The link without parent joint; it may stand anywhere in the description."""
     nq: int
     nv: int
     lower_limit: Array
@@ -136,6 +138,7 @@ class Model:
             joint_names=tuple(body.joint for body in bodies[root_rows:]),
             joint_links=tuple(body.link for body in bodies[root_rows:]),
             link_names=tuple(link.name for link in robot.links),
+            root_link=tree.root,
             nq=len(bodies) + (1 if floating_base else 0),
             nv=len(bodies),
             lower_limit=_read_only(lower),

@@ -25,6 +25,7 @@ class Tree:
     """The moving bodies, parents first, and the body of each link.
 
     Attributes:
+        root: name of the link without parent joint.
         bodies: the moving bodies.
         link_body: row of the body that each link is part of, -1 for the world.
         link_placement: (4, 4) placement of each link in the frame of its body, or of the world.
@@ -32,6 +33,7 @@ class Tree:
         remarks: other errors of the description that do not prevent its use.
     """
 
+    root: str
     bodies: list[Body]
     link_body: dict[str, int]
     link_placement: dict[str, Array]
@@ -65,6 +67,7 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
         outward[joint.parent].append(joint)
 
     tree = Tree(
+        root=root,
         bodies=_floating_rows(root) if floating_base else [],
         link_body={},
         link_placement={},

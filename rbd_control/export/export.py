@@ -86,7 +86,7 @@ def _links(model: Model, links: Sequence[str]) -> tuple[str, ...]:
     if ALL in links:
         return model.link_names
     return tuple(dict.fromkeys(links)) or (
-        model.joint_links[-1] if model.joint_links else model.link_names[0],
+        model.joint_links[-1] if model.joint_links else model.root_link,
     )
 
 

@@ -282,7 +282,7 @@ class ForceArrow:
     ) -> None:
         self._model, self._publisher = model, publisher
         marker = Marker(ns="contact_force", type=Marker.ARROW)
-        marker.header.frame_id = frame_prefix + model.link_names[0]
+        marker.header.frame_id = frame_prefix + model.root_link
         marker.scale = Vector3(x=0.015, y=0.03, z=0.0)
         marker.color.r = marker.color.a = 1.0
         self._marker = marker

@@ -87,7 +87,7 @@ class DetectionOutput:
             prefix: text before the names of links in ``header.frame_id``.
         """
         model = detector.model
-        self._detector, self._frame = detector, prefix + model.link_names[0]
+        self._detector, self._frame = detector, prefix + model.root_link
         self._residual = JointStateWriter(self._torques, model.joint_names, self._frame)
         name = self._node.get_fully_qualified_name().lstrip("/")
         self._stamped = StampedVerdict(self._verdicts, name, model.joint_names, self._frame)

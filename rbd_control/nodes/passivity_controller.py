@@ -335,7 +335,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._load_estimates()
         self._touched.forget()
         rehearse_controller(model)
-        root = self.parameters.frame_prefix + model.link_names[0]
+        root = self.parameters.frame_prefix + model.root_link
         self._report.configure(model.joint_names, root)
         self._input = JointStateInput(
             self,

@@ -20,6 +20,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
+from urdf_texts import with_root_last
 
 from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
@@ -118,11 +119,14 @@ def thread_priority(probe: Probe, source: Source, start: Start, folder: Path) ->
 
 def frame_prefix(probe: Probe, source: Source, start: Start, folder: Path) -> None:
     """It stands before the names of links that are published, and is taken off received ones."""
-    _, commands = start(frame_prefix="left/", contact_reaction="none")
+    text = with_root_last(arm7_urdf())
+    _, commands = start(
+        frame_prefix="left/", contact_reaction="none", robot_description=text, urdf=""
+    )
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     wait_for_torque(probe, commands, WEIGHT)
-    root = f"left/{MODEL.link_names[0]}"
-    probe.wait(lambda: errors and errors[-1].header.frame_id == root, "another frame")
+    probe.wait(lambda: errors, "no tracking error")
+    assert errors[-1].header.frame_id == "left/link_0"
     wrench = WrenchStamped()
     wrench.header.frame_id = "left/link_6"
     wrench.wrench.force.y = 12.0

@@ -6,11 +6,16 @@ import math
 import time
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Vector3, WrenchStamped
+from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
+from urdf_texts import with_root_last
+from visualization_msgs.msg import MarkerArray
 
 from rbd_control.nodes.touched_link import link_of_frame
 from rbd_control.share import share_directory
+from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp
 from .probe import Probe
@@ -39,8 +44,19 @@ def test_the_link_of_a_frame(frame: str, prefix: str, link: str) -> None:
 
 
 def test_the_reaction_finds_the_link(bring_up: BringUp, probe: Probe) -> None:
-    """The arm retracts from the touched link, and the controller tells the other prefix."""
-    own = {DETECTOR: {"frame_prefix": "left/"}, CONTROLLER: {"contact_reaction": "retract"}}
+    """The arm retracts from the touched link, and the controller tells the other prefix.
+
+    Torques, events and arrows of the detector are in the frame of the root link, also where this
+    link stands last in the description.
+    """
+    described = {"urdf": "", "robot_description": with_root_last(arm7_urdf())}
+    own = {
+        DETECTOR: {"frame_prefix": "left/", **described},
+        CONTROLLER: {"contact_reaction": "retract"},
+    }
+    torques = probe.listen(JointState, f"{DETECTOR}/external_joint_torques")
+    events = probe.listen(DiagnosticArray, f"{DETECTOR}/events")
+    arrows = probe.listen(MarkerArray, f"{DETECTOR}/markers")
     config = ["--params-file", str(share_directory() / "config" / "demo.yaml")]
     nodes = {
         node: bring_up.start(node, own.get(node), config) for node in (ARM, CONTROLLER, DETECTOR)
@@ -65,3 +81,7 @@ def test_the_reaction_finds_the_link(bring_up: BringUp, probe: Probe) -> None:
     report = probe.reports[CONTROLLER]
     assert "set frame_prefix to 'left/'" in report.message
     assert "set frame_prefix to 'left/'" in nodes[CONTROLLER].output
+    frames = [message.header.frame_id for message in (*torques, *events)]
+    frames += [marker.header.frame_id for message in arrows for marker in message.markers]
+    assert events
+    assert set(frames) == {"left/link_0"}

@@ -101,7 +101,7 @@ def chain_of(model: Model) -> Chain:
     arrays, names = model.arrays, model.joint_names
     wants = "GDAHJ is for serial chains of revolute joints"
     if model.floating_base:
-        raise InputError(f"{wants}; the base of this robot, {model.link_names[0]!r}, floats")
+        raise InputError(f"{wants}; the base of this robot, {model.root_link!r}, floats")
     if model.mimic_joints:
         raise InputError(f"{wants}; joint {model.mimic_joints[0]!r} mimics another")
     for i, name in enumerate(names):

@@ -152,7 +152,7 @@ def symbolic_arrays(
     first = model.nv - len(model.joint_names)
     rows = {link: first + i for i, link in enumerate(model.body_links)}
     if model.floating_base:
-        rows[model.link_names[0]] = first - 1
+        rows[model.root_link] = first - 1
     for link, body in bodies.items():
         if link not in rows:
             raise InputError(f"bodies: no joint moves {link!r}; links are {', '.join(rows)}")
