@@ -44,8 +44,8 @@ class Bench:
         for _ in range(round(duration / dt)):
             self.t += dt
             self.jitter = -self.jitter  # so that moving samples do not look frozen
-            tau = self.g - external + self.jitter
-            detection = self.detector.update(self.t, self.q, self.v, tau)
+            q, tau = self.q + 1e-9 * np.sign(self.jitter), self.g - external + self.jitter
+            detection = self.detector.update(self.t, q, self.v, tau)
             if detection.event:
                 self.events.append(detection.event)
             detections.append(detection)

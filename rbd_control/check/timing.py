@@ -9,6 +9,7 @@ import numpy as np
 from rbd_control.check.findings import Level, Line
 from rbd_control.dynamics import Model
 from rbd_control.estimation import Motion
+from rbd_control.estimation.judged_samples import repeated_samples
 from rbd_control.estimation.velocity_fit import velocity_fits, wrong_velocities
 from rbd_control.joint_states.acceptance import GAP_PERIODS
 from rbd_control.playback.motions import RecordedMotions
@@ -133,15 +134,14 @@ def _gaps(step: np.ndarray, period: float, maximum_gap: float) -> Line:
 def repeated_line(motions: Sequence[Motion]) -> Line:
     """Return the finding about samples that repeat the sample before while the arm moves.
 
-    A repeated sample has the same positions, velocities and efforts. The arm moves if a velocity is
+    They are the samples that the detector skips, see
+    :func:`~rbd_control.estimation.judged_samples.repeated_samples`. The arm moves if a velocity is
     not zero.
     """
     same = moving = 0
     for motion in motions:
-        goes = (motion.v[1:] != 0.0).any(axis=1)
-        again = [(np.diff(x, axis=0) == 0.0).all(axis=1) for x in (motion.q, motion.v, motion.tau)]
-        same += int((np.logical_and.reduce(again) & goes).sum())
-        moving += int(goes.sum())
+        same += int(repeated_samples(motion).sum())
+        moving += int((motion.v[1:] != 0.0).any(axis=1).sum())
     share = same / moving if moving else 0.0
     level = graded(share, REPEATED)
     text = "none" if not same else f"{share:.1%} of the samples of the moving arm are repeated"

@@ -28,6 +28,7 @@ from rbd_control.estimation.detector_state import (
     new_memory,
 )
 from rbd_control.estimation.motion import Motion
+from rbd_control.estimation.validity import IN_MOTION
 
 NOTED = 0.01
 """Share of samples that the detector drops from which a note reports them."""
@@ -63,7 +64,7 @@ def judged_samples(
         dropped = verdict["dropped"]
         frozen = (dropped == VALID) & (verdict["reason"] == REPEATED)
         kept = np.flatnonzero((dropped == VALID) & ~frozen)
-        kept = kept[~_repeats(motion, kept)]
+        kept = kept[~repeated_samples(motion.only(kept))]
         restarts = np.isin(verdict["reason"][kept], (JUMP, RANGE))
         frozen_before = np.cumsum(frozen)[kept]
         restarts |= np.diff(frozen_before, prepend=frozen_before[:1]) > 0
@@ -82,6 +83,21 @@ def judged_samples(
     return judged, tuple(notes)
 
 
+def repeated_samples(motion: Motion) -> NDArray[np.bool_]:
+    """Return which samples of a moving arm repeat the sample before, (k,).
+
+    The detector skips them. Positions and velocities are compared, and the efforts as well unless
+    a joint is faster than :data:`~.validity.IN_MOTION`. The arm moves if a velocity is not zero.
+    """
+    same, same_v, same_effort = (
+        (values[1:] == values[:-1]).all(axis=1) for values in (motion.q, motion.v, motion.tau)
+    )
+    speed = np.abs(motion.v[1:]).max(axis=1)
+    repeated = np.zeros(motion.t.size, dtype=np.bool_)
+    repeated[1:] = same & same_v & (speed > 0.0) & (same_effort | (speed > IN_MOTION))
+    return repeated
+
+
 def _verdicts(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.void]:
     """Return the verdict on each sample, (k,) of ``VERDICT``; contacts are not isolated."""
     t, q, v, tau = map(np.ascontiguousarray, (motion.t, motion.q, motion.v, motion.tau))
@@ -96,11 +112,3 @@ def _verdicts(motion: Motion, model: Model, parameters: DetectorParameters) -> N
         stop, _ = decide(k, samples, settings, memory, residual, threshold, verdict)
         k = stop + 1
     return verdict
-
-
-def _repeats(motion: Motion, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which of the samples ``rows`` (m,) of a moving arm repeat their predecessor, (m,)."""
-    values = np.hstack([motion.q[rows], motion.v[rows], motion.tau[rows]])
-    repeats = np.zeros(rows.size, dtype=np.bool_)
-    repeats[1:] = (values[1:] == values[:-1]).all(axis=1) & (motion.v[rows][1:] != 0.0).any(axis=1)
-    return repeats

@@ -41,6 +41,12 @@ from rbd_control.joint_states.plausibility import FARTHEST, has_jumped, is_withi
 
 FADED = 10.0
 """Number of time constants of the observer after which the residual of a push has decayed."""
+IN_MOTION = 0.02
+"""Speed from which a joint must show a new position, whatever the efforts do [rad/s or m/s].
+
+At this speed an encoder of 12 bits, with steps of 1.5e-3 rad, shows a new position within
+``maximum_gap``. A slower joint may repeat its position and a rounded velocity, so that only a
+repeated effort shows that the driver has read nothing."""
 LEAST_INTERVAL = 5e-10
 """Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""
 
@@ -130,12 +136,17 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
 def repetition(samples, k, memory):
     """Return whether sample ``k`` repeats the last sample exactly, and whether the arm moves.
 
-    Positions, velocities and efforts are compared. The arm moves if a velocity is not zero.
+    Positions and velocities are compared, and the efforts as well unless a joint is faster than
+    :data:`IN_MOTION`: efforts may be read more often than the encoders. The arm moves if a velocity
+    is not zero. :func:`~.judged_samples.repeated_samples` has the same rule for arrays.
     """
-    same, moving = True, False
+    same, same_effort, moving, fast = True, True, False, False
     for i in range(memory.v.shape[0]):
-        same = same and samples.v[k, i] == memory.v[i] and samples.effort[k, i] == memory.effort[i]
+        same = same and samples.v[k, i] == memory.v[i]
+        same_effort = same_effort and samples.effort[k, i] == memory.effort[i]
         moving = moving or samples.v[k, i] != 0.0
+        fast = fast or abs(samples.v[k, i]) > IN_MOTION
+    same = same and (same_effort or fast)
     for i in range(memory.q.shape[0]):
         same = same and samples.q[k, i] == memory.q[i]
     return same, moving

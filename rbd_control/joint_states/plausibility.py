@@ -75,7 +75,8 @@ class PlausibilityParameters(Parameters):
     repeated_time: float = parameter(
         0.25,
         "time of identical positions, velocities and efforts, with a velocity that is not zero, "
-        "after which the samples count as frozen",
+        "after which the samples count as frozen; efforts are not compared while a joint is "
+        "faster than 0.02 rad/s or m/s",
         unit="s",
         above=0.0,
         upper=3600.0,

@@ -109,6 +109,11 @@ def repeated(m: Motion) -> Motion:
     return Motion(m.name, m.t, m.q[k], m.v[k], m.tau[k])
 
 
+def repeated_pose(m: Motion) -> Motion:
+    """Publish fresh efforts at twice the rate at which the encoders are read."""
+    return replace(repeated(m), tau=m.tau)
+
+
 def jittery(m: Motion) -> Motion:
     noise = np.random.default_rng(1).uniform(-0.45, 0.45, m.t.size) * np.median(np.diff(m.t))
     return replace(m, t=m.t + 2.0 * np.abs(noise) - noise.min())
@@ -180,6 +185,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "30 Hz": (every(8), "rate", "31 Hz"),
     "gaps": (gaps, "gaps", "4 steps longer.* the longest 0.3 s.* starts again"),
     "repeated samples": (repeated, "repeated samples", "50.*% of the samples"),
+    "repeated poses": (repeated_pose, "repeated samples", "4[0-9].*% of the samples"),
     "jitter": (jittery, "jitter", "stamps are not the times"),
 }
 

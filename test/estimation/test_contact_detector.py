@@ -19,6 +19,7 @@ from rbd_control.dynamics import (
 )
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.simulation import arm7_urdf
 
 
@@ -227,6 +228,24 @@ def test_frozen_data_gives_no_verdict(model: Model) -> None:
     moving = bench.run(0.5)
     at = next(d.stamp for d in moving if not d.valid)
     assert at - moving[0].stamp == pytest.approx(PARAMETERS.repeated_time, abs=2 * DT)
+
+
+def test_an_arm_that_seems_to_stand_is_judged_by_its_efforts(model: Model) -> None:
+    """Coarse encoders repeat position and velocity, at rest and in slow motion; efforts do not."""
+    for speed in (0.0, 0.9 * IN_MOTION):
+        bench = Bench(model)
+        bench.v = np.full(7, speed)
+        _, _, CTv, g = dynamics_terms(model, Q, bench.v)
+        bench.g = g - CTv
+        rng = np.random.default_rng(5)
+        pushed = False
+        for k in range(1500):
+            noise = rng.normal(0.0, 0.01, 7)
+            (detection,) = bench.run(DT, on_joint(1, 5.0 if k >= 1000 else 0.0) + noise)
+            assert detection.valid or k < 300, detection.reason
+            pushed = pushed or (k < 1000 and detection.contact)
+        assert not pushed
+        assert bench.events[-1].onset == pytest.approx(11.0, abs=0.02)  # the push, less the search
 
 
 def test_saturated_effort_is_no_proof_of_no_contact(model: Model) -> None:

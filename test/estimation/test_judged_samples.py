@@ -15,6 +15,7 @@ from rbd_control.estimation import Calibration, DetectorParameters, Motion, cali
 from rbd_control.estimation.judged_samples import judged_samples
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.tuning import choose_gains
+from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = DetectorParameters(observer_gain=(50.0,))
@@ -60,8 +61,14 @@ def test_samples_that_the_detector_drops_raise_no_threshold(clean: Motion, model
     ]
 
 
-def test_repeated_samples_raise_no_threshold(clean: Motion, model: Model) -> None:
-    expected, found = calibrated(clean, model), calibrated(with_repeats(clean), model)
+@pytest.mark.parametrize("live", [False, True])
+def test_repeated_samples_raise_no_threshold(clean: Motion, model: Model, live: bool) -> None:
+    """The efforts of the repeated samples may be fresh (``live``), and then far off."""
+    repeated = with_repeats(clean)
+    if live:
+        fast = np.abs(repeated.v[1::2]).max(axis=1) > IN_MOTION
+        repeated.tau[1::2][fast] += 5.0
+    expected, found = calibrated(clean, model), calibrated(repeated, model)
     assert [joint.threshold for joint in found.joints] == [
         joint.threshold for joint in expected.joints
     ]

@@ -383,11 +383,15 @@ def test_an_effort_of_zero_after_a_push_is_one(model: Model, observer: str) -> N
     assert not detection.contact
 
 
+@pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("frozen", [60, 150, 300])
 def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(
-    model: Model, frozen: int
+    model: Model, frozen: int, live: bool
 ) -> None:
-    """A repeated sample pairs a torque that accelerates the arm with a motion that stands still."""
+    """A repeated sample pairs a torque that accelerates the arm with a motion that stands still.
+
+    The efforts may go on (``live``), because they may come from other hardware.
+    """
     t = DT * np.arange(1500)
     angle = np.where(t > 0.5, 2.0 * (t - 0.5) ** 2, 0.0)[:, None]
     rate = np.where(t > 0.5, 4.0 * (t - 0.5), 0.0)[:, None]
@@ -395,7 +399,7 @@ def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(
     q = np.array([0.1, -0.4, -0.2, -1.4, 0.3, 0.9, 0.2]) + angle * joints
     v, a = rate * joints, np.where(t > 0.5, 4.0, 0.0)[:, None] * joints
     tau = inverse_dynamics(model, q, v, a)
-    for x in (q, v, tau):
+    for x in (q, v) if live else (q, v, tau):
         x[800 : 800 + frozen] = x[800]
     detections = detect(model, (1.0 + t, q, v, tau))
     assert not any(d.contact for d in detections)
@@ -406,13 +410,17 @@ def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(
     assert abs(len(held) - max(frozen - round(PARAMETERS.repeated_time / DT), 0)) <= 1
 
 
+@pytest.mark.parametrize("live", [False, True])
 def test_a_driver_that_repeats_each_sample_gives_the_verdicts_of_a_slow_one(
-    model: Model, recording: tuple[np.ndarray, ...]
+    model: Model, recording: tuple[np.ndarray, ...], live: bool
 ) -> None:
+    """The efforts may be read more often than the encoders (``live``)."""
     t, q, v, tau = recording
     slow = slice(0, 1000, 5)
     own = ContactDetector(model, PARAMETERS).update_block(t[slow], q[slow], v[slow], tau[slow])
     held = [x[slow].repeat(5, axis=0)[: len(t[:1000])] for x in (q, v, tau)]
+    if live:
+        held[2] = tau[:1000]
     repeated = ContactDetector(model, PARAMETERS).update_block(t[:1000], *held)
     assert np.array_equal(repeated.residual[slow], own.residual)
     assert np.array_equal(repeated.level[slow], own.level)

@@ -5,7 +5,9 @@ The numbers in brackets are those of the fault list.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -21,6 +23,7 @@ from .detector_scenarios import (
     MODEL,
     NODE,
     POSTURE,
+    PUSH,
     listen_without_contact,
     released,
     set_parameters,
@@ -153,6 +156,48 @@ def doubtful_data(probe: Probe, source: Source) -> None:
     probe.wait(leapt, "a leap of 3 rad in 5 ms is believed")
     source.position = POSTURE
     wait_for_flag(probe, contact, False)
+
+
+class LiveEffort(Sequence[float]):
+    """Effort that differs in every message, as a measured one does.
+
+    Attributes:
+        effort: mean of the effort, (nv,) [N·m].
+    """
+
+    def __init__(self, effort: np.ndarray) -> None:
+        self.effort, self._noise = effort, 1e-6
+
+    def __iter__(self) -> Iterator[float]:
+        self._noise = -self._noise
+        return iter(self.effort + self._noise)
+
+    def __len__(self) -> int:
+        return len(self.effort)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.effort[index]
+
+
+def fresh_efforts_of_a_repeated_pose(probe: Probe, source: Source) -> None:
+    """[124] At rest they are judged; in motion no verdict follows from them."""
+    contact = listen_without_contact(probe)
+    weight = gravity_torque(MODEL, POSTURE)
+    source.effort = live = LiveEffort(weight)
+    live.effort = weight - PUSH
+    wait_for_flag(probe, contact, True)
+    live.effort = weight
+    wait_for_flag(probe, contact, False)
+    flags = len(contact)
+    # The last joint alone, whose momentum is small: a jump of its velocity looks like no contact.
+    source.velocity = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.05])
+    probe.wait_for_report(NODE, lambda r: "repeated" in r.message, "a frozen pose is believed")
+    live.effort = weight - PUSH
+    probe.report(NODE)
+    assert "repeated" in probe.report(NODE).message
+    assert not any(flag.data for flag in contact[flags:])
+    source.velocity = np.zeros(MODEL.nv)
+    wait_for_flag(probe, contact, True)
 
 
 def bursts(probe: Probe, source: Source) -> None:

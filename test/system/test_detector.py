@@ -42,6 +42,7 @@ def source(streamed: Source) -> Source:
         parameters.settings_that_hear_nothing,
         parameters.a_model_that_does_not_fit,
         inputs.doubtful_data,
+        inputs.fresh_efforts_of_a_repeated_pose,
         inputs.bursts,
         inputs.publishers_come_and_go,
         inputs.a_clock_that_goes_back,
