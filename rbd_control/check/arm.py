@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rbd_control.check.efforts import JointEffort
 from rbd_control.check.evidence import EFFORT, NEED, Evidence
 from rbd_control.check.explanations import (
+    LEAST_MASS,
     SIGNIFICANT,
     Explanation,
     field_fit,
@@ -26,6 +27,9 @@ Array = NDArray[np.float64]
 
 FRICTION = (0.3, 1.0)
 """Coulomb friction above which the line is doubtful and bad, as a fraction of the effort limit."""
+VAGUE_PAYLOAD = 0.1
+"""Payload that the recording does not exclude from which the line is doubtful, as a fraction of the
+moving mass; at least :data:`~.explanations.LEAST_MASS`."""
 BIAS = (0.5, 1.0)
 """Bias above which the line is doubtful and bad, as a fraction of the contact threshold."""
 WINDOW = 20
@@ -91,7 +95,10 @@ def _payload(
         return Line("payload", "doubtful", text, {"mass": None, "deviation": None})
     if known is None:
         text = f"none missing: {theta[0]:+.2f} ± {spread:.2g} kg at {link}"
-        return Line("payload", "good", text, {"mass": float(theta[0]), "deviation": spread})
+        fitted = {"mass": float(theta[0]), "deviation": spread}
+        if SIGNIFICANT * spread > max(LEAST_MASS, VAGUE_PAYLOAD * model.mass):
+            return Line("payload", "doubtful", text + "; move the arm more", fitted)
+        return Line("payload", "good", text, fitted)
     mass, com = float(known[0]), known[1:] / known[0]
     where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
     values = {"mass": mass, "deviation": spread, "com": com.tolist(), "link": link}

@@ -54,7 +54,8 @@ LEAST_TILT = 2.0
 FIELDS = (0.7, 1.4)
 """Bounds of the length of a fitted gravity vector, as multiples of the model's."""
 LEAST_NEED = 1e-6
-"""RMS torque of the model below which it is rounding error [N·m or N]."""
+"""RMS torque of the model below which it is rounding error [N·m or N]; also the torque per kg and
+kg·m of a payload, and per m/s² of gravity."""
 MOST = 12
 """Largest number of explanations."""
 
@@ -328,6 +329,8 @@ def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[A
         determine the coefficient.
     """
     features, wanted = features[:, alive], wanted[:, alive]
+    # A lever that is rounding error measures nothing: normalised, it would look like any other.
+    features = np.where((rms(features) > LEAST_NEED).any(axis=0), features, 0.0)
     spread = np.maximum(rms(wanted), 1e-9)
     theta = np.zeros(features.shape[-1])
     for _ in range(5):

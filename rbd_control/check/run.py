@@ -273,12 +273,18 @@ def push_line(pushes: Sequence[WeakestPush]) -> Line:
     """Return the finding that sums up the weakest pushes.
 
     It is good if the weakest push at the last link is below :data:`HARMFUL`, bad if no push is
-    detected at any link, otherwise doubtful.
+    detected at any link although pushes load joints, otherwise doubtful.
 
     Args:
         pushes: at least one, in the order of the links.
     """
     best = min(pushes, key=lambda push: push.best)
+    if not any(push.loads for push in pushes):
+        text = (
+            "not determined: the origins of all links lie on joint axes, where a push loads no "
+            "joint; pushes beside the axes may be detected"
+        )
+        return Line("weakest push", "doubtful", text)
     if np.isinf(best.best):
         text = "no push is detected at any link; lower the thresholds"
         return Line("weakest push", "bad", text)

@@ -44,6 +44,8 @@ POSES = 200
 """Largest number of evaluated poses, or of simulated pushes."""
 LEAST_TORQUE = 1e-12
 """Torque of a force of 1 N below which the force has no effect [N·m or N]."""
+LEAST_LEVER = 1e-9
+"""Lever of a force about a joint's axis below which it is rounding error [m or 1]."""
 PUSH = 0.3
 """Length of a push [s]."""
 SPACING = 0.1
@@ -80,6 +82,8 @@ class WeakestPush:
     """Force in the direction that needs the largest force, chosen for each pose [N]."""
     axes: tuple[float, float, float]
     """Forces along x, y and z of the root link [N]."""
+    loads: bool = True
+    """Whether a force at the origin loads a joint in any pose; false for an origin on all axes."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the forces as plain values for ``json``; infinite forces are None."""
@@ -320,7 +324,8 @@ def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None,
     # The same direction loads the joints differently in each pose.
     best, worst = np.min(forces, axis=0), np.max(forces, axis=0)
     x, y, z = (float(np.median(force)) for force in forces[:3])
-    return WeakestPush(link, float(np.median(best)), float(np.median(worst)), (x, y, z))
+    loads = bool((np.abs(J) > LEAST_LEVER).any())
+    return WeakestPush(link, float(np.median(best)), float(np.median(worst)), (x, y, z), loads)
 
 
 def _with_noise(
@@ -350,4 +355,4 @@ def _with_noise(
         least = [rules.least_force(sign * torque, residual).reshape(n, m) for sign in (1.0, -1.0)]
         medians.append(float(np.median(np.min(least, axis=2))))
     x, y, z, best, worst = medians
-    return WeakestPush(link, best, worst, (x, y, z))
+    return WeakestPush(link, best, worst, (x, y, z), bool((np.abs(J) > LEAST_LEVER).any()))

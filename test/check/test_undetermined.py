@@ -89,6 +89,42 @@ def test_a_mass_on_the_only_axis_is_not_determined() -> None:
     result.to_json()
 
 
+def pan_tilt() -> Model:
+    """Return a head whose link origins all lie on both joint axes."""
+    parts = ['<robot name="head"><link name="base"/>']
+    for name, parent, axis, com in (("pan", "base", "0 0 1", 0.0), ("tilt", "pan", "0 1 0", 0.15)):
+        parts.append(LINK.format(name=name, com=com))
+        # Rounding leaves a lever of 1e-17 m, which must not count as information.
+        turned = JOINT.replace('xyz="{x} 0 0"/>', 'xyz="{x} 0 0.2" rpy="0.1 0.2 0.3"/>')
+        turned = turned if name == "pan" else JOINT
+        parts.append(turned.format(name=f"{name}_joint", parent=parent, child=name, x=0, axis=axis))
+    return Model.from_urdf("".join([*parts, "</robot>"]))
+
+
+@pytest.mark.parametrize("model", [pan_tilt(), planar_arm("0 1 0", 1)], ids=["head", "one joint"])
+def test_origins_on_the_axes_measure_neither_payload_nor_push(model: Model) -> None:
+    """It was a payload of 0 ± 8.8e13 kg, and an alarm over thresholds that were not at fault."""
+    result = check(swinging(model, 24.0), model)
+    for topic in ("payload", "weakest push"):
+        found = line(result, topic)
+        assert found.level == "doubtful"
+        assert found.text.startswith("not determined")
+    assert result.level == "doubtful"
+    assert line(result, "thresholds").level == "good"
+
+
+def test_a_vague_payload_is_doubtful() -> None:
+    """Little motion and much noise leave more than a tenth of the moving mass open."""
+    model = planar_arm("0 1 0", 2)
+    motion = swinging(model)
+    noise = np.random.default_rng(4).normal(size=motion.tau.shape)
+    noisy = Motion("noisy", motion.t, motion.q, motion.v, motion.tau + 30.0 * noise)
+    found = line(check(noisy, model), "payload")
+    assert found.level == "doubtful", found.text
+    assert "move the arm more" in found.text
+    assert 4.0 * found.values["deviation"] > 0.1 * model.mass
+
+
 def test_coefficients_without_information_have_infinite_variance() -> None:
     A = np.random.default_rng(0).normal(size=(50, 4))
     np.testing.assert_allclose(_variances(A), np.diag(np.linalg.inv(A.T @ A)), rtol=1e-9)
