@@ -31,6 +31,9 @@ from rbd_control.wording import listed, quoted
 
 P = TypeVar("P", bound="Parameters")
 
+Section = tuple[str, ...]
+"""Keys of a section of a parameter file: the name of a node, after those of nested namespaces."""
+
 MOST_VALUES = 10_000
 """Maximum number of values of one parameter, enough for a matrix of a hundred joints."""
 
@@ -243,6 +246,41 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
         for section in sections:
             values.update(_section(section, content[section]))
         return values
+
+
+def parameter_sections(path: str | Path) -> dict[Section, dict[str, Any]]:
+    """Return the parameters in all sections of a ROS 2 parameter file, also of other nodes.
+
+    Args:
+        path: the file; a file without content has no sections.
+
+    Returns:
+        Values by name for each section, in the order of the file.
+
+    Raises:
+        ParameterError: naming the file, if it is missing or not YAML, or has a section without a
+            mapping ``ros__parameters`` of names to values.
+    """
+    with about(path):
+        content = read_yaml(path, ParameterError)
+        if content is None:
+            return {}
+        if not isinstance(content, dict):
+            raise ParameterError(f"holds {quoted(content)}, not sections of parameters")
+        return _sections_below((), content)
+
+
+def _sections_below(above: Section, content: Mapping[Any, Any]) -> dict[Section, dict[str, Any]]:
+    """Return the sections in a mapping of a parameter file whose keys are ``above``."""
+    found: dict[Section, dict[str, Any]] = {}
+    for key, body in content.items():
+        place = (*above, str(key))
+        is_namespace = isinstance(body, dict) and body and "ros__parameters" not in body
+        if is_namespace and all(isinstance(inner, dict) for inner in body.values()):
+            found |= _sections_below(place, body)
+        else:
+            found[place] = _section("/".join(place), body)
+    return found
 
 
 def _section(name: str, body: Any) -> dict[str, Any]:

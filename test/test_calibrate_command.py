@@ -142,6 +142,54 @@ def test_an_arm_that_is_described_by_text_keeps_its_description(tmp_path: Path) 
     assert Robot.load(out).urdf == sound.URDF
 
 
+USERS = {"gravity_compensated": True, "torque_share": [0.5, 0.9], "contact_reaction": "retract"}
+
+
+def test_calibrate_over_an_arm_file_keeps_the_parameters_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An arm that compensates gravity itself must not get gravity torque twice."""
+    arm = arm_of(tmp_path, "passivity_controller", **USERS)
+    content = yaml.safe_load(arm.read_text())
+    content["contact_detector"] = {"ros__parameters": {"maximum_gap": 0.02, "observer": "momentum"}}
+    arm.write_text(yaml.safe_dump(content))
+    (tmp_path / "log.csv").write_text(sound.csv_text(MOTION))
+    files = ["--urdf", str(arm), "--out", str(arm)]
+    assert main(["calibrate", str(tmp_path / "log.csv"), *files]) == 0
+    printed = capsys.readouterr()
+    assert "kept from an existing file, without its comments" in printed.out
+    assert printed.err == ""
+    values = read_parameter_file(arm, "passivity_controller")
+    assert {name: values[name] for name in USERS} == USERS
+    detector = read_parameter_file(arm, "contact_detector")
+    assert detector["maximum_gap"] == 0.02
+    assert detector["observer"] == "second_order"
+    np.testing.assert_allclose(detector["friction_coulomb"], [0.5, 0.3], atol=0.05)
+
+
+FOREIGN = {
+    "no YAML": b"/**: [1,\n",
+    "no text": bytes(range(256)),
+    "no sections": b"services: {web: {image: nginx}}\n",
+    "a list": b"- 1\n",
+    "a section without parameters": b"/**:\n  ros__parameters:\n",
+    "an impossible arm": b"/**:\n  ros__parameters: {gravity: [1.0]}\n",
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+def test_a_file_whose_parameters_cannot_be_kept_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    out = tmp_path / "detector.yaml"
+    out.write_bytes(content)
+    assert run(tmp_path, MOTION.tau) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"rbd-control: {out}: is not overwritten, because its parameters")
+    assert err.count("\n") == 1
+    assert out.read_bytes() == content
+
+
 GAINS = {"shoulder": 2.0, "elbow": -5.0}
 
 

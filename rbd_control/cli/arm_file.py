@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import yaml
 
 from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.estimation import Calibration
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import ScratchFolder, write_whole
-from rbd_control.parameters import Parameters
-from rbd_control.playback.configuration import configured_robot
+from rbd_control.files.yaml_output import yaml_lines, yaml_text
+from rbd_control.parameters import Parameters, Section, read_parameter_file
+from rbd_control.playback.configuration import NODE, configured_robot
 from rbd_control.robot.inertial_corrections import CORRECTIONS, without_payload
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import ARM7, Robot
@@ -60,6 +59,14 @@ _OF_THE_DETECTOR = (
     "onset_debounce",
 )
 
+REPLACED = frozenset((*RobotParameters.names(), *_OF_THE_DETECTOR))
+"""Parameters of arm and detector whose values are those of the calibration, or its defaults."""
+
+SHARED: Section = ("/**",)
+"""Section of the arm, for every node."""
+CONTROLLER: Section = ("passivity_controller",)
+"""Section of the controller."""
+NOTHING: Mapping[Section, Mapping[str, Any]] = MappingProxyType({})
 
 FRICTION_SCALE = 0.1
 """Velocity scale of the controller's friction torque, for all joints [rad/s or m/s].
@@ -81,6 +88,7 @@ def write_arm_file(
     recordings: Sequence[Path],
     robot: Robot,
     locked: Mapping[str, float],
+    kept: Mapping[Section, Mapping[str, Any]] = NOTHING,
 ) -> None:
     """Write the text from :func:`arm_file` to ``out``, replacing an existing file.
 
@@ -91,14 +99,16 @@ def write_arm_file(
         robot: the arm without the identified parameters.
         locked: positions of locked joints in addition to the robot's parameters, by name
             [rad or m].
+        kept: further parameters, see :func:`arm_file`.
 
     Raises:
         RbdControlError: naming ``out``, if no node could load the file; nothing is written then.
         OSError: naming ``out``, if it cannot be written.
     """
-    text = arm_file(calibration, recordings, robot, locked)
+    calibrated = arm_file(calibration, recordings, robot, locked)
+    text = arm_file(calibration, recordings, robot, locked, kept) if kept else calibrated
     with about(out):
-        _refuse_unloadable(text)
+        _refuse_unloadable(calibrated, text)
     write_whole(out, text.encode())
 
 
@@ -107,6 +117,7 @@ def arm_file(
     recordings: Sequence[Path],
     robot: Robot,
     locked: Mapping[str, float],
+    kept: Mapping[Section, Mapping[str, Any]] = NOTHING,
 ) -> str:
     """Return the text of the parameter file of a calibrated arm, as YAML for ROS 2.
 
@@ -119,8 +130,14 @@ def arm_file(
         robot: the arm without the identified parameters.
         locked: positions of locked joints in addition to the robot's parameters, by name
             [rad or m].
+        kept: further parameters of all sections, which are written unchanged, see
+            :func:`~rbd_control.cli.kept_parameters.kept_parameters`.
     """
     parameters = calibration.parameters
+    of_detector, of_controller = dict(kept.get((NODE,), {})), kept.get(CONTROLLER, {})
+    unchecked = [] if parameters.check_effort_kind else ["    check_effort_kind: false"]
+    if unchecked:
+        of_detector.pop("check_effort_kind", None)
     corrections = _of_the_arm_alone(calibration, robot)
     lines = [
         f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
@@ -134,22 +151,54 @@ def arm_file(
         "  ros__parameters:",
         *_description(robot, locked),
         *_entries(robot, RobotParameters(**corrections), _identified(corrections)),
+        *_kept_lines(kept.get(SHARED, {})),
         "",
         "contact_detector:",
         "  ros__parameters:",
         *_entries(robot, parameters, _OF_THE_DETECTOR),
-        *([] if parameters.check_effort_kind else ["    check_effort_kind: false"]),
+        *unchecked,
+        *_kept_lines(of_detector),
         "",
         "passivity_controller:",
         "  ros__parameters:",
-        "    # Wide, so that the friction torque does not switch while the arm stands still.",
-        f"    friction_velocity_scale: [{FRICTION_SCALE}]  # [rad/s or m/s]",
+        *([] if "friction_velocity_scale" in of_controller else _CONTROLLER_FRICTION),
+        *_kept_lines(of_controller),
+        *_other_sections(kept),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _refuse_unloadable(text: str) -> None:
+_CONTROLLER_FRICTION = (
+    "    # Wide, so that the friction torque does not switch while the arm stands still.",
+    f"    friction_velocity_scale: [{FRICTION_SCALE}]  # [rad/s or m/s]",
+)
+
+
+def _kept_lines(values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of parameters that are kept in a section that calibrate writes, too."""
+    return ["    # Kept from an existing arm file.", *yaml_lines(values, 4)] if values else []
+
+
+def _other_sections(kept: Mapping[Section, Mapping[str, Any]]) -> list[str]:
+    """Return the lines of the sections of which every parameter is kept."""
+    tree: dict[str, Any] = {}
+    for place, values in kept.items():
+        if place in (SHARED, (NODE,), CONTROLLER):
+            continue
+        body = tree
+        for key in place:
+            body = body.setdefault(key, {})
+        body["ros__parameters"] = dict(values)
+    return ["", "# Kept from an existing arm file.", *yaml_lines(tree, 0)] if tree else []
+
+
+def _refuse_unloadable(calibrated: str, text: str) -> None:
     """Raise an error if arm and detector cannot be made from the text of a parameter file.
+
+    Args:
+        calibrated: the text without kept parameters. Only these make arm and detector: nodes accept
+            kept ones that commands refuse, such as a controller's parameter in section ``/**``.
+        text: the whole text, which must be readable.
 
     Raises:
         RbdControlError: with the reason.
@@ -160,6 +209,9 @@ def _refuse_unloadable(text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
         try:
+            for content in (text, calibrated):
+                file.write_text(content, encoding="utf-8")
+                read_parameter_file(file, NODE)
             configured_robot("", file, {})
         except RbdControlError as error:
             raise RbdControlError(
@@ -207,15 +259,15 @@ def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
     arm = robot.parameters
     lines = []
     if arm.robot_description:
-        lines.append(f"    robot_description: {_text(arm.robot_description)}")
+        lines.append(f"    robot_description: {yaml_text(arm.robot_description)}")
     if arm.urdf:
         urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
-        lines.append(f"    urdf: {_text(urdf)}")
-    lines.append(f"    joints: [{', '.join(map(_text, robot.joints))}]")
+        lines.append(f"    urdf: {yaml_text(urdf)}")
+    lines.append(f"    joints: [{', '.join(map(yaml_text, robot.joints))}]")
     still = {**arm.locked, **locked}
     if still:
         lines += [
-            f"    locked_joints: [{', '.join(map(_text, still))}]",
+            f"    locked_joints: [{', '.join(map(yaml_text, still))}]",
             f"    locked_positions: {_list(tuple(still.values()))}  # [rad or m]",
         ]
     plain = RobotParameters()
@@ -244,22 +296,9 @@ def _entries(robot: Robot, parameters: Parameters, names: Iterable[str]) -> list
         if isinstance(value, tuple):
             text = _list(value)
         else:
-            text = _text(value) if isinstance(value, str) else _digits(value)
+            text = yaml_text(value) if isinstance(value, str) else _digits(value)
         lines.append(f"    {name}: {text}" + (f"  # [{units[name]}]" if units[name] else ""))
     return lines
-
-
-def _text(text: str) -> str:
-    """Return a text as YAML, quoted unless it has only characters of names and paths."""
-    usual = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)
-    if usual and text.lower() not in _NOT_TEXT:
-        return text
-    quoted: str = yaml.safe_dump(text, default_style='"', width=math.inf)
-    return quoted.rstrip("\n")
-
-
-_NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan")
-"""Words that YAML does not interpret as text."""
 
 
 def _list(values: tuple[float, ...]) -> str:

@@ -21,6 +21,7 @@ from rbd_control.cli.drive_gains import (
     payload_paths,
     refused_gains_shown,
 )
+from rbd_control.cli.kept_parameters import kept_in_words, kept_parameters
 from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
@@ -57,6 +58,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     locked = dict(arguments.lock)
     robot = arm_to_calibrate(arguments.urdf, locked, recordings, effort_options(arguments))
+    kept = kept_parameters(arguments.out, arguments.urdf, robot, locked)
     model = robot.model
 
     def read(path: Path) -> list[Motion]:
@@ -82,7 +84,9 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if calibration.gains:
         console.print(gain_table(calibration.gains, evidence.accepted_error))
     _print(calibration, console)
-    write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked)
+    write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked, kept)
+    if kept:
+        console.print(kept_in_words(kept), markup=False)
     console.print(f"parameters in {arguments.out}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)

@@ -56,6 +56,11 @@ def write_whole(path: Path, content: bytes) -> None:
         _remove(str(unfinished))
 
 
+def replaces_file(path: Path) -> bool:
+    """Return whether :func:`write_whole` would replace an existing file, not write to a device."""
+    return path.is_file() and not _is_direct(path, Path(os.path.realpath(path)))
+
+
 def _is_direct(path: Path, target: Path) -> bool:
     """Return whether a path is a device or a pipe, which is written to without a new file.
 

@@ -33,7 +33,8 @@ def add_command(commands: Commands) -> None:
         "--out",
         type=Path,
         metavar="YAML",
-        help="parameter file to write; needed unless --fleet is given",
+        help="parameter file to write; needed unless --fleet is given; an existing file keeps the "
+        "parameters that calibrate does not identify, but not its comments",
     )
     _add_model(calibrate)
     _add_drive_gains(calibrate)
