@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from robots import random_tree_urdf, urdf_path
 from rbd_control import Robot
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
-from rbd_control.errors import InputError, ModelError, ModelWarning
+from rbd_control.errors import InputError, ModelError, ModelWarning, RecordingError
 from rbd_control.playback.arm_calibration import EffortOptions, arm_to_calibrate
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
@@ -181,9 +182,11 @@ def torso(panda: str, folder: Path) -> Path:
     return path
 
 
-def tilted(path: Path, positions: np.ndarray, prefix: str = "panda") -> Recording:
+def tilted(
+    path: Path, positions: np.ndarray, prefix: str = "panda", joint: str = "panda_torso_tilt"
+) -> Recording:
     """Write a recording of the arm, whose torso reports positions [rad] and no effort."""
-    names = [name.replace("panda", prefix) for name in (*ARM, TILT)]
+    names = [name.replace("panda", prefix) for name in (*ARM, joint)]
     columns = [f"{what}/{name}" for what in ("position", "velocity", "effort") for name in names]
     others = 7 * ",0.0" + "," + 7 * ",1.0" + ","
     lines = [f"{0.01 * k}{7 * ',0.1'},{at}{others}" for k, at in enumerate(positions)]
@@ -231,6 +234,57 @@ def test_a_held_joint_that_moves_in_the_recordings_is_named(panda: str, tmp_path
         assert len(said) == (last != 0.3)
         if said:
             assert said[0].endswith(f": {TILT} between 0.3 and {last}")
+
+
+LOCKED = {
+    # locked joint, positions, is it named, does calibrate refuse
+    "stands": (TILT, [0.3, 0.3], False, False),
+    "stands elsewhere": (TILT, [0.5, 0.5], True, False),
+    "gives way": (TILT, [0.28, 0.31], True, False),
+    "moves": (TILT, [0.3, 0.5], True, True),
+    "finger elsewhere": (FINGER, [0.02, 0.02], False, False),
+    "finger moves": (FINGER, [0.0, 0.04], True, False),
+}
+
+
+@pytest.mark.parametrize("prefix", ["panda", "fer"])
+@pytest.mark.parametrize("case", LOCKED)
+def test_a_locked_joint_that_is_elsewhere_in_the_recordings_is_named(
+    panda: str, tmp_path: Path, case: str, prefix: str
+) -> None:
+    """A locked joint that carries the arm must not move while the arm is calibrated."""
+    joint, (first, last), named, refused = LOCKED[case]
+    urdf, locked = str(torso(panda, tmp_path)), {TILT: 0.3, FINGER: 0.0}
+    recording = tilted(tmp_path / "log.csv", np.linspace(first, last, 60), prefix, joint)
+    places = f"{joint} between {min(first, last):.4g} and {max(first, last):.4g}"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        configured_robot(urdf, None, locked, [recording])
+        said = [str(each.message) for each in caught if "locked" in str(each.message)]
+        assert [text.endswith(f"(--lock): {places}") for text in said] == [True] * named
+        if refused:
+            with pytest.raises(RecordingError, match=f"carries the arm moves: {places}"):
+                arm_to_calibrate(urdf, locked, [recording], EffortOptions())
+        else:
+            arm_to_calibrate(urdf, locked, [recording], EffortOptions())
+            again = [str(each.message) for each in caught if "locked" in str(each.message)]
+            assert again == said * 2
+
+
+def test_commands_on_a_locked_joint_that_moves(
+    panda: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``calibrate`` writes no file; ``replay`` and ``check`` warn."""
+    urdf, log, out = torso(panda, tmp_path), tmp_path / "log.csv", tmp_path / "arm.yaml"
+    tilted(log, np.linspace(0.3, 0.6, 60))
+    arm = [str(log), "--urdf", str(urdf), "--lock", f"{TILT}=0.3"]
+    for command in (["replay", "--trust-effort-kind"], ["check"]):
+        assert main([*command, *arm]) in (0, 1), command
+        assert f"{TILT} between 0.3 and 0.6" in capsys.readouterr().err
+    assert main(["calibrate", *arm, "--out", str(out)]) == 2
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert f"a locked joint that carries the arm moves: {TILT} between 0.3 and 0.6" in err
+    assert not out.exists()
 
 
 @pytest.mark.filterwarnings("ignore::rbd_control.errors.ModelWarning")

@@ -106,6 +106,8 @@ def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
     """
     travel = sum(np.abs(np.diff(m.q[:, -model.nv :], axis=0)).sum(axis=0) for m in motions)
     v = np.concatenate([m.v for m in motions])
+    # A joint with effort belongs to the arm: locked, it would be wrong in all nodes when it moves.
+    has_effort = np.any([m.tau.any(axis=0) for m in motions], axis=0)
     for i, joint in enumerate(model.joint_names):
         shares = [(sign * v[:, i] > SLOW).mean() for sign in (1.0, -1.0)]
         if travel[i] < LEAST_TRAVEL or min(shares) < LEAST_SHARE:
@@ -113,6 +115,6 @@ def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
                 f"joint {joint!r} moves too little to identify its friction: {travel[i]:.2f} rad "
                 f"or m in total, {shares[0]:.0%} of the time forward and {shares[1]:.0%} back "
                 f"faster than {SLOW}; {LEAST_TRAVEL} and {LEAST_SHARE:.0%} each way are needed: "
-                f"record a motion in which every joint moves back and forth, or hold the "
-                f"joint with --lock"
+                f"record a motion in which every joint moves back and forth"
+                + ("" if has_effort[i] else "; hold a joint that is not the arm's with --lock")
             )

@@ -12,8 +12,15 @@ from pathlib import Path
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, ModelWarning, ParameterError, RecordingError
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
-from rbd_control.playback.configuration import NODE, YAML, named, say_held
-from rbd_control.playback.recorded_joints import RecordedJoints
+from rbd_control.playback.configuration import (
+    NODE,
+    YAML,
+    named,
+    positions_in_words,
+    say_held,
+    say_locked,
+)
+from rbd_control.playback.recorded_joints import CARRIER_MOVES, RecordedJoints
 from rbd_control.playback.recording import Recording
 from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.payload import PayloadParameters
@@ -126,7 +133,8 @@ def arm_to_calibrate(
     """Return the arm of recordings without the parameters that the calibration identifies.
 
     Parameters are read as by the detector: from the sections ``/**`` and ``contact_detector``. A
-    ``ModelWarning`` names joints that are held at a fixed position.
+    ``ModelWarning`` names joints that are held at a fixed position, and locked joints that are
+    elsewhere in the recordings.
 
     Args:
         urdf: path of the description, or of a parameter file that names it (the arm file).
@@ -137,6 +145,7 @@ def arm_to_calibrate(
 
     Raises:
         RbdControlError: for an invalid file, which the message names, or options that do not fit.
+        RecordingError: if a locked joint that carries the arm moves in the recordings.
     """
     recorded = RecordedJoints(recordings)
     robot = Robot.load(
@@ -147,7 +156,30 @@ def arm_to_calibrate(
         measured=recorded.measured,
     )
     say_held(robot, recorded)
+    _refuse_moving_carriers(robot, recorded, locked)
+    say_locked(robot, recorded, locked)
     return effort.applied(uncorrected(robot), Path(urdf).name if urdf.endswith(YAML) else "")
+
+
+def _refuse_moving_carriers(
+    robot: Robot, recorded: RecordedJoints, locked: Mapping[str, float]
+) -> None:
+    """Raise an error if a locked joint that carries the arm moves in the recordings.
+
+    The calibration would fit friction and masses to torques of this motion, and write a model for
+    all nodes that holds only while the joint stands at its locked position.
+    """
+    elsewhere = recorded.locked_elsewhere(robot, locked)
+    moving = {
+        name: elsewhere[name]
+        for name in robot.carrying(elsewhere)
+        if elsewhere[name].highest - elsewhere[name].lowest > CARRIER_MOVES
+    }
+    if moving:
+        raise RecordingError(
+            f"a locked joint that carries the arm moves: {positions_in_words(moving)}; take it out "
+            "of locked_joints (--lock), or use recordings in which it stands still"
+        )
 
 
 def uncorrected(robot: Robot) -> Robot:

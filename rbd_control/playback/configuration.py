@@ -14,7 +14,7 @@ from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
-from rbd_control.playback.recorded_joints import RecordedJoints
+from rbd_control.playback.recorded_joints import PositionRange, RecordedJoints
 from rbd_control.playback.recording import Recording
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 from rbd_control.robot.robot_parameters import RobotParameters
@@ -109,6 +109,7 @@ def configured_robot(
             arm, locked=locked, reported=recorded.positions, measured=recorded.measured
         )
         say_held(robot, recorded)
+        say_locked(robot, recorded, locked)
         if config:
             parameters = robot.in_model_order(parameters)
             ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
@@ -123,17 +124,39 @@ def say_held(robot: Robot, recorded: RecordedJoints) -> None:
     if not robot.held:
         return
     warnings.warn(f"held joints: {robot.held_in_words}", ModelWarning, stacklevel=2)
-    moving = [
-        f"{name} between {of.lowest:.4g} and {of.highest:.4g}"
-        for name, of in recorded.moving(robot).items()
-    ]
+    moving = recorded.moving(robot)
     if moving:
         text = (
             "held joints move in the recordings, and the model is wrong while they are elsewhere; "
             "use recordings in which they stand still, or name them in joints: "
-            f"{', '.join(moving)}"
+            f"{positions_in_words(moving)}"
         )
         warnings.warn(text, ModelWarning, stacklevel=2)
+
+
+def say_locked(robot: Robot, recorded: RecordedJoints, locked: Mapping[str, float]) -> None:
+    """Warn about locked joints that are elsewhere in the recordings, by a ``ModelWarning``.
+
+    Args:
+        robot: the arm.
+        recorded: the joints of the recordings.
+        locked: positions of locked joints in addition to the robot's parameters [rad or m].
+    """
+    elsewhere = recorded.locked_elsewhere(robot, locked)
+    if elsewhere:
+        text = (
+            "locked joints are not at their locked positions in the recordings, and the model is "
+            "wrong there; use recordings in which they stand there, or take them out of "
+            f"locked_joints (--lock): {positions_in_words(elsewhere)}"
+        )
+        warnings.warn(text, ModelWarning, stacklevel=2)
+
+
+def positions_in_words(joints: Mapping[str, PositionRange]) -> str:
+    """Return joints with their lowest and highest recorded positions as text."""
+    return ", ".join(
+        f"{name} between {of.lowest:.4g} and {of.highest:.4g}" for name, of in joints.items()
+    )
 
 
 def named(urdf: str) -> str:

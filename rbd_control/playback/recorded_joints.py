@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from os.path import commonprefix
@@ -26,6 +26,13 @@ LOOKED_AT = 2000
 
 STILL = 0.01
 """Largest range of positions of a joint that counts as standing still [rad or m]."""
+
+CARRIER_MOVES = 0.05
+"""Range of a locked joint that carries the arm above which calibrate refuses it [rad or m].
+
+The direction of gravity for the arm is then wrong by as much, and so are its torques by a twentieth
+of the weight. A joint that a controller holds moves less.
+"""
 
 
 class PositionRange(NamedTuple):
@@ -91,6 +98,35 @@ class RecordedJoints:
             if name in robot.reported and of.highest - of.lowest > STILL
         }
 
+    def locked_elsewhere(
+        self, robot: Robot, locked: Mapping[str, float]
+    ) -> dict[str, PositionRange]:
+        """Return the recorded positions of locked joints that are not where they are locked.
+
+        These joints move in the recordings by more than :data:`STILL`; or they carry the arm and
+        are farther than this from their locked positions.
+
+        Args:
+            robot: the arm.
+            locked: positions of locked joints in addition to the robot's parameters, by name
+                [rad or m].
+        """
+        still = {**robot.parameters.locked, **locked}
+        if not still:
+            return {}
+        every = (*robot.model.joint_names, *robot.held, *still)
+        if not {self._names(every).get(name) for name in still} & set(self._recorded):
+            return {}  # without reading the recordings
+        carrying = robot.carrying(still)
+        found: dict[str, PositionRange] = {}
+        for name, of in self._ranges_of(every).items():
+            if name not in still:
+                continue
+            distance = max(of.highest - still[name], still[name] - of.lowest)
+            if of.highest - of.lowest > STILL or (name in carrying and distance > STILL):
+                found[name] = of
+        return found
+
     @cached_property
     def _reported(self) -> ReportedJoints:
         """Joints and efforts in the first :data:`LOOKED_AT` messages of each recording."""
@@ -104,8 +140,12 @@ class RecordedJoints:
     @property
     def _candidates(self) -> Collection[str]:
         """Recorded names among which the arm is: joints with effort, else all joints."""
-        recorded = {name for recording in self._recordings for name in recording.joint_names}
-        return self._reported.measured or recorded
+        return self._reported.measured or self._recorded
+
+    @property
+    def _recorded(self) -> Collection[str]:
+        """Names of all recorded joints."""
+        return {name for recording in self._recordings for name in recording.joint_names}
 
     @cached_property
     def _ranges(self) -> dict[str, PositionRange]:

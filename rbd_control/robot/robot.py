@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
-from rbd_control.dynamics.urdf import is_urdf_text, read_urdf
+from rbd_control.dynamics.urdf import is_urdf_text, parse_urdf, read_urdf
 from rbd_control.errors import InputError, ModelError, ModelWarning, ParameterError
 from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
@@ -205,6 +205,22 @@ class Robot:
     def friction(self) -> Friction:
         """Friction model of the joints, in the order of the model."""
         return self.parameters.friction(self.model.nv)
+
+    def carrying(self, names: Collection[str]) -> frozenset[str]:
+        """Return the joints among ``names`` that carry a joint of the arm.
+
+        They lie between the root of the description and one of ``joints``; a gripper and a second
+        arm do not carry the arm.
+        """
+        described = parse_urdf(self.urdf).joints
+        holding = {joint.child: joint for joint in described}
+        carriers: set[str] = set()
+        for joint in described:
+            above = holding.get(joint.parent) if joint.name in self.joints else None
+            while above is not None and above.name not in carriers:
+                carriers.add(above.name)
+                above = holding.get(above.parent)
+        return frozenset(carriers & set(names))
 
     def in_model_order(self, parameters: P) -> P:
         """Return parameters with per-joint values rearranged from the order of ``joints``.

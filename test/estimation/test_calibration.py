@@ -24,6 +24,7 @@ from rbd_control.estimation import (
     calibrate,
 )
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels
+from rbd_control.estimation.motion import refuse_little_motion
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
@@ -204,12 +205,18 @@ def test_the_level_is_passed_as_seldom_as_promised() -> None:
 
 
 def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) -> None:
-    still = [replace(m, q=m.q.copy(), v=m.v.copy()) for m in motions]
+    still = [replace(m, q=m.q.copy(), v=m.v.copy(), tau=m.tau.copy()) for m in motions]
     for m in still:
         m.q[:, 3] = -1.5
         m.v[:, 3] = 0.0
-    with pytest.raises(RecordingError, match="'joint_4' moves too little"):
+    with pytest.raises(RecordingError, match="'joint_4' moves too little") as caught:
         calibrate(still, model)
+    # All nodes would lock this joint of the arm, which moves in other recordings.
+    assert "--lock" not in caught.value.message
+    for m in still:
+        m.tau[:, 3] = 0.0
+    with pytest.raises(RecordingError, match="a joint that is not the arm's with --lock"):
+        refuse_little_motion(still, model)
 
 
 def test_refuses_motion_that_is_too_short(motions: list[Motion], model: Model) -> None:
