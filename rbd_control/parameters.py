@@ -16,7 +16,8 @@ A parameter file has the form ROS 2 uses::
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from rbd_control.errors import ParameterError
+from rbd_control.errors import ModelWarning, ParameterError
 from rbd_control.files.input_files import about
 from rbd_control.files.yaml_input import read_yaml
 from rbd_control.wording import listed, quoted
@@ -227,7 +228,8 @@ class Parameters:
 def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
     """Read the values by name in a ROS 2 parameter file for the node ``node``.
 
-    Sections apply as in ROS 2: ``/**`` to every node, then ``node`` or ``/node``.
+    Sections apply as in ROS 2: ``/**`` to every node, then ``node`` or ``/node``. A section for
+    ``node`` in a namespace, such as ``/left/node``, is not read: a ``ModelWarning`` names it.
 
     Raises:
         ParameterError: naming the file, if it is missing or not YAML, has no section for the node,
@@ -245,7 +247,31 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for section in sections:
             values.update(_section(section, content[section]))
-        return values
+    _warn_of_namespaces(path, node, content)
+    return values
+
+
+def _warn_of_namespaces(path: str | Path, node: str, content: Mapping[Any, Any]) -> None:
+    """Warn of sections for a node in a namespace, which apply to that node only."""
+    places = ["/".join(place) for place in _places((), content)]
+    unread = [place for place in places if place.endswith(f"/{node}") and place != f"/{node}"]
+    if unread:
+        text = (
+            f"{path}: {listed(unread)}: not read, because it is for a node in a namespace; to use "
+            f"its values here, put them into a section {node!r}"
+        )
+        warnings.warn(text, ModelWarning, stacklevel=3)
+
+
+def _places(above: Section, content: Mapping[Any, Any]) -> Iterator[Section]:
+    """Yield the keys of the sections in a mapping of a parameter file, also in namespaces."""
+    for key, body in content.items():
+        if isinstance(body, dict):
+            place = (*above, str(key))
+            if "ros__parameters" in body:
+                yield place
+            else:
+                yield from _places(place, body)
 
 
 def parameter_sections(path: str | Path) -> dict[Section, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -323,6 +324,22 @@ def test_a_recording_without_effort_or_velocity_has_no_result(
     calibration = ["calibrate", log, "--urdf", str(files / "two.urdf"), "--out", str(out)]
     assert main(calibration) == 2
     assert f"{log}: has no samples with both velocity and effort" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_section_for_a_node_in_a_namespace_is_named(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], nested: bool
+) -> None:
+    """The command cannot know the namespace; it named no section and used the defaults."""
+    body = {"ros__parameters": {"contact_threshold": [99.0, 99.0]}}
+    other = {"left": {"contact_detector": body}} if nested else {"/left/contact_detector": body}
+    config = tmp_path / "arm.yaml"
+    shared = {"/**": {"ros__parameters": {"joints": ["shoulder", "elbow"]}}}
+    for content, said in ((shared, 0), (shared | {"left/other": body}, 0), (shared | other, 1)):
+        config.write_text(json.dumps(content))
+        command = ["replay", *arguments(files)[:3], "--config", str(config)]
+        assert main(command) in (0, 1)
+        assert capsys.readouterr().err.count("left/contact_detector: not read") == said
 
 
 CONFIGURATIONS = {

@@ -58,13 +58,13 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     locked = dict(arguments.lock)
     robot = arm_to_calibrate(arguments.urdf, locked, recordings, effort_options(arguments))
-    kept = kept_parameters(arguments.out, arguments.urdf, robot, locked)
     model = robot.model
 
     def read(path: Path) -> list[Motion]:
         return list(_motions(path, model, arguments.topic, arguments.joints, console))
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
+    kept = kept_parameters(arguments.out, arguments.urdf, robot, locked)
     evidence = gain_evidence(arguments, read)
     start = starting_parameters(
         robot,
