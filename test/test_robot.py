@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from urdf_texts import BODY, arm, joint, link
 
 import rbd_control
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics, mass_matrix
@@ -177,6 +178,21 @@ def test_locked_joints_stand_where_they_are() -> None:
     assert robot.model.joint_names == expected.joint_names
     q = POSTURE[:6]
     np.testing.assert_array_equal(mass_matrix(robot.model, q), mass_matrix(expected, q))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "position"),
+    [("0.1", "inf", 0.1), ("-inf", "-0.2", -0.2), ("0.1", "0.5", 0.3), ("-inf", "inf", 0.0)],
+)
+def test_a_joint_whose_position_is_unknown_is_held_within_its_limits(
+    lower: str, upper: str, position: float
+) -> None:
+    """Also if only one limit is finite: the middle between 0.1 and infinity is no position."""
+    limit = f'<limit lower="{lower}" upper="{upper}" velocity="1" effort="40"/>'
+    slide = joint("slide", "forearm", "tray", "prismatic", more=limit)
+    text = arm(BODY, "", link("tray"), slide)
+    robot = Robot.of(RobotParameters(robot_description=text, joints=("shoulder", "elbow")))
+    assert robot.held == {"slide": pytest.approx(position)}
 
 
 EFFORTS = [

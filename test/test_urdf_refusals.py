@@ -44,6 +44,12 @@ EXTERNAL = (
         (b"<robot/>", ("not as bytes",)),
         ("<robot><link>", ("not XML", "line 1")),
         ("<mujoco/>", ("<mujoco>", "<robot>")),
+        ('<mujoco xmlns="http://drake.mit.edu"/>', ("<mujoco>", "<robot>")),
+        (
+            '<robot xmlns="http://drake.mit.edu" xmlns:xacro="http://www.ros.org/wiki/xacro">'
+            "<xacro:arm/></robot>",
+            ("<xacro:arm>", "xacro first"),
+        ),
         ('<robot name="arm"/>', ("'arm'", "no links")),
         (robot("<xacro:include/>"), ("xacro first",)),
         (

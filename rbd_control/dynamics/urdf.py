@@ -149,6 +149,7 @@ def parse_urdf(source: str | os.PathLike[str]) -> Robot:
     with naming(source):
         root = _parse_xml(_open(source))
         _refuse_xacro(root)
+        root = without_namespace(root)
         if root.tag != "robot":
             raise ModelError(f"the root element is <{root.tag[:40]}>; a URDF has <robot>")
         return _robot(root)
@@ -167,6 +168,22 @@ def _robot(root: Element) -> Robot:
     _refuse_duplicates("link", (link.name for link in links))
     _refuse_duplicates("joint", (joint.name for joint in joints))
     return Robot(name, links, joints)
+
+
+def without_namespace(root: Element) -> Element:
+    """Remove the namespace of the root element from its name and the names of all elements in it.
+
+    The descriptions of Drake, for example, declare ``xmlns="http://drake.mit.edu"``. Elements of
+    other namespaces keep theirs.
+
+    Returns:
+        ``root``, which is changed.
+    """
+    space, brace, _ = root.tag.rpartition("}")
+    if brace:
+        for element in root.iter():
+            element.tag = element.tag.removeprefix(space + brace)
+    return root
 
 
 def without_margin(text: str) -> str:

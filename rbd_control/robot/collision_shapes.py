@@ -10,7 +10,12 @@ import numpy as np
 from defusedxml.ElementTree import fromstring
 from numpy.typing import NDArray
 
-from rbd_control.dynamics.urdf import element_placement, three_numbers, without_margin
+from rbd_control.dynamics.urdf import (
+    element_placement,
+    three_numbers,
+    without_margin,
+    without_namespace,
+)
 from rbd_control.errors import ModelError
 from rbd_control.robot.mesh_files import MeshFiles
 
@@ -39,7 +44,7 @@ def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
         Corners (k, 3) [m] by link name, for each link that has a solid.
     """
     found: dict[str, Array] = {}
-    for link in fromstring(without_margin(urdf)).findall("link"):
+    for link in without_namespace(fromstring(without_margin(urdf))).findall("link"):
         parts = [part for solid in _solids(link) for part in _corners(solid, files)]
         if parts:
             found[str(link.get("name"))] = np.concatenate(parts)
@@ -53,7 +58,7 @@ def mesh_addresses(urdf: str) -> list[str]:
         urdf: URDF text; a text that is not XML has no meshes.
     """
     try:
-        links = fromstring(without_margin(urdf)).findall("link")
+        links = without_namespace(fromstring(without_margin(urdf))).findall("link")
     except (ParseError, ValueError):
         return []
     solids = (solid for link in links for solid in _solids(link))

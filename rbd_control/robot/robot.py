@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
@@ -355,11 +356,15 @@ def _moving(whole: Model, measured: Measured) -> tuple[str, ...]:
 def _standing(model: Model, joint: str) -> float:
     """Return the assumed position of a joint without a known position [rad or m].
 
-    It is zero or, if zero is outside the limits of the joint, the middle between them.
+    It is zero or, if zero is outside the limits of the joint, the middle between them; if only one
+    of them is finite, this one.
     """
     i = model.joint_index(joint)
     lower, upper = float(model.lower_limit[i]), float(model.upper_limit[i])
-    return 0.0 if lower <= 0.0 <= upper else 0.5 * (lower + upper)
+    if lower <= 0.0 <= upper:
+        return 0.0
+    finite = [limit for limit in (lower, upper) if math.isfinite(limit)]
+    return sum(finite) / max(len(finite), 1)
 
 
 def _refuse_massless(model: Model) -> None:

@@ -14,7 +14,7 @@ from defusedxml.ElementTree import fromstring
 
 from rbd_control.contact_stop import StopParameters
 from rbd_control.control import ControllerParameters
-from rbd_control.dynamics.urdf import without_margin
+from rbd_control.dynamics.urdf import without_margin, without_namespace
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.input_files import about
@@ -147,7 +147,7 @@ def root_link(description: str) -> str:
     Raises:
         xml.etree.ElementTree.ParseError: if the text is not XML.
     """
-    robot = fromstring(without_margin(description))
+    robot = without_namespace(fromstring(without_margin(description)))
     children = {child.get("link") for child in robot.iterfind("joint/child")}
     names = [str(link.get("name")) for link in robot.iterfind("link")]
     return next((name for name in names if name not in children), "")
