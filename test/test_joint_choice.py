@@ -19,7 +19,12 @@ from rbd_control.playback.arm_calibration import EffortOptions, arm_to_calibrate
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
 from rbd_control.playback.recording import Recording, read_recording
-from rbd_control.robot.joint_choice import ReportedJoints, held_in_words, is_one_arm
+from rbd_control.robot.joint_choice import (
+    ReportedJoints,
+    held_in_words,
+    is_one_arm,
+    joints_above,
+)
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -61,6 +66,104 @@ def test_fingers_whose_effort_is_filled_in_with_zeros_are_held(panda: str) -> No
     assert reported.chosen(model) == ARM
     reported.add((*ARM, FINGER), (0.0,) * 8, [*effort[:-1], 2.0])
     assert reported.chosen(model) == (*ARM, FINGER)
+
+
+def carried_urdf(joints: int, fingers: int) -> str:
+    """Return the description of a torso with an arm, its fingers, and a second arm, ``left``."""
+    text = "".join(
+        f"""<link name="{child}"><inertial><mass value="1"/>
+        <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+        <joint name="{child}" type="revolute"><parent link="{parent}"/><child link="{child}"/>
+        <origin xyz="0.1 0 0.1"/><axis xyz="0 1 0"/>
+        <limit lower="-3" upper="3" effort="10" velocity="1"/></joint>"""
+        for child, parent in [
+            ("torso", "world"),
+            *((f"arm{i}", f"arm{i - 1}" if i else "torso") for i in range(joints)),
+            *((f"finger{i}", f"arm{joints - 1}") for i in range(fingers)),
+            *((f"left{i}", f"left{i - 1}" if i else "torso") for i in range(joints)),
+        ]
+    )
+    return f'<robot name="carried"><link name="world"/>{text}</robot>'
+
+
+def carried(joints: int, fingers: int) -> Model:
+    return Model.from_urdf(carried_urdf(joints, fingers))
+
+
+def sets_of(joints: int, **others: int) -> dict[str, list[str]]:
+    """Return the names of the joints of the arm and of other sets."""
+    return {k: [f"{k}{i}" for i in range(n)] for k, n in {"arm": joints, **others}.items()}
+
+
+def heard(*messages: Sequence[str], effort: float = 1.0) -> ReportedJoints:
+    """Return what is known after messages of different drivers, in turn."""
+    reported = ReportedJoints()
+    for names in 2 * messages:
+        reported.add(names, (0.1,) * len(names), (effort,) * len(names))
+    return reported
+
+
+@pytest.mark.parametrize("fingers", [1, 3, 5])
+@pytest.mark.parametrize("first", ["arm", "finger"])
+def test_a_smaller_hand_at_the_end_of_the_arm_is_left_out(fingers: int, first: str) -> None:
+    """Its driver publishes efforts of its own, as that of a Franka hand does."""
+    of = sets_of(6, finger=fingers)
+    messages = [of["arm"], of["finger"]] if first == "arm" else [of["finger"], of["arm"]]
+    assert list(heard(*messages).chosen(carried(6, fingers))) == of["arm"]
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        ([[f"finger{i}" for i in range(8)]], ("finger0, ", "arm0, ")),
+        ([[f"finger{i}" for i in range(6)]], ("arm0, ", "finger0, ")),
+        ([[f"left{i}" for i in range(6)]], ("arm0, ", "left0, ")),
+        ([["left0", "left1"]], ("arm0, ", "left0, left1;")),
+        ([["torso"]], ("arm0, ", "torso;")),
+        ([["finger0"], ["torso", "left0"]], ("arm0, ", "torso, left0;")),
+    ],
+    ids=["larger hand", "equal hand", "second arm", "part of it", "torso", "hand and torso"],
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_two_sets_of_which_either_may_be_the_arm_are_not_chosen_from(
+    others: list[list[str]], named: tuple[str, str], last: bool
+) -> None:
+    arm = sets_of(6)["arm"]
+    reported = heard(*others, arm) if last else heard(arm, *others)
+    with pytest.raises(InputError) as caught:
+        reported.chosen(carried(6, 8))
+    assert all(name in str(caught.value) for name in named), caught.value
+    assert str(caught.value).endswith("name the joints of the arm in the parameter joints")
+    assert len(str(caught.value)) < 200  # `rbd-control` leaves out the middle of longer messages
+
+
+def test_a_message_of_all_joints_leaves_no_doubt() -> None:
+    model, of = carried(6, 2), sets_of(6, left=6)
+    reported = heard(of["arm"], of["left"])
+    reported.add((*of["arm"], *of["left"]), (0.0,) * 12, (1.0,) * 12)
+    assert set(reported.chosen(model)) == {*of["arm"], *of["left"]}
+
+
+def test_joints_of_another_machine_are_no_set_of_the_model() -> None:
+    reported = heard([f"other{i}" for i in range(9)], sets_of(6)["arm"])
+    assert reported.chosen(carried(6, 2)) == tuple(sets_of(6)["arm"])
+
+
+def test_a_smaller_set_without_any_effort_leaves_no_doubt() -> None:
+    """Such as the wheels of a base, of which the simulation publishes zeros."""
+    model, reported = carried(6, 2), heard(sets_of(6)["arm"])
+    reported.add(("torso",), (0.0,), (0.0,))
+    assert reported.chosen(model) == tuple(sets_of(6)["arm"])
+    reported.add(("torso",), (0.0,), (0.1,))
+    with pytest.raises(InputError, match="torso"):
+        reported.chosen(model)
+
+
+def test_joints_above_a_joint(panda: str) -> None:
+    model = Model.from_urdf(panda)
+    assert joints_above(model, ARM[0]) == set()
+    assert joints_above(model, "panda_finger_joint2") == set(ARM)
+    assert joints_above(carried(2, 1), "finger0") == {"torso", "arm0", "arm1"}
 
 
 def test_unusable_messages_report_nothing() -> None:
@@ -315,3 +418,43 @@ def test_commands_hold_a_joint_where_it_is_recorded(
     tilted(log, np.full(60, 0.5))
     assert main(["check", str(log), "--urdf", str(urdf)]) in (0, 1)
     assert f"held joints: {TILT} at 0.5 as joint states report" in capsys.readouterr().err
+
+
+def in_turn(path: Path, *sets: Sequence[str]) -> Path:
+    """Write a recording of efforts of one set of joints after the other, as drivers send them."""
+    names = [name for each in sets for name in each]
+    columns = [f"{what}/{name}" for what in ("position", "velocity", "effort") for name in names]
+    lines = [",".join(["time", *columns])]
+    for k in range(60):
+        efforts = ["1.0" if name in sets[k % len(sets)] else "nan" for name in names]
+        lines.append(
+            ",".join([f"{0.01 * k}", *["0.1"] * len(names), *["0"] * len(names), *efforts])
+        )
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+@pytest.mark.parametrize("command", ["replay", "check", "calibrate"])
+def test_commands_ask_for_the_joints_if_either_of_two_sets_may_be_the_arm(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of, urdf = sets_of(6, finger=8), tmp_path / "arm.urdf"
+    urdf.write_text(carried_urdf(6, 8))
+    log = in_turn(tmp_path / "log.csv", of["finger"], of["arm"])
+    out = ["--out", str(tmp_path / "out.yaml")] if command == "calibrate" else []
+    assert main([command, str(log), "--urdf", str(urdf), *out]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.rstrip().endswith("name the joints of the arm in the parameter joints")
+    assert all(name in said for name in ("arm0, ", "finger0, "))
+
+
+def test_a_smaller_hand_in_a_recording_is_held(tmp_path: Path) -> None:
+    of = sets_of(6, finger=3)
+    log = read_recording(in_turn(tmp_path / "log.csv", of["finger"], of["arm"]))
+    robot = Robot.of(
+        RobotParameters(robot_description=carried_urdf(6, 3)),
+        measured=RecordedJoints([log]).measured,
+    )
+    assert list(robot.joints) == of["arm"]
+    assert {"finger0", "finger1", "finger2"} <= set(robot.held)

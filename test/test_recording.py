@@ -22,7 +22,7 @@ from rbd_control.joint_states import JointMessage, JointStateIntake
 from rbd_control.playback.mcap import McapStorage
 from rbd_control.playback.packed import Packed
 from rbd_control.playback.parts import decode_parts, in_order
-from rbd_control.playback.recording import read_recording
+from rbd_control.playback.recording import BLOCK, read_recording
 from rbd_control.playback.truth import contact_intervals
 
 TYPES = get_typestore(Stores.LATEST)
@@ -194,6 +194,24 @@ def test_a_gripper_on_the_same_topic(tmp_path: Path, kind: str) -> None:
     np.testing.assert_allclose(stamps, [m.stamp for m in arm], rtol=0, atol=1e-9)
     assert intake.counts["missing joint"] == 5000
     assert [m.name for m in recording.messages()][:3] == [JOINTS, ("finger",), JOINTS]
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+def test_a_gripper_that_started_long_before_the_arm(tmp_path: Path, kind: str) -> None:
+    """All messages of the first block are those of the gripper."""
+    arm = joint_messages(50)
+    finger = arm[0]._replace(name=["finger"], position=[0.1], velocity=[], effort=[0.0])
+    early = [
+        finger._replace(stamp=m.stamp - 50.0, receipt=m.receipt - 50.0)
+        for m in joint_messages(BLOCK + 100)
+    ]
+    early = [m for m in early if m.receipt < arm[0].receipt]
+    assert len(early) > BLOCK
+    recording = read_recording(write_bag(tmp_path / "bag", [*early, *arm], STORAGE[kind]))
+    assert len(list(recording.samples(JointStateIntake(JOINTS)))) == 50
+    assert recording.names_with(JOINTS) == ("finger", *JOINTS)
+    with pytest.raises(RecordingError, match=r"has no joint tail; its joints are finger, "):
+        list(recording.samples(JointStateIntake(["tail"])))
 
 
 FORMS = ["plain", "not in order", "chunks overlap", "storage compressed", "messages compressed"]

@@ -11,7 +11,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import ModelWarning
+from rbd_control.errors import InputError, ModelWarning
 from rbd_control.robot.joint_choice import ReportedJoints, is_one_arm
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -64,9 +64,11 @@ class JointScout:
         """Return which joint states the configuration waits for, as text; empty if it can begin.
 
         If the parameter ``joints`` is empty and the description is no single chain of joints, the
-        node waits for joint states with effort, and :data:`SETTLING` longer. If ``joints`` names
-        some joints of the description, the node waits for the positions at which it holds the other
-        joints; after the first joint state it waits for at most :data:`PATIENCE`.
+        node waits for joint states with effort, and :data:`SETTLING` longer; it waits without end
+        if these leave it doubtful which joints are the arm, see :meth:`ReportedJoints.chosen`. If
+        ``joints`` names some joints of the description, the node waits for the positions at which
+        it holds the other joints; after the first joint state it waits for at most
+        :data:`PATIENCE`.
 
         Args:
             arm: the parameters of the arm.
@@ -78,15 +80,7 @@ class JointScout:
         now, topic = time.monotonic(), self._node.resolve_topic_name("joint_states")
         model = self._model(arm, text)
         if not arm.joints:
-            if is_one_arm(model):
-                return ""
-            if not self.reported.chosen(model):
-                return (
-                    f"joint states with effort on {topic}, to tell the joints of the arm from "
-                    f"others of the description; or name them in joints"
-                )
-            self._first = self._first or now
-            return "" if now - self._first > SETTLING else "joint states of all joints"
+            return "" if is_one_arm(model) else self._waiting_for_efforts(model, now, topic)
         held = set(model.joint_names) - set(arm.joints) - set(self.reported.positions)
         if not held:
             return ""
@@ -96,20 +90,19 @@ class JointScout:
         self._first = self._first or now
         return what if now - self._first < PATIENCE else ""
 
-    def measured(self, arm: RobotParameters, text: str) -> tuple[str, ...]:
-        """Return the joints whose effort joint states report, in the order of the description.
-
-        The result is empty before the first joint state with effort, see
-        :meth:`ReportedJoints.chosen`.
-
-        Args:
-            arm: the parameters of the arm.
-            text: its description, as URDF text or path.
-
-        Raises:
-            RbdControlError: if the description cannot be converted to a model.
-        """
-        return self.reported.chosen(self._model(arm, text))
+    def _waiting_for_efforts(self, model: Model, now: float, topic: str) -> str:
+        """Return the missing condition for the choice of the joints by their efforts."""
+        try:
+            chosen = self.reported.chosen(model)
+        except InputError as error:
+            return f"the choice of the arm: {error}"
+        if not chosen:
+            return (
+                f"joint states with effort on {topic}, to tell the joints of the arm from others "
+                f"of the description; or name them in joints"
+            )
+        self._first = self._first or now
+        return "" if now - self._first > SETTLING else "joint states of all joints"
 
     def _model(self, arm: RobotParameters, text: str) -> Model:
         """Return the model of the whole description from a cache."""

@@ -12,6 +12,7 @@ from rbd_control.errors import ModelError, ModelWarning, RbdControlError
 from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.joint_scout import JointScout
 from rbd_control.nodes.messages import LATCHED
+from rbd_control.robot.joint_choice import Measured
 from rbd_control.robot.robot import Robot, description_text
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -71,17 +72,18 @@ class RobotSource:
         """Build and return the arm; log warnings about its description, and the fixed joints.
 
         Raises:
-            RbdControlError: if there is no description, or no arm can be built from it.
+            RbdControlError: if there is no description, no arm can be built from it, or it is
+                doubtful which joints are the arm.
         """
         arm = self._parameters()
         text = description_text(arm) or self._received
         if not text:
             raise ModelError(f"no robot description; {self._advice()}")
         reported: Mapping[str, float] = {}
-        measured: tuple[str, ...] = ()
+        measured: Measured = ()
         if self._scout is not None:
             reported = self._scout.reported.positions
-            measured = self._scout.measured(arm, text)
+            measured = self._scout.reported.chosen  # only called if the parameters name no joints
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ModelWarning)
             robot = Robot.of(arm, text, reported=reported, measured=measured)

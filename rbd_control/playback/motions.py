@@ -79,7 +79,8 @@ def read_motions(
         RecordingError: naming the file, if the recording lacks joints of the model or is damaged.
     """
     with about(recording.path):
-        names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+        recorded = recording.names_with(joints or model.joint_names)
+        names, notes = match_joints(model.joint_names, recorded, joints)
         intake = JointStateIntake(names, follow_jumps=True)
         clock = ReplayClock()
         times: list[Array] = []

@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from os.path import commonprefix
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import ModelWarning
@@ -20,9 +18,6 @@ from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.robot.joint_choice import FARTHEST, MOST_JOINTS, ReportedJoints
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
-
-LOOKED_AT = 2000
-"""Number of messages of each recording whose efforts are read for the choice of the joints."""
 
 STILL = 0.01
 """Largest range of positions of a joint that counts as standing still [rad or m]."""
@@ -64,13 +59,17 @@ class RecordedJoints:
     def measured(self, model: Model) -> tuple[str, ...]:
         """Return the joints of a model whose effort is recorded, in the order of the model.
 
-        The first :data:`LOOKED_AT` messages of each recording count. If they contain no effort at
-        all, these are all joints of the model that are recorded.
+        If the recordings contain no effort at all, these are all joints of the model that are
+        recorded.
+
+        Raises:
+            InputError: if several messages have efforts of different joints, and it is doubtful
+                which of them are the arm, see :meth:`ReportedJoints.chosen`.
         """
-        return self._reported.chosen(model) or tuple(
-            name
-            for name, recorded in self._names(model.joint_names).items()
-            if recorded in self._candidates
+        names = self._names(model.joint_names)
+        renamed = self._reported.renamed({recorded: name for name, recorded in names.items()})
+        return renamed.chosen(model) or tuple(
+            name for name, recorded in names.items() if recorded in self._candidates
         )
 
     def positions(self, model: Model) -> dict[str, float]:
@@ -127,20 +126,20 @@ class RecordedJoints:
                 found[name] = of
         return found
 
-    @cached_property
+    @property
     def _reported(self) -> ReportedJoints:
-        """Joints and efforts in the first :data:`LOOKED_AT` messages of each recording."""
-        reported = ReportedJoints()
-        for recording in self._recordings:
-            with about(recording.path):
-                for message in islice(recording.messages(), LOOKED_AT):
-                    reported.add(message.name, _numbers(message.position), _numbers(message.effort))
-        return reported
+        """Joints with effort in the whole recordings, by recorded name."""
+        return self._read[0]
+
+    @property
+    def _ranges(self) -> dict[str, PositionRange]:
+        """Positions of each joint in the whole recordings, by recorded name."""
+        return self._read[1]
 
     @property
     def _candidates(self) -> Collection[str]:
         """Recorded names among which the arm is: joints with effort, else all joints."""
-        return self._reported.measured or self._recorded
+        return frozenset().union(*self._reported.measured) or self._ranges
 
     @property
     def _recorded(self) -> Collection[str]:
@@ -148,14 +147,19 @@ class RecordedJoints:
         return {name for recording in self._recordings for name in recording.joint_names}
 
     @cached_property
-    def _ranges(self) -> dict[str, PositionRange]:
-        """Positions of each joint in the whole recordings, by recorded name."""
-        ranges: dict[str, PositionRange] = {}
+    def _read(self) -> tuple[ReportedJoints, dict[str, PositionRange]]:
+        """The content of both properties, from one pass over the recordings.
+
+        The whole recordings are read, because the messages of a gripper that started before the arm
+        may fill the beginning.
+        """
+        reported, ranges = ReportedJoints(), dict[str, PositionRange]()
         for recording in self._recordings:
             with about(recording.path):
                 for block in recording.blocks():
                     _add(block, ranges)
-        return ranges
+                    _add_efforts(block, reported)
+        return reported, ranges
 
     def _ranges_of(self, names: Sequence[str]) -> dict[str, PositionRange]:
         """Return the positions of those joints of a robot that are recorded."""
@@ -171,10 +175,6 @@ class RecordedJoints:
             own, other = _prefixes(names, self._candidates)
             return {name: other + name[len(own) :] for name in names if name.startswith(own)}
         return {name: name for name in names}
-
-
-def _numbers(values: ArrayLike) -> list[float]:
-    return np.asarray(values, dtype=float).tolist()
 
 
 def _add(block: JointBlock, ranges: dict[str, PositionRange]) -> None:
@@ -193,6 +193,15 @@ def _add(block: JointBlock, ranges: dict[str, PositionRange]) -> None:
         )
 
 
+def _add_efforts(block: JointBlock, reported: ReportedJoints) -> None:
+    """Add the joints with effort in a block of messages."""
+    finite = np.isfinite(block.effort)
+    largest = np.abs(block.effort).max(axis=0, initial=0.0, where=finite)
+    sets = finite[:1] if finite.all() else np.unique(finite, axis=0)
+    for each in sets:
+        reported.add_efforts(block.name, np.where(each, largest, np.nan).tolist())
+
+
 def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[str, ...]:
     """Return the parameter ``joints`` for nodes that process a recording of an arm.
 
@@ -206,7 +215,8 @@ def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[st
         effort is recorded, see :meth:`RecordedJoints.measured`. Empty if no joint is to be fixed.
 
     Raises:
-        RbdControlError: if the recording or the description cannot be read.
+        RbdControlError: if the recording or the description cannot be read, or if it is doubtful
+            which joints are the arm.
     """
     with warnings.catch_warnings():
         # The node itself warns about its description.

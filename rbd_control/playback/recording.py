@@ -5,9 +5,9 @@ Reading streams: memory does not grow with the length of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +81,29 @@ class Recording:
     _parts: Callable[[int], Iterator[Sequence[Part]]]
     _true_torques: Callable[[int], Iterator[Sequence[Part]]] | None = None
 
+    def names_with(self, wanted: Collection[str]) -> tuple[str, ...]:
+        """Return the recorded joints, those of the whole recording if ``wanted`` are not known.
+
+        A gripper that started before the arm may have sent all of the first messages. The recording
+        is then read to its end, once.
+
+        Args:
+            wanted: names of joints to look for.
+
+        Raises:
+            RecordingError: naming the file, if it is damaged.
+        """
+        return self.joint_names if set(wanted) <= set(self.joint_names) else self._all_names
+
+    @cached_property
+    def _all_names(self) -> tuple[str, ...]:
+        """The joints of the whole recording, in the order of their first messages."""
+        names = dict.fromkeys(self.joint_names)
+        with about(self.path):
+            for block in self.blocks():
+                names.update(dict.fromkeys(block.name))
+        return tuple(names)
+
     def messages(self) -> Iterator[JointMessage]:
         """Yield the joint states as recorded, unchecked, in order of receipt."""
         for parts in self._parts(_PLAYED_BLOCK):
@@ -105,11 +128,12 @@ class Recording:
         Raises:
             RecordingError: if the recording lacks joints of the intake, or is damaged.
         """
-        missing = [name for name in intake.joint_names if name not in self.joint_names]
-        if missing:
-            with about(self.path):
+        with about(self.path):
+            known = self.names_with(intake.joint_names)
+            missing = [name for name in intake.joint_names if name not in known]
+            if missing:
                 raise RecordingError(
-                    f"has no joint {listed(missing)}; its joints are {listed(self.joint_names)}"
+                    f"has no joint {listed(missing)}; its joints are {listed(known)}"
                 )
         for parts in self._parts(BLOCK):
             useful = []

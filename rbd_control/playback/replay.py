@@ -89,7 +89,8 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         ParameterError: if the parameters do not fit the model.
     """
     with about(recording.path):
-        names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+        recorded = recording.names_with(joints or model.joint_names)
+        names, notes = match_joints(model.joint_names, recorded, joints)
     notes = [*notes, *unset(parameters, model), *filter(None, [surface.note])]
     parameters = with_default_thresholds(parameters, model)
     intake = JointStateIntake(names, follow_jumps=True)

@@ -35,7 +35,8 @@ class DescriptionParameters(Parameters):
         "joints in the order of parameters and commands; others are fixed at locked_positions, "
         "else at their position in joint states, else at zero or at the middle of their limits; "
         "empty: all movable joints in the order of the description; of a robot with a hand, a "
-        "base or a second arm the joints whose effort is in the joint states",
+        "base or a second arm the joints whose effort is in the joint states, if these show which "
+        "of them are the arm",
         live=False,
         in_description=True,
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from robots import urdf_path
 from std_msgs.msg import Float64MultiArray
+
+from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp, Process
 from .probe import Probe, Source
@@ -51,3 +55,48 @@ def test_the_controller_holds_the_arm_it_is_told_of(
     assert sent.shape == (7,)
     # At rest where it holds, torque is the weight of arm, hand and fingers.
     assert np.abs(sent - weight(description)).max() < 0.5
+
+
+def two_arms() -> str:
+    """Return the description of two arms beside each other, ``left_`` and without prefix."""
+    arm = arm7_urdf()
+    links = arm[arm.index("<link") : arm.rindex("</robot>")]
+    root = re.search(r'<link name="(\w+)"', links)[1]
+    left = re.sub(r'((?:name|link)=")', r"\1left_", links)
+    base = (
+        f'<joint name="left_base" type="fixed"><parent link="{root}"/>'
+        f'<child link="left_{root}"/></joint>'
+    )
+    return f"{arm[: arm.index('<link')]}{links}{left}{base}</robot>"
+
+
+@pytest.mark.parametrize("node", ["contact_detector", "passivity_controller"])
+def test_two_drivers_with_effort_leave_the_choice_to_the_parameter(
+    bring_up: BringUp, probe: Probe, node: str
+) -> None:
+    """[122] The node waits, and names both sets; the parameter ``joints`` ends the wait."""
+    topic, joints = "two_arms/joint_states", [f"joint_{i}" for i in range(1, 8)]
+    arms = [
+        Source([f"{prefix}{name}" for name in joints], np.zeros(7), np.zeros(7), np.ones(7))
+        for prefix in ("", "left_")
+    ]
+    for arm in arms:
+        probe.stream(arm, topic)
+    arguments = ["-r", "__ns:=/two_arms", "-r", f"__node:={node}_of_two"]
+    given = {"robot_description": two_arms()}
+    process = bring_up.start(node, given, arguments)
+    name = f"two_arms/{node}_of_two"
+    report = probe.wait_for_report(
+        name, lambda r: "in the parameter joints" in r.message, "does not ask"
+    )
+    assert "efforts come from joint_1, " in report.message or "left_joint_1" in report.message
+    assert "and from" in report.message
+    assert report.values["state"] == "unconfigured"
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+    chosen = bring_up.start(node, {**given, "joints": joints}, arguments)
+    probe.wait(lambda: "held joints: left_joint_1 at 0" in chosen.output, "is not configured")
+    chosen.signal(signal.SIGTERM)
+    assert chosen.wait() == 0
+    for arm in arms:
+        probe.end_stream(arm)
