@@ -61,7 +61,7 @@ def two_arms() -> str:
     """Return the description of two arms beside each other, ``left_`` and without prefix."""
     arm = arm7_urdf()
     links = arm[arm.index("<link") : arm.rindex("</robot>")]
-    root = re.search(r'<link name="(\w+)"', links)[1]
+    root = re.findall(r'<link name="(\w+)"', links)[0]
     left = re.sub(r'((?:name|link)=")', r"\1left_", links)
     base = (
         f'<joint name="left_base" type="fixed"><parent link="{root}"/>'
