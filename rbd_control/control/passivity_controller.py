@@ -333,6 +333,7 @@ class PassivityController:
                 motors here; without a verdict if a detector is required. The mode is then safe,
                 also if the controller was started before.
         """
+        self._require_model("start")
         self._start.start(stamp, q, v, stamp if now is None else now)
 
     def plan_trajectory(
@@ -431,6 +432,28 @@ class PassivityController:
         """Switch to mode safe until :meth:`resume`, for a fault that the caller has detected."""
         self._modes.fault(reason)
 
+    def set_model_error(self, error: str) -> None:
+        """Switch to mode safe without gravity torque while the model is known to be wrong.
+
+        The safe torque ``damping`` then consists of the brake alone, because a wrong gravity torque
+        would drive the arm. Until the error ends, :meth:`start` and :meth:`resume` are refused.
+
+        Args:
+            error: why the model is wrong; an empty text ends the error, but not the mode.
+        """
+        self._path.model_error = error
+        if error:
+            self._modes.fault(error)
+
+    @property
+    def model_error(self) -> str:
+        """Why the model is known to be wrong, see :meth:`set_model_error`; or an empty text."""
+        return self._path.model_error
+
+    def _require_model(self, what: str) -> None:
+        if self.model_error:
+            raise InputError(f"cannot {what}: {self.model_error}")
+
     def resume(self, now: float | None = None) -> str:
         """Resume after a hold, a float, a contact or a fault; return a description of the result.
 
@@ -438,10 +461,12 @@ class PassivityController:
             now: time on the steady clock [s]; by default the time of the last joint state.
 
         Raises:
-            InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; in the
+            InputError: as :meth:`Modes.resume`; while the model is known to be wrong, see
+                :meth:`set_model_error`; without a verdict if a detector is required; in the
                 modes safe and float if the arm is too heavy for its motors here; and if it is too
                 heavy for them on the rest of an interrupted trajectory, which must be cancelled.
         """
+        self._require_model("resume")
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode in ("safe", "float") and self._samples.good:
             # Posture, payload and limits may have changed since.

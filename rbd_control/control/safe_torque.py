@@ -30,11 +30,17 @@ it:
 - For an arm that compensates its own gravity, the command is the brake only. The gravity torque of
   its motors is then computed from the described arm, without masses that were learned.
 
+While the model is known to be wrong, because a joint that carries the arm is not where the model
+holds it, the gravity torque of the model would drive the arm. The command is then the brake alone,
+which removes energy whatever the direction of gravity is; an arm without brakes sinks, damped.
+
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
 brake the sinking. A motion of the joint against gravity is still damped.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +64,8 @@ class SafeTorque:
     Attributes:
         is_zero: whether ``safe_torque`` is zero: the command must then be zero, which
             :meth:`torque` does not consider.
+        weightless: the described arm without gravity, as :attr:`Model.packed`. With it as the model
+            of the gravity torque, :meth:`torque` returns the brake alone.
 
     Raises:
         ParameterError: for a ``torque_rate`` of the wrong length.
@@ -65,6 +73,8 @@ class SafeTorque:
 
     def __init__(self, model: Model, limits: ArmLimits, parameters: ControllerParameters) -> None:
         self._described = model.packed
+        arrays = model.arrays._replace(gravity=np.zeros(3))
+        self.weightless = replace(model, arrays=arrays).packed
         self._largest = limits.torque
         self._rate = parameters.for_joints("torque_rate", len(limits.torque))
         self._damping = parameters.safe_damping

@@ -55,6 +55,8 @@ class TorquePath:
         is_tracking: whether the last command followed a desired motion under the law.
         withheld: (nv,) torque of the law less the motor torque after all limits, in the last call
             of :meth:`limit` [N·m or N].
+        model_error: why the model is known to be wrong; empty if it is not. With an error
+            :meth:`brake` compensates no gravity.
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
@@ -63,6 +65,7 @@ class TorquePath:
         self._is_limited = False
         self.is_tracking = False
         self.withheld = np.zeros(model.nv)
+        self.model_error = ""
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -170,7 +173,7 @@ class TorquePath:
         self.is_tracking = False
         self._law.tank.skip()
         sent, _ = self._safe.torque(
-            self._law.packed,
+            self._safe.weightless if self.model_error else self._law.packed,
             samples.q,
             samples.v,
             self._motors.acting,

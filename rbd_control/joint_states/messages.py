@@ -93,6 +93,8 @@ class JointSample:
             restart.
         is_late: whether the sample waited while its receiver was paused or busy, so that it does
             not show the present state; only nodes set it.
+        model_error: why the model of the arm does not hold any more, such as a held joint that has
+            moved; empty if nothing is known against it. Only nodes set it.
     """
 
     stamp: float
@@ -101,6 +103,7 @@ class JointSample:
     tau: Array | None
     after_jump: bool = False
     is_late: bool = False
+    model_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

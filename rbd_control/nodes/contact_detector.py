@@ -36,6 +36,7 @@ from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
 from rbd_control.nodes.verdict_counts import VerdictCounts
 from rbd_control.parameters import parameter
+from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.robot.surface import missing_geometry, surface_of_robot
 from rbd_control.startup.rehearsal import rehearse_detector
 
@@ -106,6 +107,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._has_judged = self._is_late = False
+        self._model_error = ""
+        """Why the model is wrong according to the last sample; empty if it is not."""
         self._judged = -math.inf
         """Time of the last sample that gave a verdict, on the steady clock [s]."""
         self._unreported: list[JudgedSample] = []
@@ -119,7 +122,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def _make_input(self) -> SampleSource:
         """Return the source of the samples."""
-        return JointStateInput(
+        source = JointStateInput(
             self,
             self.robot.model.joint_names,
             lambda: SILENCE,
@@ -128,6 +131,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._on_jump,
             match_prefix=True,
         )
+        if self.robot.supporting:
+            source.held = HeldJoints(self.robot.supporting)
+        return source
 
     # From a sample to the flag, then to all other results --------------------------------------
 
@@ -144,7 +150,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         the detector's callback within ``ContactDetector.judge``. The flag of a late sample is not
         published, because the sample does not show the present state; a late sample, and a sample
         without verdict, end the repetition of the flag. With ``check_effort_kind`` no sample is
-        judged while the efforts contradict ``effort_kind``.
+        judged while the efforts contradict ``effort_kind``, and none while it has a
+        ``model_error``.
 
         Args:
             sample: the joint state in the order of the model.
@@ -157,8 +164,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._payload.settle()
         if self._unreported:
             self._complete_last()
+        if sample.model_error != self._model_error:
+            self._on_model_error(sample.model_error)
         verdict = None
-        if not self._is_refuted:
+        if not (self._model_error or self._is_refuted):
             self._is_late = sample.is_late
             verdict = self._detector.judge(sample.stamp, sample.q, sample.v, sample.tau)
             self._has_judged = True
@@ -209,7 +218,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             detection = self.output.publish(judged, verdict)
             if not judged.sample.is_late:
                 self._counts.add(verdict, detection)
-        self._checks.add(judged.sample, verdict)
+        if not judged.sample.model_error:
+            self._checks.add(judged.sample, verdict)
 
     # End of the verdict ------------------------------------------------------------------------
 
@@ -221,6 +231,22 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def _on_jump(self) -> None:
         self._on_silence()
         self._reset()
+
+    def _on_model_error(self, error: str) -> None:
+        """End the verdict and reset the detector, because the model becomes wrong or right again.
+
+        Args:
+            error: why the model is wrong; empty if it is right again.
+        """
+        self.report()  # an onset in the sample before is published before its release
+        self._model_error = error
+        self._forget()
+        self._on_silence()
+        logger = self.get_logger()
+        if error:
+            logger.error(f"no verdict: {error}")
+        else:
+            logger.info("the held joints are back where the model holds them")
 
     def _on_refuted_kind(self) -> None:
         self._forget()
@@ -308,6 +334,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         rehearse_detector(model, parameters)
         self._checks.configure(self._detector)
         self.output.configure(self._detector, self.parameters.frame_prefix)
+        self._model_error = ""
         self._input = self._make_input()
 
     def cleanup(self) -> None:
@@ -388,6 +415,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         Args:
             detection: the last detection; None if there was none since the last verdict ended.
         """
+        if self._model_error:
+            return self._model_error
         if detection is not None and not detection.valid:
             return detection.reason
         if self._has_judged and self._is_late:

@@ -24,6 +24,7 @@ from rbd_control.nodes.joint_state_wire import joint_state_reader
 from rbd_control.nodes.lateness import Lateness
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import Stamp, to_stamp
+from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.startup.rehearsal import rehearse_intake
 from rbd_control.wording import listed
 
@@ -104,6 +105,9 @@ class JointStateInput:
             sample.
         is_silent: whether more than ``timeout`` has passed since the last sample that was not late;
             true before the first sample.
+        held: held joints whose motion makes the model wrong. All joint states on the topic are
+            compared with them, also those without the joints of the arm; the samples while one of
+            them is elsewhere have a ``model_error``. None if there are no such joints.
 
     Raises:
         InputError: if ``joint_names`` is empty or names a joint twice.
@@ -161,6 +165,7 @@ class JointStateInput:
         )
         self._arrivals = Arrivals(self._subscription)
         self.tap: Tap | None = None
+        self.held: HeldJoints | None = None
         self._is_destroyed = False
         self.afterwards: Sequence[Callable[[], None]] = ()
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
@@ -244,6 +249,8 @@ class JointStateInput:
         except Exception as error:
             self._node.guard.dropped(self._subscription.topic_name, error)
             return None
+        if self.held is not None:
+            self.held.look(message.name, message.position)
         sample = self._intake.accept(*message)
         if sample is None:
             if self._prefix is not None and self._intake.last_reason == "missing joint":
@@ -260,6 +267,8 @@ class JointStateInput:
         if self._lateness.is_late(age, steady):
             self._late += 1
             sample = replace(sample, is_late=True)
+        if self.held is not None and self.held.moved:
+            sample = replace(sample, model_error=self.held.moved)
         return _Received(sample, exact, now, None if age is None else age - (steady - begin))
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
@@ -346,6 +355,8 @@ class JointStateInput:
                 why += f" ({intake.too_large})"
             level = ERROR if self._node.is_active else WARN
             status.raise_to(level, f"no usable joint states for {self._timeout():g} s{why}")
+        if self.held is not None and self.held.moved:
+            status.raise_to(ERROR, self.held.moved)
         self._report_publishers(status, level)
         status.add("rate [Hz]", intake.rate)
         status.add("gaps", intake.gaps)

@@ -35,6 +35,7 @@ from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.touched_link import TouchedLink
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
+from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.robot.robot import Robot
 from rbd_control.startup.rehearsal import rehearse_controller
 
@@ -155,6 +156,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         assert controller is not None
         try:
             self._watchdog.beat()
+            if sample.model_error != controller.model_error:
+                controller.set_model_error(sample.model_error)
             self._trajectories.accept()
             effort = None
             if sample.tau is not None:
@@ -345,6 +348,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             on_jump=self._controller.clock_went_back,
             newest_only=True,
         )
+        if self.robot.supporting:
+            self._input.held = HeldJoints(self.robot.supporting)
         self._input.tap = self.tap
         others = () if self.after_torque is None else (self.after_torque,)
         self._input.afterwards = (*others, self._report_sample)
@@ -369,6 +374,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "joint states with velocities; the present ones have none"
+        if sample.model_error:
+            return f"the position of the model: {sample.model_error}"
         missing = self._detector_warning() if self.parameters.require_detector else ""
         return f"a verdict on {self._detector.topic}: {missing}" if missing else ""
 
@@ -425,6 +432,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             assert sample is not None
             self.refuse_when_stopping()
             self._access.refuse_after_pause()
+            self.controller.set_model_error("")  # _refuse_without_input has refused an error
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
             self.controller.clock_went_back()
             self._access.withdraw_claim()

@@ -21,6 +21,7 @@ from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.friction import Friction
+from rbd_control.robot.held_joints import SupportingJoint, supporting_joints
 from rbd_control.robot.joint_choice import Measured, Reported, held_in_words, is_one_arm
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot_parameters import RobotParameters
@@ -49,6 +50,8 @@ class Robot:
         held: positions by name of the joints that are fixed because they are not in ``joints``,
             without those locked by parameters [rad or m].
         reported: names of the joints in ``held`` whose position is known from joint states.
+        supporting: the joints in ``held`` whose motion makes ``model`` wrong, because they carry
+            the arm, see :func:`~rbd_control.robot.held_joints.supporting_joints`.
     """
 
     urdf: str
@@ -59,6 +62,7 @@ class Robot:
     parameters: RobotParameters
     held: Mapping[str, float] = field(default_factory=dict)
     reported: frozenset[str] = frozenset()
+    supporting: tuple[SupportingJoint, ...] = ()
 
     @classmethod
     def load(
@@ -139,11 +143,7 @@ class Robot:
         still = {**parameters.locked, **locked}
         from_file = parameters.urdf and not parameters.robot_description
         with about(parameters.urdf) if from_file else nullcontext():
-            description, joints, held, known = _described(
-                urdf, parameters, still, reported, measured
-            )
-        order = np.array([description.joint_index(name) for name in joints], dtype=np.intp)
-        robot = cls(urdf, description, description, joints, order, RobotParameters(), held, known)
+            robot = _described(urdf, parameters, still, reported, measured)
         return robot.with_parameters(parameters)
 
     @property
@@ -304,14 +304,10 @@ def _described(
     still: Mapping[str, float],
     reported: Reported,
     measured: Measured,
-) -> tuple[Model, tuple[str, ...], dict[str, float], frozenset[str]]:
-    """Return the arm that the parameters describe.
+) -> Robot:
+    """Return the arm that the parameters describe, without their corrections and payload.
 
     ``still`` has the positions of the locked joints by name [rad or m].
-
-    Returns:
-        The model with only the selected joints, their names, the positions of the other joints
-        [rad or m], and the names of those whose position is reported.
     """
     gravity = tuple(parameters.gravity)
     with warnings.catch_warnings():
@@ -339,7 +335,17 @@ def _described(
     held = {name: known.get(name, _standing(whole, name)) for name in fixed}
     model = Model.from_urdf(urdf, locked={**still, **held}, gravity=gravity)
     _refuse_massless(model)
-    return model, names, held, frozenset(fixed) & frozenset(known)
+    return Robot(
+        urdf=urdf,
+        description=model,
+        model=model,
+        joints=names,
+        order=np.array([model.joint_index(name) for name in names], dtype=np.intp),
+        parameters=RobotParameters(),
+        held=held,
+        reported=frozenset(fixed) & frozenset(known),
+        supporting=supporting_joints(whole, names, held) if held else (),
+    )
 
 
 def _moving(whole: Model, measured: Measured) -> tuple[str, ...]:

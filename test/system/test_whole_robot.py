@@ -5,17 +5,24 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from robots import urdf_path
 from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
 
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp, Process
+from .fault_setting import resume
 from .probe import Probe, Source
 from .whole_robot import ARM, OPEN, publish_robot, verdict_without_contact, weight
+
+ERROR = 2
+"""Level of a status in /diagnostics."""
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +107,51 @@ def test_two_drivers_with_effort_leave_the_choice_to_the_parameter(
     assert chosen.wait() == 0
     for arm in arms:
         probe.end_stream(arm)
+
+
+@pytest.mark.parametrize("node", ["contact_detector", "passivity_controller"])
+def test_a_held_joint_that_carries_the_arm_moves(
+    bring_up: BringUp, probe: Probe, node: str
+) -> None:
+    """[123] The model is wrong then. The torso reports its position in messages of its own."""
+    text = arm7_urdf()
+    root = re.findall(r'<link name="(\w+)"', text)[0]
+    joint = f"""<link name="pelvis"/><joint name="torso" type="revolute"><parent link="pelvis"/>
+      <child link="{root}"/><axis xyz="0 1 0"/>
+      <limit lower="-1" upper="1" effort="500" velocity="1"/></joint></robot>"""
+    names = [f"joint_{i}" for i in range(1, 8)]
+    q = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
+    arm = Source(names, q, np.zeros(7), gravity_torque(Model.from_urdf(text), q))
+    torso = Source(("torso",), (0.0,))
+    for source in (arm, torso):
+        probe.stream(source, f"{node}_on_torso/joint_states")
+    given: dict[str, Any] = {"robot_description": text.replace("</robot>", joint), "joints": names}
+    if node == "passivity_controller":
+        given["timeout"] = STANDSTILL
+    process = bring_up.start(node, given, ("-r", f"__ns:=/{node}_on_torso"))
+    name, value = f"{node}_on_torso/{node}", "mode" if node == "passivity_controller" else "contact"
+    probe.wait_for_report(name, lambda r: value in r.values, "is not active")
+    torque = probe.listen(Float64MultiArray, f"{node}_on_torso/effort_controller/commands")
+    torso.position = (0.012,)
+    report = probe.wait_for_report(
+        name, lambda r: "held joint torso has moved from 0 to 0.012" in r.message, "no fault"
+    )
+    assert report.level == ERROR
+    if node == "contact_detector":
+        assert report.values["valid"] == "False"
+        torso.position = (0.0,)
+        probe.wait_for_report(name, lambda r: r.values["valid"] == "True", "no verdict again")
+    else:
+        assert report.values["mode"] == "safe"
+        sent = len(torque)
+        probe.wait(lambda: len(torque) > sent + 10, "no torque")
+        assert not np.any(torque[-1].data)  # at rest there is nothing to brake
+        refused = probe.call(Trigger, f"{name}/resume")
+        assert not refused.success
+        assert "cannot resume: held joint torso has moved" in refused.message
+        torso.position = (0.0,)
+        resume(probe, name)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+    for source in (arm, torso):
+        probe.end_stream(source)
