@@ -77,7 +77,7 @@ def test_two_reports_elsewhere_are_a_motion_and_one_in_place_ends_it() -> None:
         assert not held.moved
     held.look(names, (5.0, 0.4))
     sentence = held.moved
-    assert sentence.startswith("held joint tilt has moved from 0.1 to 0.4 and carries the arm")
+    assert sentence.startswith("held joint tilt is at 0.4 instead of 0.1 and carries the arm")
     held.look(names, (5.0, 0.5))
     assert held.moved == sentence  # one fault has one text
     held.look(("joint_1",), (5.0,))

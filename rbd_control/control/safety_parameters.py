@@ -105,9 +105,9 @@ class FaultParameters(PlausibilityParameters):
     )
     safe_torque: str = parameter(
         "damping",
-        "torque after a fault while joint states are valid: 'damping' compensates gravity and "
-        "damps each joint, 'zero' sends zero, for arms that hold themselves; without valid joint "
-        "states it is always zero",
+        "torque after a fault while joint states are valid: 'damping' compensates gravity, unless "
+        "the model is known to be wrong, and damps each joint, 'zero' sends zero, for arms that "
+        "hold themselves; without valid joint states it is always zero",
         choices=("damping", "zero"),
     )
     safe_damping: float = parameter(

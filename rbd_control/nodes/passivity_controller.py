@@ -375,7 +375,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if sample.v is None:
             return "joint states with velocities; the present ones have none"
         if sample.model_error:
-            return f"the position of the model: {sample.model_error}"
+            return f"held joints where the model holds them: {sample.model_error}"
         missing = self._detector_warning() if self.parameters.require_detector else ""
         return f"a verdict on {self._detector.topic}: {missing}" if missing else ""
 

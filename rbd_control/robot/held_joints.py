@@ -155,7 +155,7 @@ class HeldJoints:
             self._beyond[name] = self._beyond.get(name, 0) + 1
             if self._beyond[name] == REPORTS:
                 self._sentences[name] = (
-                    f"held joint {name} has moved from {joint.position:.4g} to {position:.4g} and "
+                    f"held joint {name} is at {position:.4g} instead of {joint.position:.4g} and "
                     f"carries the arm, so the model is wrong; move it back or configure the node "
                     f"again, or name it in joints"
                 )
