@@ -49,9 +49,8 @@ class Loop:
         simulated: Mapping[str, Any] | None = None,
         **parameters: Any,
     ) -> None:
-        simulation = SimulationParameters(
-            initial_position=tuple(q), coulomb=(0.3,), viscous=(0.3,), **(simulated or {})
-        )
+        given = {"coulomb": (0.3,), "viscous": (0.3,), **(simulated or {})}
+        simulation = SimulationParameters(initial_position=tuple(q), **given)
         self.rate = simulation.rate
         self.arm = SimulatedArm(model, simulation)
         self.controller = PassivityController(model, ControllerParameters(**parameters))

@@ -14,7 +14,10 @@ from rbd_control.nodes import contact_aware_controller, passivity_controller
 from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.contact_aware_controller import TappingDetector
 from rbd_control.nodes.exclusive_access import ExclusiveAccess
-from rbd_control.nodes.passivity_controller import PassivityControllerNode
+from rbd_control.nodes.passivity_controller import (
+    PassivityControllerNode,
+    PassivityControllerParameters,
+)
 
 
 class Output:
@@ -52,7 +55,10 @@ class Bench:
         self.node: Any = PassivityControllerNode.__new__(PassivityControllerNode)
         nothing = SimpleNamespace(start=lambda *_: None, stop=lambda: None)
         self.input = SimpleNamespace(
-            latest=sample, is_silent=False, poll=lambda: self.read.append("joint states")
+            latest=sample,
+            is_silent=False,
+            period=0.001,
+            poll=lambda: self.read.append("joint states"),
         )
         self.payload = SimpleNamespace(
             is_pending=False, settle=lambda: None, poll=lambda: self.read.append("payload")
@@ -74,7 +80,7 @@ class Bench:
                 refuse_after_pause=lambda: None,
                 withdraw_claim=lambda: None,
             ),
-            _declared=SimpleNamespace(current=SimpleNamespace(require_detector=True)),
+            _declared=SimpleNamespace(current=PassivityControllerParameters(require_detector=True)),
             _controller=controller,
             _trajectories=nothing,
             _watchdog=nothing,
@@ -100,6 +106,20 @@ def test_an_activation_reads_all_inputs_while_it_waits(bench: Bench) -> None:
     assert bench.starts == 1
     once = ["joint states", "the detector here", "verdicts", "payload"]
     assert bench.read == 3 * once  # during both waits, and before the start
+
+
+@pytest.mark.parametrize(
+    ("period", "warnings"), [(0.001, 0), (1.0 / 30.0, 1)], ids=["1 kHz", "30 Hz"]
+)
+def test_an_activation_warns_of_gains_that_are_too_high_for_the_joint_states(
+    bench: Bench, period: float, warnings: int
+) -> None:
+    said: list[str] = []
+    bench.node.get_logger = lambda: SimpleNamespace(warning=said.append)
+    bench.input.period = period
+    bench.node.activate()
+    assert len(said) == warnings
+    assert all("joint states at 30 Hz are too slow for the gains" in text for text in said)
 
 
 def test_a_payload_that_is_not_checked_refuses_the_activation(bench: Bench) -> None:

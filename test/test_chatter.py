@@ -272,6 +272,23 @@ def test_what_was_learned_is_discarded(model: Model) -> None:
     assert adaptive.learned_energy == 0.0
 
 
+@pytest.mark.parametrize("rate", [30.0, 50.0, 70.0, 100.0])
+def test_gains_that_are_warned_of_are_unstable(model: Model, rate: float) -> None:
+    """The bound is that of an arm without friction; ``damping`` would lower it for the wrist."""
+    parameters = ControllerParameters(damping=(0.0,))
+    warning = parameters.rate_warning(1.0 / rate)
+    assert bool(warning) == (rate < 60.0)
+    assert not parameters.rate_warning(np.nan)
+    loop = Loop(
+        model,
+        simulated={"rate": rate, "coulomb": (0.0,), "viscous": (0.0,)},
+        damping=(0.0,),
+    )
+    loop.arm.push("link_7", (10.0, 0.0, -10.0), duration=0.05)
+    command = loop.run(2.0)
+    assert (command.mode == "safe") == bool(warning), command.reason
+
+
 def test_an_arm_that_is_shaken_by_hand_is_no_fault(model: Model) -> None:
     loop = Loop(model)
     for _ in range(15):  # 10 Hz

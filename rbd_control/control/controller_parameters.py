@@ -12,6 +12,12 @@ from rbd_control.errors import ParameterError
 from rbd_control.parameters import parameter
 from rbd_control.robot.friction import FrictionParameters
 
+_UNSTABLE = 2.0
+"""Least ``bandwidth + damping_rate`` per period of the joint states with which no loop is stable.
+
+:meth:`ControllerParameters.rate_warning` has the derivation.
+"""
+
 
 @dataclass(frozen=True)
 class ControllerParameters(
@@ -78,3 +84,23 @@ class ControllerParameters(
             raise ParameterError(
                 f"damping is {self.damping} and damping_rate 0: K_D must be positive definite"
             )
+
+    def rate_warning(self, period: float) -> str:
+        """Return a warning if the loop cannot be stable at a period of the joint states, or "".
+
+        The error e of each joint obeys ``e'' = -(bandwidth + damping_rate) e' - bandwidth
+        damping_rate e``. With a right side that is held for each period T, this is stable only if
+        ``(bandwidth + damping_rate) T < 2``. A delay and the constant ``damping`` lower this bound.
+        Friction, and inertia that the model lacks, raise it, so that such gains are no error.
+
+        Args:
+            period: mean period of the joint states [s]; NaN if it is unknown.
+        """
+        gains = self.damping_rate + max(self.bandwidth)
+        if not gains * period >= _UNSTABLE:
+            return ""
+        return (
+            f"joint states at {1.0 / period:.3g} Hz are too slow for the gains: bandwidth + "
+            f"damping_rate is {gains:.4g} 1/s, and the loop is unstable above "
+            f"{_UNSTABLE / period:.4g} 1/s, twice the rate; lower the gains"
+        )

@@ -326,6 +326,11 @@ class JointStateInput:
     def _on_lost(self, status: Any) -> None:
         self._lost = status.total_count
 
+    @property
+    def period(self) -> float:
+        """Mean time between the accepted joint states [s]; NaN before the second."""
+        return self._intake.period
+
     def _watch(self) -> None:
         if self._newest_only:
             self._lateness.beat(time.monotonic())

@@ -20,7 +20,7 @@ from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport
 from rbd_control.nodes.detector_input import DetectorInput
-from rbd_control.nodes.diagnostics import ERROR, Status
+from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.estimates_file import read_estimates
 from rbd_control.nodes.exclusive_access import ExclusiveAccess
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
@@ -445,6 +445,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             output.abandon()
             raise
         self._output, self._report.last = output, None
+        self._warn_of_rate()
 
     def deactivate(self) -> None:
         """Send zero torque, wait for its acknowledgement, and end the threads.
@@ -504,6 +505,13 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         why = self.controller.law.discarded
         if why:
             self.get_logger().warning(f"the estimates of the adaptive law are discarded: {why}")
+        self._warn_of_rate()
+
+    def _warn_of_rate(self) -> None:
+        """Log a warning if the gains are too high for the rate of the joint states."""
+        warning = self.parameters.rate_warning(self._input.period)
+        if warning:
+            self.get_logger().warning(warning)
 
     def _load_estimates(self) -> None:
         path, law = self.parameters.estimates, self.controller.law
@@ -519,6 +527,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def _report_status(self, status: Status) -> None:
         if self.is_active:
             self._report.report_command(status, self.controller)
+            warning = self.parameters.rate_warning(self._input.period)
+            if warning:
+                status.raise_to(WARN, warning)
             self._detector.report(status)
             self._touched.report(status)
         self._report.report_saturation(status)

@@ -293,6 +293,21 @@ def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> N
     assert "swung" in report.message
 
 
+def test_gains_that_are_too_high_for_the_joint_states_are_a_warning(
+    plain: Arm, probe: Probe
+) -> None:
+    """[107] The change is accepted, because friction may damp the loop."""
+    text = "are too slow for the gains"
+    before = str(probe.report(plain.name).message)
+    assert text not in before
+    assert set_parameters(probe, plain.name, damping_rate=4.0 * RATE).successful
+    try:
+        probe.wait_for_report(plain.name, lambda r: text in r.message, "does not warn")
+        assert text in plain.process.output
+    finally:
+        assert set_parameters(probe, plain.name, damping_rate=80.0).successful
+
+
 def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> None:
     """[69, 86] Its elastic energy is published; beyond ``tracking_limit`` the torque is safe."""
     energy = probe.listen(Float64MultiArray, plain.topic("energy"))
