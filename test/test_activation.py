@@ -51,7 +51,7 @@ class Bench:
         outputs.clear()
         self.read: list[str] = []
         self.starts = 0
-        sample = SimpleNamespace(stamp=0.0, q=np.zeros(7), v=np.zeros(7))
+        sample = SimpleNamespace(stamp=0.0, q=np.zeros(7), v=np.zeros(7), model_error="")
         self.node: Any = PassivityControllerNode.__new__(PassivityControllerNode)
         nothing = SimpleNamespace(start=lambda *_: None, stop=lambda: None)
         self.input = SimpleNamespace(
@@ -64,8 +64,12 @@ class Bench:
             is_pending=False, settle=lambda: None, poll=lambda: self.read.append("payload")
         )
         self.verdict = ""
-        controller = SimpleNamespace(
-            start=self._start, clock_went_back=lambda: None, detector_warning=lambda _now: ""
+        self.controller = SimpleNamespace(
+            start=self._start,
+            clock_went_back=lambda: None,
+            detector_warning=lambda _now: "",
+            is_contradicted=False,
+            set_model_error=lambda _error: None,
         )
         self.node.__dict__.update(
             _input=self.input,
@@ -81,7 +85,7 @@ class Bench:
                 withdraw_claim=lambda: None,
             ),
             _declared=SimpleNamespace(current=PassivityControllerParameters(require_detector=True)),
-            _controller=controller,
+            _controller=self.controller,
             _trajectories=nothing,
             _watchdog=nothing,
             _report=SimpleNamespace(last=None),
@@ -134,6 +138,14 @@ def test_a_payload_that_is_not_checked_refuses_the_activation(bench: Bench) -> N
 def test_joint_states_that_end_during_the_wait_refuse_the_activation(bench: Bench) -> None:
     bench.input.is_silent = True
     with pytest.raises(NotReadyError, match="waiting for joint states on /joint_states"):
+        bench.node.activate()
+    assert not bench.starts
+
+
+def test_joint_states_of_two_sources_refuse_the_activation(bench: Bench) -> None:
+    """[21] The first sample would decide which of them is taken for the arm's."""
+    bench.controller.is_contradicted = True
+    with pytest.raises(NotReadyError, match="on /joint_states they contradict each other"):
         bench.node.activate()
     assert not bench.starts
 

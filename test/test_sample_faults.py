@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, Loop, assert_zero, started
+from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, started
 
 from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
+from rbd_control.control.samples import FORGIVING
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.simulation import arm7_urdf
@@ -90,12 +92,48 @@ def test_unusable_samples_are_a_fault_after_a_few(model: Model, q: Any, v: Any, 
     assert why in command.reason
 
 
-def test_one_unusable_sample_is_passed_over(model: Model) -> None:
+def test_one_unusable_sample_in_20_is_passed_over(model: Model) -> None:
     controller = started(model)
-    for k in range(1, 50):
-        controller.update(0.001 * k, HOME + (0.5 if k % 5 == 0 else 0.0), STILL)
-    command = controller.update(0.05, HOME, STILL)
+    for k in range(1, 3000):
+        controller.update(0.001 * k, HOME + (0.5 if k % 20 == 0 else 0.0), STILL)
+    command = controller.update(3.0, HOME + 1e-6, STILL)
     assert (command.mode, command.reason) == ("hold", "")
+
+
+MOCK = HOME + 0.5
+"""Positions of a simulated arm whose joint states come between those of the arm [rad]."""
+
+
+@pytest.mark.parametrize(("mocks", "bad_samples"), [(1, 5), (4, 5), (10, 5), (1, 1), (1, 2)])
+def test_two_sources_that_contradict_each_other_are_a_fault(
+    model: Model, mocks: int, bad_samples: int
+) -> None:
+    """[21] Whichever source the first sample is of, and no sample of either gives torque then."""
+    controller = started(model, replace(NO_RATE, bad_samples=bad_samples), MOCK)
+    modes = []
+    for k in range(1, 1001):
+        command = controller.update(0.001 * k, MOCK if k % (mocks + 1) else HOME, STILL)
+        modes.append(command.mode)
+        # With bad_samples of 1 the first fault is that of a single sample.
+        if k > 60 * (mocks + 1):
+            assert_zero(command)
+    # Each unusable sample counts 1, less what the valid samples before it make up for.
+    unusable = 2 + (bad_samples - 1) / (1.0 - FORGIVING * mocks)
+    assert modes.index("safe") < unusable * (mocks + 1)
+    with pytest.raises(InputError, match="cannot resume: no good joint states"):
+        controller.resume()
+
+
+def test_one_source_is_used_again_when_the_other_has_ended(model: Model) -> None:
+    controller = started(model)
+    for k in range(1, 100):
+        command = controller.update(0.001 * k, MOCK if k % 2 else HOME, STILL)
+    assert command.mode == "safe"
+    assert "second publisher" in command.reason
+    for k in range(100, 120):  # 17 valid samples make up for an unusable one
+        command = controller.update(0.001 * k, HOME, STILL)
+    assert command.torque.any()
+    assert controller.resume() == "holding here"
 
 
 def test_a_clock_set_back_does_not_move_the_arm(model: Model) -> None:

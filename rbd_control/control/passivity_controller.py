@@ -62,7 +62,7 @@ class PassivityController:
     def __init__(self, model: Model, parameters: ControllerParameters | None = None) -> None:
         parts = ConfiguredParts.of(model, parameters or ControllerParameters())
         zero = np.zeros(model.nv)
-        self._samples = SampleJudge(model)
+        self._samples, self._observed = SampleJudge(model), SampleJudge(model)
         self._verdict = DetectorVerdict()
         self._motion = Motion(Trajectory.stop(model.joint_names, zero, zero, 1.0))
         self._modes = Modes(model, self._samples, self._motion, self._verdict)
@@ -84,6 +84,8 @@ class PassivityController:
         v: Array | None,
         now: float | None = None,
         effort: Array | None = None,
+        *,
+        is_simulated: bool = False,
     ) -> Command:
         """Process one joint state and return the torque for it; the method never raises.
 
@@ -94,16 +96,42 @@ class PassivityController:
                 stamp.
             effort: measured torque, (nv,) [N·m or N], which distinguishes frozen joint states from
                 an arm at rest; None if it is missing.
+            is_simulated: whether a simulator made the stamp. Otherwise a sample whose delay, from
+                its stamp to ``now``, has grown by more than ``timeout`` is refused.
 
         Returns:
             The command. It repeats the last torque for single unusable joint states, is zero before
             the start, and the safe torque or zero after a fault; ``reason`` says why.
         """
         try:
-            return self._step(stamp, q, v, stamp if now is None else now, effort)
+            return self._step(stamp, q, v, stamp if now is None else now, effort, is_simulated)
         except Exception as error:  # The arm must get a torque after any failure.
             self._modes.fault(f"the controller failed: {type(error).__name__}: {error}")
             return self._answer(self._path.halt())
+
+    def observe(
+        self,
+        stamp: float,
+        q: Array,
+        v: Array | None,
+        now: float,
+        *,
+        is_simulated: bool = False,
+    ) -> None:
+        """Compare a joint state with those before it, before a start; arguments as :meth:`update`.
+
+        See :attr:`is_contradicted`. The control itself does not use the joint state.
+        """
+        self._observed.take(stamp, q, v, now, is_simulated=is_simulated)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether joint states of :meth:`observe` contradict each other, as of two publishers.
+
+        The first sample of a start decides which of them is taken for the arm's, so that a start
+        must wait.
+        """
+        return self._observed.mixed
 
     def silence(self, now: float) -> Command | None:
         """Return the command to send while joint states are silent, for a watchdog.
@@ -148,12 +176,18 @@ class PassivityController:
     # --- One step --------------------------------------------------------------------------------
 
     def _step(
-        self, stamp: float, q: Array, v: Array | None, now: float, effort: Array | None
+        self,
+        stamp: float,
+        q: Array,
+        v: Array | None,
+        now: float,
+        effort: Array | None,
+        is_simulated: bool,
     ) -> Command:
         """Pass one joint state through the parts in the order of the diagram in docs/control.md."""
         samples, modes, path, watches = self._samples, self._modes, self._path, self._watches
         follows = samples.good
-        refusal = samples.take(stamp, q, v, now, effort)
+        refusal = samples.take(stamp, q, v, now, effort, is_simulated=is_simulated)
         if refusal:
             return self._refuse(refusal)
         if not modes.started:
@@ -267,6 +301,7 @@ class PassivityController:
         """Use newly built parts from the next sample on; nothing here can fail."""
         limits, soft, parameters = parts.limits, parts.soft, parts.parameters
         self._samples.set_parameters(limits, parameters)
+        self._observed.set_parameters(limits, parameters)
         self._modes.set_parameters(parameters, soft, parts.tolerances)
         self._planning.set_parts(parts)
         self._watches.set_parts(parts)

@@ -97,8 +97,8 @@ class FaultParameters(PlausibilityParameters):
 
     timeout: float = parameter(
         0.05,
-        "time without joint states or without a published torque, or gap between stamps, that is "
-        "a fault",
+        "time without joint states or without a published torque, gap between stamps, or growth of "
+        "the delay of joint states, that is a fault",
         unit="s",
         above=0.0,
         upper=1.0,
@@ -120,8 +120,9 @@ class FaultParameters(PlausibilityParameters):
     )
     bad_samples: int = parameter(
         5,
-        "number of consecutive unusable samples (no velocity, not finite, implausible) that is a "
-        "fault; until then the last torque is held",
+        "number of consecutive unusable samples (no velocity, not finite, implausible, delayed) that "
+        "is a fault, also among valid samples if more than one in 17 is unusable; until then the "
+        "last torque is held",
         lower=1,
         upper=1000,
     )

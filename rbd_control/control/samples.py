@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.delay import Delay
 from rbd_control.control.repetition import Repetition
 from rbd_control.control.velocity_match import VelocityMatch
 from rbd_control.dynamics import Model
@@ -23,6 +24,13 @@ Array = NDArray[np.float64]
 
 _FORGETTING = 0.05
 """Weight of a new, shorter period in the running largest period."""
+
+FORGIVING = 0.06
+"""Number of unusable samples that each valid sample makes up for.
+
+One unusable sample in 17.7 keeps the count of unusable samples constant. The count grows if they
+are more frequent, and stays below 2 if they are one in 20 or fewer.
+"""
 
 
 class SampleJudge:
@@ -50,8 +58,12 @@ class SampleJudge:
         good: whether the last valid sample is up to date; false before the first sample, and after
             a loss: a call of :meth:`lose`, or refused samples that are a fault.
         lost: whether the samples refused since the last valid sample are a fault: ``bad_samples``
-            unusable samples in a row or for more than ``timeout``, or one sample that is frozen or
-            whose velocity contradicts its positions.
+            unusable samples in a row or for more than ``timeout``, ``bad_samples`` (at least 2)
+            more than valid samples make up for, see :data:`FORGIVING`, or one sample that is frozen
+            or whose velocity contradicts its positions.
+        mixed: whether unusable samples come among valid samples and are a fault, as from two
+            publishers whose joint states contradict each other. All samples are refused then,
+            until valid samples have made up for one unusable sample: 17 without another one.
         refusal: the reason if the last sample could not be used, otherwise an empty text.
         turned: (nv,) offset added by unwrapping [rad]; None means zero for all joints.
         longest_period: largest period of recent samples, up to ``timeout`` [s]. It rises at once,
@@ -66,10 +78,13 @@ class SampleJudge:
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
         self.dt = self.wait = 0.0
-        self.good = self.lost = False
+        self.good = self.lost = self.mixed = False
         self.refusal = ""
         self.turned: Array | None = None
-        self._rejected = 0
+        self._in_a_row, self._unusable = 0, 0.0
+        self._follows = False
+        """Whether the next sample is compared with the last valid one."""
+        self._delay = Delay()
         self._repetition: Repetition | None = None
         self._match = VelocityMatch(model.joint_names, self.continuous)
 
@@ -94,7 +109,8 @@ class SampleJudge:
     def reset(self) -> None:
         """Discard all samples; the next sample counts as the first."""
         self.lose()
-        self._rejected = 0
+        self.mixed, self._in_a_row, self._unusable = False, 0, 0.0
+        self._delay.restart()
         self.longest_period = self._parameters.timeout
         self.repetition.reset()
         self._match.reset()
@@ -105,14 +121,30 @@ class SampleJudge:
         ``good`` becomes False. Continuous joints are unwrapped anew from the next valid sample. The
         checks for frozen joint states and contradictory velocities go on.
         """
-        self.good, self.refusal = False, ""
+        self.good, self._follows, self.refusal = False, False, ""
 
-    def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:
+    def restart_clock(self) -> None:
+        """Mark the last sample as out of date, because the clock of the stamps jumped."""
+        self.lose()
+        self.repetition.restart()
+        self._delay.restart()
+
+    def take(
+        self,
+        stamp: float,
+        q: Any,
+        v: Any,
+        now: float,
+        effort: Any = None,
+        *,
+        is_simulated: bool = False,
+    ) -> str:
         """Validate one sample and, if it is valid, store it.
 
         A sample is refused if it has no velocity, another number of joints or implausible numbers
-        (:class:`MotionPlausibility`), if joint states are frozen (:class:`Repetition`), or if a
-        velocity contradicts the positions (:class:`VelocityMatch`).
+        (:class:`MotionPlausibility`), if its delay has grown by more than ``timeout``
+        (:class:`Delay`), if joint states are frozen (:class:`Repetition`), or if a velocity
+        contradicts the positions (:class:`VelocityMatch`).
 
         Args:
             stamp: stamp of the sample [s].
@@ -121,6 +153,8 @@ class SampleJudge:
             now: arrival of the sample on a steady clock [s].
             effort: measured efforts in any unit, (nv,), with which frozen joint states are
                 detected; None if they are missing. Efforts of another shape count as missing.
+            is_simulated: whether a simulator made the stamp. Simulated time may pass more slowly
+                than the time of ``now``, so that the delay is unknown and not checked.
 
         Returns:
             The reason if the sample is refused, otherwise an empty text.
@@ -130,7 +164,7 @@ class SampleJudge:
         except (TypeError, ValueError, OverflowError) as error:
             return self._reject(str(error), now)
         before, elapsed = position, 0.0
-        if self.good:
+        if self._follows:
             before, elapsed = self.q, stamp - self.stamp
         refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
         if refusal:
@@ -138,9 +172,12 @@ class SampleJudge:
             if defect:
                 return self._distrust(defect)
             return self._reject(refusal, now)
+        delayed = "" if is_simulated else self._delayed(stamp, now)
+        if delayed:
+            return self._reject(delayed, now)
         # Reported positions are compared, because the unwrapping restarts after each loss.
         reported, turned = position, None
-        if self.good and self.continuous.size:
+        if self._follows and self.continuous.size:
             reported = position.copy()
             turned = unwrap(position, before, self.continuous)
         defect = self.repetition.take(stamp, reported, velocity, measured) or self._match.take(
@@ -150,15 +187,15 @@ class SampleJudge:
             return self._distrust(defect)
         self.dt = max(elapsed, 0.0)
         self.wait = now - self.now
-        if self.good:
+        if self._follows:
             period = min(self.dt, self._parameters.timeout)
             self.longest_period += max(
                 period - self.longest_period, _FORGETTING * (period - self.longest_period)
             )
         self.stamp, self.now, self.q, self.v = stamp, now, position, velocity
         self.turned = turned if turned is not None and turned.any() else None
-        self.good, self.lost, self._rejected, self.refusal = True, False, 0, ""
-        return ""
+        self._follows = True
+        return self._forgive()
 
     def reported(self, q: Array) -> Array:
         """Return positions without the offset of the unwrapping, as the encoders report them.
@@ -199,18 +236,58 @@ class SampleJudge:
         above the highest plausible speed are reduced to it.
         """
         bounded = self._plausibility.bounded(v)
-        elapsed = max(stamp - self.stamp, 0.0) if self.good else 0.0
+        elapsed = max(stamp - self.stamp, 0.0) if self._follows else 0.0
         if self._plausibility.refusal(stamp, q, bounded, last_q, elapsed):
             return ""
         return self._match.take(stamp, q, bounded, self._parameters.velocity_mismatch)
 
+    def _delayed(self, stamp: float, now: float) -> str:
+        """Return a message if the delay of a sample has grown by more than ``timeout``, or "".
+
+        After a gap of more than ``timeout``, in which a paused node leaves samples in its queue,
+        the delay is not judged, because the gap itself is a fault.
+        """
+        timeout = self._parameters.timeout
+        follows_gap = now - self._delay.arrival > timeout
+        excess = self._delay.excess(stamp, now)
+        if excess <= timeout or follows_gap:
+            return ""
+        return (
+            f"joint states arrive too late: their delay has grown by {excess:.3g} s, by more than "
+            f"timeout ({timeout:g} s); check the network and the driver"
+        )
+
+    @property
+    def _most_unusable(self) -> int:
+        """Number of unusable samples, less those made up for, that is a fault."""
+        return max(self._parameters.bad_samples, 2)
+
+    def _forgive(self) -> str:
+        """Count a valid sample; return the reason if all samples are refused, or ""."""
+        self._in_a_row = 0
+        self._unusable = max(self._unusable - FORGIVING, 0.0)
+        self.mixed = self.mixed and self._unusable > self._most_unusable - 1
+        if self.mixed:
+            self.refusal = "unusable joint states came among good ones a moment ago"
+        else:
+            self.refusal = ""
+        self.good, self.lost = not self.mixed, self.mixed
+        return self.refusal
+
     def _distrust(self, defect: str) -> str:
-        self.good, self.lost, self.refusal = False, True, defect
+        self.good, self._follows, self.lost, self.refusal = False, False, True, defect
         return defect
 
     def _reject(self, refusal: str, now: float) -> str:
-        self._rejected += 1
+        most = self._most_unusable
+        self._in_a_row += 1
+        self._unusable = min(self._unusable + 1.0, most)
+        self.mixed = self.mixed or self._unusable >= most > self._in_a_row
+        if self.mixed:
+            refusal = (
+                f"{refusal}; such joint states come among good ones: is there a second publisher?"
+            )
         self.refusal = refusal
-        if self._rejected >= self._parameters.bad_samples or self.silent(now):
-            self.good, self.lost = False, True
+        if self.mixed or self._in_a_row >= self._parameters.bad_samples or self.silent(now):
+            self.good, self._follows, self.lost = False, False, True
         return refusal

@@ -86,8 +86,7 @@ class Start:
         The next sample is accepted with any stamp.
         """
         self._clock_jumped = True
-        self._samples.lose()
-        self._samples.repetition.restart()
+        self._samples.restart_clock()
         self._law.tank.skip()
 
     def check(self, follows: bool) -> None:

@@ -95,6 +95,8 @@ class JointSample:
             not show the present state; only nodes set it.
         model_error: why the model of the arm does not hold any more, such as a held joint that has
             moved; empty if nothing is known against it. Only nodes set it.
+        is_simulated: whether the stamp is of simulated time, which may pass more slowly than the
+            time of its receiver; only nodes set it.
     """
 
     stamp: float
@@ -104,6 +106,7 @@ class JointSample:
     after_jump: bool = False
     is_late: bool = False
     model_error: str = ""
+    is_simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.joint_states.advice import advice
-from rbd_control.joint_states.cdr import stamp_of
+from rbd_control.joint_states.cdr import has_simulated_time, stamp_of
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.arrivals import Arrivals
@@ -101,6 +101,8 @@ class JointStateInput:
         afterwards: with ``newest_only``, functions that are called after the newest sample was
             processed, for work that must not delay the sample; also if its processing raised an
             exception, or no message was usable. They must not raise an exception.
+        while_inactive: called with the processed sample while the node is not active. With None
+            nothing is called.
         latest: the last processed sample, whether the node was active or not; None before the first
             sample.
         is_silent: whether more than ``timeout`` has passed since the last sample that was not late;
@@ -166,6 +168,7 @@ class JointStateInput:
         self._arrivals = Arrivals(self._subscription)
         self.tap: Tap | None = None
         self.held: HeldJoints | None = None
+        self.while_inactive: Callable[[JointSample], None] | None = None
         self._is_destroyed = False
         self.afterwards: Sequence[Callable[[], None]] = ()
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
@@ -269,6 +272,8 @@ class JointStateInput:
             sample = replace(sample, is_late=True)
         if self.held is not None and self.held.moved:
             sample = replace(sample, model_error=self.held.moved)
+        if self._simulated or has_simulated_time(raw):
+            sample = replace(sample, is_simulated=True)
         return _Received(sample, exact, now, None if age is None else age - (steady - begin))
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
@@ -301,7 +306,7 @@ class JointStateInput:
             self._on_jump()  # they may be those of another arm
 
     def _act(self, received: _Received, begin: float) -> None:
-        """Store a sample, and pass it to ``on_sample`` if the node is active.
+        """Store a sample, and pass it to ``on_sample``, or to ``while_inactive``.
 
         If the clock went back before it, ``on_jump`` comes first. A late sample does not end a
         silence.
@@ -322,6 +327,8 @@ class JointStateInput:
             self._on_sample(received.sample, received.stamp)
             self._age.add(received.now - received.sample.stamp)
             self._latency.add(time.monotonic() - begin)
+        elif self.while_inactive is not None:
+            self.while_inactive(received.sample)
 
     def _on_lost(self, status: Any) -> None:
         self._lost = status.total_count

@@ -114,7 +114,8 @@ class JointStateWriter(Writer[JointState]):
     Args:
         publisher: publisher of the topic.
         names: of the joints.
-        frame: the root link of the arm, as ``header.frame_id``; an empty text leaves it empty.
+        frame: ``header.frame_id``: the root link of the arm, an empty text, or
+            :data:`~rbd_control.joint_states.cdr.SIMULATED_TIME`.
     """
 
     def __init__(

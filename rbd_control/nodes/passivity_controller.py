@@ -163,7 +163,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             if sample.tau is not None:
                 robot = self.robot
                 effort = robot.parameters.torque(robot.model, sample.q, sample.tau)
-            command = controller.update(sample.stamp, sample.q, sample.v, time.monotonic(), effort)
+            command = controller.update(
+                sample.stamp,
+                sample.q,
+                sample.v,
+                time.monotonic(),
+                effort,
+                is_simulated=sample.is_simulated,
+            )
             late = self._watchdog.take_late()
             if late:
                 self._send_zero()
@@ -181,6 +188,16 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         except BaseException:
             self._send_zero()
             raise
+
+    def _compare(self, sample: JointSample) -> None:
+        """Compare a sample with those before it, while the node is not active."""
+        self.controller.observe(
+            sample.stamp,
+            sample.q,
+            sample.v,
+            time.monotonic(),
+            is_simulated=sample.is_simulated,
+        )
 
     def _report_sample(self) -> None:
         """Publish the tracking error and the energies of the last torque; raise no exception."""
@@ -351,6 +368,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if self.robot.supporting:
             self._input.held = HeldJoints(self.robot.supporting)
         self._input.tap = self.tap
+        self._input.while_inactive = self._compare
         others = () if self.after_torque is None else (self.after_torque,)
         self._input.afterwards = (*others, self._report_sample)
 
@@ -361,9 +379,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def waiting_for(self) -> str:
         """Return the missing condition for the activation, or an empty text.
 
-        The conditions are joint states with velocity, a verdict of the detector if the parameter
-        ``require_detector`` is set, no other publisher on the torque topic and, during an automatic
-        start, no claim of another controller for ``discovery_time``.
+        The conditions are joint states with velocity that do not contradict each other, a verdict
+        of the detector if the parameter ``require_detector`` is set, no other publisher on the
+        torque topic and, during an automatic start, no claim of another controller for
+        ``discovery_time``.
         """
         return self._missing_input() or self._access.missing(is_starting=self.is_starting)
 
@@ -376,6 +395,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return "joint states with velocities; the present ones have none"
         if sample.model_error:
             return f"held joints where the model holds them: {sample.model_error}"
+        if self.controller.is_contradicted:
+            topic = self.resolve_topic_name("joint_states")
+            return f"joint states of one source; on {topic} they contradict each other"
         missing = self._detector_warning() if self.parameters.require_detector else ""
         return f"a verdict on {self._detector.topic}: {missing}" if missing else ""
 

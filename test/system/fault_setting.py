@@ -81,7 +81,8 @@ def holding(probe: Probe, timeout: float) -> Report | None:
 
 def is_of_the_machine(report: Report, timeout: float) -> bool:
     """Return whether joint states that came too late for ``timeout`` [s] led to mode safe."""
-    silence = re.search(r"no joint states for ([\d.e+-]+) s", report.message)
+    reasons = r"(?:no joint states for|their delay has grown by) ([\d.e+-]+) s"
+    silence = re.search(reasons, report.message)
     return silence is not None and float(silence[1]) >= timeout
 
 

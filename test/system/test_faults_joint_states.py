@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
 
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.joint_states.cdr import SIMULATED_TIME
+from rbd_control.nodes.messages import to_seconds, to_stamp
 
 from .bringup import BringUp
 from .controller_scenarios import (
@@ -273,6 +277,80 @@ def test_a_second_publisher_is_reported(probe: Probe, source: Spoiled) -> None:
     probe.wait_for_report(
         NODE, lambda r: r.values["publishers"] == str(there), "it is counted for ever"
     )
+
+
+def test_two_sources_that_contradict_each_other_are_a_fault(probe: Probe, source: Spoiled) -> None:
+    """[21] No torque, and no activation until one of them ends."""
+    commands = torques(probe)
+    count_of_all = 0
+
+    def every_other_elsewhere(message: JointState) -> None:
+        nonlocal count_of_all
+        count_of_all += 1
+        if count_of_all % 2:
+            message.position[0] += 2.0
+
+    source.change = every_other_elsewhere
+    wait_for_torque(probe, commands, ZERO)
+    report = wait_for_mode(probe, "safe")
+    assert "is there a second publisher?" in report.message
+    assert not probe.call(Trigger, f"{NODE}/resume").success
+    assert change_state(probe, Transition.TRANSITION_DEACTIVATE)
+    seen = count_of_all
+    probe.wait(lambda: count_of_all > seen + 50, "nothing is published")
+    assert not change_state(probe, Transition.TRANSITION_ACTIVATE)
+    source.change = None
+    probe.wait(
+        lambda: change_state(probe, Transition.TRANSITION_ACTIVATE),
+        "cannot be activated with one source",
+    )
+    wait_for_torque(probe, commands, WEIGHT)
+
+
+def change_state(probe: Probe, transition: int) -> bool:
+    request = ChangeState.Request(transition=Transition(id=transition))
+    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
+
+
+class Slowed:
+    """Makes the stamps of joint states pass at a fifth of the time.
+
+    Args:
+        frame: frame of the joint states.
+
+    Attributes:
+        behind: by how much the last stamp is behind the clock [s].
+    """
+
+    def __init__(self, frame: str) -> None:
+        self._frame = frame
+        self._begin: float | None = None
+        self.behind = 0.0
+
+    def __call__(self, message: JointState) -> None:
+        now = to_seconds(message.header.stamp)
+        if self._begin is None:
+            self._begin = now
+        self.behind = 0.8 * (now - self._begin)
+        message.header.stamp = to_stamp(now - self.behind)
+        message.header.frame_id = self._frame
+
+
+def test_a_delay_that_grows_is_a_fault(probe: Probe, source: Spoiled) -> None:
+    """[118] Joint states come at their rate, but each is older than the one before."""
+    commands = torques(probe)
+    source.change = Slowed("")
+    wait_for_torque(probe, commands, ZERO)
+    report = wait_for_mode(probe, "safe")
+    assert "joint states arrive too late" in report.message
+    assert not probe.call(Trigger, f"{NODE}/resume").success
+
+
+def test_simulated_time_that_passes_slowly_is_no_delay(probe: Probe, source: Spoiled) -> None:
+    """[118] The simulated arm falls behind the clock on a busy machine."""
+    slowed = source.change = Slowed(SIMULATED_TIME)
+    probe.wait(lambda: slowed.behind > 2.0 * PARAMETERS["timeout"], "nothing is published")
+    probe.wait(lambda: holding(probe, PARAMETERS["timeout"]), "does not hold")
 
 
 def test_no_clock_where_time_is_simulated(bring_up: BringUp, probe: Probe) -> None:

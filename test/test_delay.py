@@ -1,0 +1,156 @@
+"""Joint states whose delay grows on their way to the controller, and what looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from control_loop import HOME, STILL, assert_zero, started
+
+from rbd_control.control import Command, PassivityController
+from rbd_control.control.delay import CLOCK_DRIFT, Delay
+from rbd_control.dynamics import Model
+from rbd_control.simulation import arm7_urdf
+
+EPOCH = 1.7e9
+"""Offset of the clock of the stamps from the steady clock [s]."""
+
+PERIOD, TIMEOUT = 0.001, 0.05
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def running(model: Model) -> PassivityController:
+    controller = started(model)
+    controller.clock_went_back()
+    return controller
+
+
+def send(
+    controller: PassivityController,
+    duration: float,
+    delay: Callable[[float], float],
+    begin: float = 0.0,
+    is_simulated: bool = False,
+) -> tuple[float, Command]:
+    """Send joint states until the controller is in mode safe, and return the time and the command.
+
+    Args:
+        controller: the controller.
+        duration: longest time [s].
+        delay: returns the delay of a joint state for its time [s].
+        begin: time of the first joint state [s].
+        is_simulated: whether the stamps are of simulated time.
+    """
+    for k in range(1, round(duration / PERIOD) + 1):
+        sent = begin + PERIOD * k
+        now = sent + delay(sent)
+        command = controller.update(EPOCH + sent, HOME, STILL, now=now, is_simulated=is_simulated)
+        if command.mode == "safe":
+            break
+    return now, command
+
+
+@pytest.mark.parametrize("rate", [0.002, 0.02, 0.2, 0.9])
+def test_a_growing_delay_is_a_fault_soon_after_the_timeout(model: Model, rate: float) -> None:
+    """[119] In each second, CLOCK_DRIFT of the growth is taken for drift."""
+    controller = running(model)
+    now, command = send(controller, 60.0, lambda t: 0.01 + rate * t)
+    assert_zero(command)
+    assert command.reason.startswith("joint states arrive too late: their delay has grown by 0.05")
+    passes = TIMEOUT / (rate - CLOCK_DRIFT * (1.0 + rate)) * (1.0 + rate)
+    # The fifth late joint state is the fault.
+    assert 0.0 <= now - 0.01 - passes <= 7 * PERIOD * (1.0 + rate)
+
+
+def test_torque_is_zero_until_the_delay_is_short_again(model: Model) -> None:
+    controller = running(model)
+    now, _ = send(controller, 1.0, lambda t: 0.2 * t)
+    for k in range(20, 500):
+        stamp = now + PERIOD * k - 0.06
+        assert_zero(controller.update(EPOCH + stamp, HOME, STILL, now=now + PERIOD * k))
+    back = controller.update(EPOCH + now + 0.49, HOME, STILL, now=now + 0.5)
+    assert back.mode == "safe"
+    assert back.torque.any()
+    assert controller.resume() == "holding here"
+
+
+@pytest.mark.parametrize(
+    "delay",
+    [
+        lambda t: 0.01 + 2e-4 * t,
+        lambda t: 0.01 - 2e-4 * t,
+        lambda t: 0.02 + 0.0249 * np.sin(7.0 * t),
+        lambda t: 0.049 * (t > 2.0),
+        lambda t: -5.0 + 0.01,
+    ],
+    ids=["slow clock", "fast clock", "jitter", "longer way", "offset"],
+)
+def test_what_is_no_fault(model: Model, delay: Callable[[float], float]) -> None:
+    """In 20 s the drift is 4 ms; longer drift is a test of the class below."""
+    _, command = send(running(model), 20.0, delay)
+    assert (command.mode, command.reason) == ("hold", "")
+
+
+@pytest.mark.parametrize("drift", [2e-4, 5e-4, -5e-4])
+def test_drift_is_never_an_excess(drift: float) -> None:
+    """An hour of it, with jitter."""
+    delay = Delay()
+    times = np.arange(0.0, 3600.0, 0.01)
+    jitter = RNG.uniform(0.0, 0.004, times.size)
+    excess = [
+        delay.excess(EPOCH + t, t + drift * t + j)
+        for t, j in zip(times.tolist(), jitter.tolist(), strict=True)
+    ]
+    # Not more than the jitter: rounding of stamps since 1970 is 2.4e-7 s.
+    assert max(excess) < 0.004 + 1e-6
+
+
+@pytest.mark.parametrize("step", [-10.0, -0.02, -0.0005, 0.03])
+def test_a_step_of_the_clock_is_no_delay(model: Model, step: float) -> None:
+    """Stamps that decrease restart the comparison, and so does a jump that the node reports."""
+    for tells in (False, True):
+        controller = running(model)
+        send(controller, 0.5, lambda t: 0.001)
+        if tells and step < 0.0:
+            controller.clock_went_back()
+        for k in range(501, 3000):
+            now = PERIOD * k
+            command = controller.update(EPOCH + now + step, HOME, STILL, now=now + 0.001)
+            assert command.mode == "hold"
+
+
+@pytest.mark.parametrize("pause", [0.02, 0.045])
+def test_a_pause_shorter_than_the_timeout_is_harmless(model: Model, pause: float) -> None:
+    """The first joint state afterwards is the oldest of the queue, and then come the newest."""
+    controller = running(model)
+    for begin in range(20):
+        start = begin * (0.103 + 2.0 * pause)
+        send(controller, 0.1, lambda t: 0.001, start)
+        waited = controller.update(EPOCH + start + 0.101, HOME, STILL, now=start + 0.101 + pause)
+        assert waited.mode == "hold"
+        for late in (pause, 0.5 * pause):
+            now = start + 0.102 + 2.0 * pause - late
+            stamp = EPOCH + now - late
+            assert controller.update(stamp, HOME, STILL, now=now).mode == "hold"
+        _, command = send(controller, 0.001, lambda t: 0.001, start + 0.102 + 2.0 * pause)
+        assert (command.mode, command.reason) == ("hold", "")
+
+
+def test_simulated_time_may_pass_at_any_speed(model: Model) -> None:
+    _, command = send(running(model), 5.0, lambda t: 3.0 * t, is_simulated=True)
+    assert (command.mode, command.reason) == ("hold", "")
+
+
+def test_stamps_that_stand_still_have_no_delay() -> None:
+    delay = Delay()
+    excesses = [delay.excess(EPOCH, now) for now in (0.0, 1.0, 2.0)]
+    assert all(excess == 0.0 for excess in excesses)
+    assert all(one == other for one, other in pairwise(excesses))
