@@ -120,9 +120,9 @@ class FaultParameters(PlausibilityParameters):
     )
     bad_samples: int = parameter(
         5,
-        "number of consecutive unusable samples (no velocity, not finite, implausible, delayed) that "
-        "is a fault, also among valid samples if more than one in 17 is unusable; until then the "
-        "last torque is held",
+        "number of consecutive unusable samples (no velocity, not finite, implausible, delayed) "
+        "that is a fault, also among valid samples if more than one in 17 is unusable; until then "
+        "the last torque is held",
         lower=1,
         upper=1000,
     )

@@ -187,7 +187,7 @@ def test_a_failure_after_the_flag_changes_neither_torque_nor_verdict(
 def test_a_failure_of_the_controller_does_not_lose_the_verdict(
     cycle: ComposedCycle, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("injected")
 
     with monkeypatch.context() as patch:
