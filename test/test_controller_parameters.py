@@ -61,6 +61,14 @@ def contradictory(script: Script) -> None:
         script.see(HOME + 0.001 * k * v, -v)
 
 
+def delayed(script: Script) -> None:
+    """Joint states that are each 1 ms later than the one before."""
+    for k in range(40):
+        script.stamp += 0.001
+        command = script.controller.update(script.stamp, HOME, STILL, now=0.002 * k)
+        script.sent.append((command.mode, command.reason, *command.torque))
+
+
 def resting(script: Script) -> None:
     script.see(HOME, times=700)
 
@@ -224,6 +232,7 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "overspeed_factor": (4.0, speeding, {}),
     "implausible_jump": (0.5, rubbish, {}),
     "velocity_mismatch": (0.004, contradictory, {}),
+    "delay_growth": (0.01, delayed, {}),
     "tracking_limit": ((0.02,), tracking, {}),
     "contact_reaction": ("float", touching, {}),
     "require_detector": (True, resting, {}),

@@ -84,8 +84,6 @@ class PassivityController:
         v: Array | None,
         now: float | None = None,
         effort: Array | None = None,
-        *,
-        is_simulated: bool = False,
     ) -> Command:
         """Process one joint state and return the torque for it; the method never raises.
 
@@ -96,33 +94,23 @@ class PassivityController:
                 stamp.
             effort: measured torque, (nv,) [N·m or N], which distinguishes frozen joint states from
                 an arm at rest; None if it is missing.
-            is_simulated: whether a simulator made the stamp. Otherwise a sample whose delay, from
-                its stamp to ``now``, has grown by more than ``timeout`` is refused.
 
         Returns:
             The command. It repeats the last torque for single unusable joint states, is zero before
             the start, and the safe torque or zero after a fault; ``reason`` says why.
         """
         try:
-            return self._step(stamp, q, v, stamp if now is None else now, effort, is_simulated)
+            return self._step(stamp, q, v, stamp if now is None else now, effort)
         except Exception as error:  # The arm must get a torque after any failure.
             self._modes.fault(f"the controller failed: {type(error).__name__}: {error}")
             return self._answer(self._path.halt())
 
-    def observe(
-        self,
-        stamp: float,
-        q: Array,
-        v: Array | None,
-        now: float,
-        *,
-        is_simulated: bool = False,
-    ) -> None:
+    def observe(self, stamp: float, q: Array, v: Array | None, now: float) -> None:
         """Compare a joint state with those before it, before a start; arguments as :meth:`update`.
 
         See :attr:`is_contradicted`. The control itself does not use the joint state.
         """
-        self._observed.take(stamp, q, v, now, is_simulated=is_simulated)
+        self._observed.take(stamp, q, v, now)
 
     @property
     def is_contradicted(self) -> bool:
@@ -176,18 +164,12 @@ class PassivityController:
     # --- One step --------------------------------------------------------------------------------
 
     def _step(
-        self,
-        stamp: float,
-        q: Array,
-        v: Array | None,
-        now: float,
-        effort: Array | None,
-        is_simulated: bool,
+        self, stamp: float, q: Array, v: Array | None, now: float, effort: Array | None
     ) -> Command:
         """Pass one joint state through the parts in the order of the diagram in docs/control.md."""
         samples, modes, path, watches = self._samples, self._modes, self._path, self._watches
         follows = samples.good
-        refusal = samples.take(stamp, q, v, now, effort, is_simulated=is_simulated)
+        refusal = samples.take(stamp, q, v, now, effort)
         if refusal:
             return self._refuse(refusal)
         if not modes.started:

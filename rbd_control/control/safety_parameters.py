@@ -187,6 +187,15 @@ class FaultParameters(PlausibilityParameters):
         lower=0.0,
         upper=10.0,
     )
+    delay_growth: float = parameter(
+        0.0,
+        "growth of the delay from the stamp of a joint state to its arrival that makes the joint "
+        "state unusable, for a robot whose stamps are of real time; in a simulation, whose time "
+        "may pass more slowly, 0: never",
+        unit="s",
+        lower=0.0,
+        upper=10.0,
+    )
     tracking_limit: tuple[float, ...] = parameter(
         (0.5,),
         "distance from the desired position that is a fault in hold and follow; 0: no limit",

@@ -129,20 +129,11 @@ class SampleJudge:
         self.repetition.restart()
         self._delay.restart()
 
-    def take(
-        self,
-        stamp: float,
-        q: Any,
-        v: Any,
-        now: float,
-        effort: Any = None,
-        *,
-        is_simulated: bool = False,
-    ) -> str:
+    def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:
         """Validate one sample and, if it is valid, store it.
 
         A sample is refused if it has no velocity, another number of joints or implausible numbers
-        (:class:`MotionPlausibility`), if its delay has grown by more than ``timeout``
+        (:class:`MotionPlausibility`), if its delay has grown by more than ``delay_growth``
         (:class:`Delay`), if joint states are frozen (:class:`Repetition`), or if a velocity
         contradicts the positions (:class:`VelocityMatch`).
 
@@ -153,8 +144,6 @@ class SampleJudge:
             now: arrival of the sample on a steady clock [s].
             effort: measured efforts in any unit, (nv,), with which frozen joint states are
                 detected; None if they are missing. Efforts of another shape count as missing.
-            is_simulated: whether a simulator made the stamp. Simulated time may pass more slowly
-                than the time of ``now``, so that the delay is unknown and not checked.
 
         Returns:
             The reason if the sample is refused, otherwise an empty text.
@@ -172,7 +161,7 @@ class SampleJudge:
             if defect:
                 return self._distrust(defect)
             return self._reject(refusal, now)
-        delayed = "" if is_simulated else self._delayed(stamp, now)
+        delayed = self._delayed(stamp, now)
         if delayed:
             return self._reject(delayed, now)
         # Reported positions are compared, because the unwrapping restarts after each loss.
@@ -242,19 +231,19 @@ class SampleJudge:
         return self._match.take(stamp, q, bounded, self._parameters.velocity_mismatch)
 
     def _delayed(self, stamp: float, now: float) -> str:
-        """Return a message if the delay of a sample has grown by more than ``timeout``, or "".
+        """Return a message if the delay has grown by more than ``delay_growth``, or "".
 
         After a gap of more than ``timeout``, in which a paused node leaves samples in its queue,
         the delay is not judged, because the gap itself is a fault.
         """
-        timeout = self._parameters.timeout
-        follows_gap = now - self._delay.arrival > timeout
+        most = self._parameters.delay_growth
+        follows_gap = now - self._delay.arrival > self._parameters.timeout
         excess = self._delay.excess(stamp, now)
-        if excess <= timeout or follows_gap:
+        if not 0.0 < most < excess or follows_gap:
             return ""
         return (
             f"joint states arrive too late: their delay has grown by {excess:.3g} s, by more than "
-            f"timeout ({timeout:g} s); check the network and the driver"
+            f"delay_growth ({most:g} s); check the network and the driver"
         )
 
     @property

@@ -32,11 +32,6 @@ STAMP = Struct("<iI")
 
 _FOREIGN_STAMP = Struct(">iI")
 
-SIMULATED_TIME = "simulated_time"
-"""``header.frame_id`` of joint states with stamps of simulated time, without use_sim_time."""
-
-_SIMULATED = Struct("<I").pack(len(SIMULATED_TIME) + 1) + SIMULATED_TIME.encode() + b"\0"
-
 TRAILING = 15
 """Largest accepted number of bytes after the content; rclpy also aligns empty arrays."""
 
@@ -63,16 +58,6 @@ def stamp_of(raw: bytes) -> tuple[int, int]:
     form = STAMP if raw[1] & 1 else _FOREIGN_STAMP
     sec, nanosec = form.unpack_from(raw, HEAD)
     return sec, nanosec
-
-
-def has_simulated_time(raw: bytes) -> bool:
-    """Return whether ``header.frame_id`` of a serialized joint state is :data:`SIMULATED_TIME`.
-
-    Args:
-        raw: the whole message with its encapsulation header; little-endian, otherwise the result is
-            False.
-    """
-    return raw.startswith(_SIMULATED, HEAD + STAMP.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,6 @@ class JointSample:
             not show the present state; only nodes set it.
         model_error: why the model of the arm does not hold any more, such as a held joint that has
             moved; empty if nothing is known against it. Only nodes set it.
-        is_simulated: whether the stamp is of simulated time, which may pass more slowly than the
-            time of its receiver; only nodes set it.
     """
 
     stamp: float
@@ -106,7 +104,6 @@ class JointSample:
     after_jump: bool = False
     is_late: bool = False
     model_error: str = ""
-    is_simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

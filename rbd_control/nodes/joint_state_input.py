@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.joint_states.advice import advice
-from rbd_control.joint_states.cdr import has_simulated_time, stamp_of
+from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.arrivals import Arrivals
@@ -272,8 +272,6 @@ class JointStateInput:
             sample = replace(sample, is_late=True)
         if self.held is not None and self.held.moved:
             sample = replace(sample, model_error=self.held.moved)
-        if self._simulated or has_simulated_time(raw):
-            sample = replace(sample, is_simulated=True)
         return _Received(sample, exact, now, None if age is None else age - (steady - begin))
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:

@@ -114,8 +114,7 @@ class JointStateWriter(Writer[JointState]):
     Args:
         publisher: publisher of the topic.
         names: of the joints.
-        frame: ``header.frame_id``: the root link of the arm, an empty text, or
-            :data:`~rbd_control.joint_states.cdr.SIMULATED_TIME`.
+        frame: the root link of the arm, as ``header.frame_id``; an empty text leaves it empty.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,14 +163,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             if sample.tau is not None:
                 robot = self.robot
                 effort = robot.parameters.torque(robot.model, sample.q, sample.tau)
-            command = controller.update(
-                sample.stamp,
-                sample.q,
-                sample.v,
-                time.monotonic(),
-                effort,
-                is_simulated=sample.is_simulated,
-            )
+            command = controller.update(sample.stamp, sample.q, sample.v, time.monotonic(), effort)
             late = self._watchdog.take_late()
             if late:
                 self._send_zero()
@@ -191,13 +184,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     def _compare(self, sample: JointSample) -> None:
         """Compare a sample with those before it, while the node is not active."""
-        self.controller.observe(
-            sample.stamp,
-            sample.q,
-            sample.v,
-            time.monotonic(),
-            is_simulated=sample.is_simulated,
-        )
+        self.controller.observe(sample.stamp, sample.q, sample.v, time.monotonic())
 
     def _report_sample(self) -> None:
         """Publish the tracking error and the energies of the last torque; raise no exception."""
@@ -310,6 +297,16 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         latest = self._input.latest
         return None if latest is None or self._input.is_silent else latest.q
 
+    def _law_parameters(self) -> ControllerParameters:
+        """Return the parameters in the order of the model.
+
+        Simulated time may pass more slowly than the steady clock, which is no delay.
+        """
+        parameters = self.robot.in_model_order(self.parameters)
+        if self.get_clock().ros_time_is_active:
+            return replace(parameters, delay_growth=0.0)
+        return parameters
+
     def _refuse_heavier(self, robot: Robot, former: Robot, q: Array) -> None:
         """Raise an error if a payload makes the arm too heavy for its torque limits.
 
@@ -351,7 +348,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             InputError: if the file of the parameter ``estimates`` exists and cannot be used.
         """
         model = self.robot.model
-        self._controller = PassivityController(model, self.robot.in_model_order(self.parameters))
+        self._controller = PassivityController(model, self._law_parameters())
         self._load_estimates()
         self._touched.forget()
         rehearse_controller(model)
@@ -517,7 +514,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """
         self.robot = self.robot.with_parameters(self.parameters)
         was_adaptive = self.controller.law.adaptive is not None
-        self.controller.set_parameters(self.robot.in_model_order(self.parameters), self.robot.model)
+        self.controller.set_parameters(self._law_parameters(), self.robot.model)
         if not was_adaptive:
             # Otherwise ~/save_estimates would replace a file that was never read.
             try:

@@ -16,7 +16,6 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 from rbd_control.dynamics import frame_placement
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
-from rbd_control.joint_states.cdr import SIMULATED_TIME
 from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.contact_messages import ForceWriter
 from rbd_control.nodes.diagnostics import WARN, Status
@@ -120,8 +119,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     publishes joint states, the robot description, and the true contact, external joint torques and
     contact forces. The stamp of a joint state is the time of the activation plus the time simulated
     since then. If the machine is too slow, simulated time falls behind the clock; skipped periods
-    are not simulated later. The frame :data:`~rbd_control.joint_states.cdr.SIMULATED_TIME` of the
-    joint states tells the controller that this is no delay.
+    are not simulated later.
     """
 
     parameters_type = SimulatedArmParameters
@@ -163,7 +161,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             self._describe()
         rehearse_arm(self._make_arm(self.parameters))
         self._arm = self._make_arm(self.parameters)
-        self._state_writer = JointStateWriter(self._states, model.joint_names, SIMULATED_TIME)
+        self._state_writer = JointStateWriter(self._states, model.joint_names)
         self._torque_writer = JointStateWriter(self._torques, model.joint_names)
         self._force_writer = ForceWriter(model, self._forces)
 

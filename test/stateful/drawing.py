@@ -56,6 +56,7 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "repeated_time": numbers(0.005, 0.05),
     "repeated_torque_share": numbers(0.02, 2.0),
     "velocity_mismatch": numbers(0.005, 0.1),
+    "delay_growth": st.just(0.0),
     "overspeed_factor": numbers(1.5, 4.0),
     "tracking_limit": each(0.1, 2.0),
     "effort_limit": each(0.0, 0.0),

@@ -19,7 +19,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.joint_states.cdr import SIMULATED_TIME
 from rbd_control.nodes.messages import to_seconds, to_stamp
 
 from .bringup import BringUp
@@ -39,6 +38,7 @@ from .fault_setting import (
     hold_again,
     holding,
     is_of_the_machine,
+    set_parameters,
     torques,
     wait_for_mode,
 )
@@ -315,15 +315,11 @@ def change_state(probe: Probe, transition: int) -> bool:
 class Slowed:
     """Makes the stamps of joint states pass at a fifth of the time.
 
-    Args:
-        frame: frame of the joint states.
-
     Attributes:
         behind: by how much the last stamp is behind the clock [s].
     """
 
-    def __init__(self, frame: str) -> None:
-        self._frame = frame
+    def __init__(self) -> None:
         self._begin: float | None = None
         self.behind = 0.0
 
@@ -333,24 +329,23 @@ class Slowed:
             self._begin = now
         self.behind = 0.8 * (now - self._begin)
         message.header.stamp = to_stamp(now - self.behind)
-        message.header.frame_id = self._frame
 
 
 def test_a_delay_that_grows_is_a_fault(probe: Probe, source: Spoiled) -> None:
-    """[118] Joint states come at their rate, but each is older than the one before."""
+    """[118] Joint states come at their rate, but each is older than the one before.
+
+    Without ``delay_growth`` they are those of a simulation that falls behind the clock.
+    """
     commands = torques(probe)
-    source.change = Slowed("")
+    slowed = source.change = Slowed()
+    probe.wait(lambda: slowed.behind > 2.0 * PARAMETERS["timeout"], "nothing is published")
+    probe.wait(lambda: holding(probe, PARAMETERS["timeout"]), "does not hold")
+    assert set_parameters(probe, NODE, delay_growth=PARAMETERS["timeout"]).successful
     wait_for_torque(probe, commands, ZERO)
     report = wait_for_mode(probe, "safe")
     assert "joint states arrive too late" in report.message
     assert not probe.call(Trigger, f"{NODE}/resume").success
-
-
-def test_simulated_time_that_passes_slowly_is_no_delay(probe: Probe, source: Spoiled) -> None:
-    """[118] The simulated arm falls behind the clock on a busy machine."""
-    slowed = source.change = Slowed(SIMULATED_TIME)
-    probe.wait(lambda: slowed.behind > 2.0 * PARAMETERS["timeout"], "nothing is published")
-    probe.wait(lambda: holding(probe, PARAMETERS["timeout"]), "does not hold")
+    assert set_parameters(probe, NODE, delay_growth=0.0).successful
 
 
 def test_no_clock_where_time_is_simulated(bring_up: BringUp, probe: Probe) -> None:
