@@ -238,6 +238,18 @@ def test_a_franka_can_be_pushed_and_leaned_on(
     assert moved(arm, controller, 0.3) < 0.05
 
 
+def test_a_franka_that_is_struck_again_and_again_is_no_fault() -> None:
+    """Its torque uses all of ``torque_rate`` to and fro, five times a second."""
+    arm, controller = franka()
+    moved(arm, controller, 0.1)
+    for _ in range(10):
+        arm.push("panda_link7", (0.0, 0.0, 150.0), duration=0.05)
+        moved(arm, controller, 0.2)
+    assert controller.mode == "hold"
+    moved(arm, controller, 1.0)
+    assert moved(arm, controller, 0.3) < 0.05
+
+
 def test_replay_takes_the_parameter_file_of_the_node() -> None:
     # The parameters that only the node has are ignored; the rest is the default.
     file = CONFIG / "contact_detector.yaml"
