@@ -177,6 +177,15 @@ FOREIGN = {
 }
 
 
+def test_a_fleet_does_not_begin_if_its_file_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "detector.yaml").write_bytes(FOREIGN["no sections"])
+    assert run(tmp_path, MOTION.tau, "--fleet", str(tmp_path / "fleet")) == 2
+    assert "is not overwritten" in capsys.readouterr().err
+    assert not (tmp_path / "fleet").exists()
+
+
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
 def test_a_file_whose_parameters_cannot_be_kept_is_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes

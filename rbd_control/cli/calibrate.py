@@ -94,13 +94,20 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         html.write(
             calibration_page(found, calibration, motions, analysed, _payload(arguments)), console
         )
+    _write_further(calibration, arguments, console)
+    return 0
+
+
+def _write_further(
+    calibration: Calibration, arguments: argparse.Namespace, console: Console
+) -> None:
+    """Write JSON and picture of a calibration if they are requested."""
     if arguments.json:
         write_whole(arguments.json, calibration_json(calibration).encode())
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
-    return 0
 
 
 def _refuse_repetition(paths: list[Path]) -> None:

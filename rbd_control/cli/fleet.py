@@ -22,6 +22,7 @@ from rich.progress import (
 
 from rbd_control.cli.drive_gains import effort_options, gain_evidence
 from rbd_control.cli.guard import NO_RESULT, complain
+from rbd_control.cli.kept_parameters import existing_sections
 from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.files.output_files import prepare_output
@@ -93,6 +94,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     """
     if arguments.out:
         prepare_output(arguments.out)
+        existing_sections(arguments.out)  # refuses a file that is not to be overwritten
     else:
         _refuse(arguments, ("report", "json", "html"))
     _refuse(arguments, ("payload_recordings",))

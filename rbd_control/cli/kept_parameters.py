@@ -73,8 +73,9 @@ def kept_parameters(out: Path, urdf: str, robot: Robot, locked: Mapping[str, flo
     given: Sections = parameter_sections(urdf) if urdf.endswith(YAML) else {}
     _refuse_other_joints(urdf, given, robot)
     existing: Sections = {}
-    if replaces_file(out) and not (given and os.path.samefile(out, urdf)):
-        existing = _existing(out, robot, locked)
+    if not (given and out.exists() and os.path.samefile(out, urdf)):
+        existing = existing_sections(out)
+        _warn_of_another_arm(out, existing, robot, locked)
         _refuse_other_joints(str(out), existing, robot)
     kept = _united(_without_replaced(existing), _without_replaced(given), out)
     _warn_of_overrides(kept)
@@ -87,12 +88,17 @@ def kept_in_words(kept: Sections) -> str:
     return f"kept from an existing file, without its comments: {'; '.join(names)}"
 
 
-def _existing(out: Path, robot: Robot, locked: Mapping[str, float]) -> Sections:
-    """Return the parameters of a file that will be replaced; warn if it describes another arm."""
+def existing_sections(out: Path) -> Sections:
+    """Return the parameters of a file that will be replaced; empty if there is no file.
+
+    Raises:
+        ParameterError: naming the file, if it is not a parameter file, or its arm is impossible.
+    """
+    if not replaces_file(out):
+        return {}
     try:
         sections = parameter_sections(out)
-        values = _effective(sections)
-        known = robot_parameters(values)
+        robot_parameters(_effective(sections))
     except ParameterError as error:
         refused = ParameterError(
             f"is not overwritten, because its parameters cannot be kept ({error.message}); give "
@@ -100,6 +106,15 @@ def _existing(out: Path, robot: Robot, locked: Mapping[str, float]) -> Sections:
         )
         refused.path = str(out)
         raise refused from error
+    return sections
+
+
+def _warn_of_another_arm(
+    out: Path, sections: Sections, robot: Robot, locked: Mapping[str, float]
+) -> None:
+    """Warn if a file that will be replaced has other values of the arm than the calibration."""
+    values = _effective(sections)
+    known = robot_parameters(values)
     used = robot.in_joint_order(robot.parameters)
     names = ["gravity", "effort_kind", *PayloadParameters.names()]
     if used.effort_kind != "current":
@@ -118,7 +133,6 @@ def _existing(out: Path, robot: Robot, locked: Mapping[str, float]) -> Sections:
             f"options; they are replaced. To calibrate with them, give {out.name} as --urdf"
         )
         warnings.warn(text, ModelWarning, stacklevel=2)
-    return sections
 
 
 def _is_equal(a: Any, b: Any) -> bool:
@@ -211,5 +225,8 @@ def _warn_of_overrides(kept: Sections) -> None:
         identified = _IDENTIFIED.get(place[-1].rpartition("/")[2], frozenset())
         said += [f"{name} ({'/'.join(place)})" for name in values if name in identified]
     if said:
-        text = f"kept parameters override identified ones in their nodes: {listed(said)}"
+        text = (
+            f"kept parameters override identified ones in their nodes: {listed(said)}; remove them "
+            "to use the identified ones"
+        )
         warnings.warn(text, ModelWarning, stacklevel=2)

@@ -16,6 +16,10 @@ _NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf",
 class _Dumper(yaml.SafeDumper):
     """Dumper that quotes every text that could be read as another type; lists are on one line."""
 
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Return True: ROS 2 reads no aliases."""
+        return True
+
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     style = None if _is_plain(text) else '"'
