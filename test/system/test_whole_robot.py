@@ -109,7 +109,9 @@ def test_two_drivers_with_effort_leave_the_choice_to_the_parameter(
         probe.end_stream(arm)
 
 
-@pytest.mark.parametrize("node", ["contact_detector", "passivity_controller"])
+@pytest.mark.parametrize(
+    "node", ["contact_detector", "passivity_controller", "contact_aware_controller"]
+)
 def test_a_held_joint_that_carries_the_arm_moves(
     bring_up: BringUp, probe: Probe, node: str
 ) -> None:
@@ -125,11 +127,22 @@ def test_a_held_joint_that_carries_the_arm_moves(
     torso = Source(("torso",), (0.0,))
     for source in (arm, torso):
         probe.stream(source, f"{node}_on_torso/joint_states")
+    random = np.random.default_rng(1)
+
+    def disturb() -> None:
+        # Joint states that repeat exactly give no verdict after a while.
+        arm.position = q + 1e-6 * random.normal(size=7)
+
+    timer = probe.every(0.01, disturb)
     given: dict[str, Any] = {"robot_description": text.replace("</robot>", joint), "joints": names}
-    if node == "passivity_controller":
+    is_detector = node == "contact_detector"
+    if not is_detector:
         given["timeout"] = STANDSTILL
     process = bring_up.start(node, given, ("-r", f"__ns:=/{node}_on_torso"))
-    name, value = f"{node}_on_torso/{node}", "mode" if node == "passivity_controller" else "contact"
+    detector, controller = (
+        f"{node}_on_torso/{name}" for name in ("contact_detector", "passivity_controller")
+    )
+    name, value = (detector, "contact") if is_detector else (controller, "mode")
     probe.wait_for_report(name, lambda r: value in r.values, "is not active")
     torque = probe.listen(Float64MultiArray, f"{node}_on_torso/effort_controller/commands")
     torso.position = (0.012,)
@@ -137,7 +150,7 @@ def test_a_held_joint_that_carries_the_arm_moves(
         name, lambda r: "held joint torso is at 0.012 instead of 0" in r.message, "no fault"
     )
     assert report.level == ERROR
-    if node == "contact_detector":
+    if is_detector:
         assert report.values["valid"] == "False"
         torso.position = (0.0,)
         probe.wait_for_report(name, lambda r: r.values["valid"] == "True", "no verdict again")
@@ -149,9 +162,13 @@ def test_a_held_joint_that_carries_the_arm_moves(
         refused = probe.call(Trigger, f"{name}/resume")
         assert not refused.success
         assert "cannot resume: held joint torso is at 0.012" in refused.message
+        if node == "contact_aware_controller":
+            verdict = probe.report(detector)
+            assert "no verdict: held joint torso is at 0.012" in verdict.message
         torso.position = (0.0,)
         resume(probe, name)
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
+    probe.end_timer(timer)
     for source in (arm, torso):
         probe.end_stream(source)
