@@ -44,7 +44,7 @@ class Node(ContactDetectorNode):
     def __init__(self, bench: Bench) -> None:
         self._detector, self.robot = bench.detector, Robot(model=bench.detector.model)
         self.flag, self.output, self._checks = MagicMock(), MagicMock(), MagicMock()
-        self._has_judged = True
+        self._has_judged, self._model_error = True, ""
         self.parameters = ContactDetectorParameters(
             **{name: getattr(PARAMETERS, name) for name in type(PARAMETERS).names()}
         )

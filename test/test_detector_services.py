@@ -27,7 +27,7 @@ class Node(ContactDetectorNode):
     def __init__(self, bench: Bench) -> None:
         nothing = lambda *_: None  # noqa: E731
         self._detector = bench.detector
-        self._has_judged = False
+        self._has_judged, self._model_error = False, ""
         self._unreported = []
         self.robot = SimpleNamespace(model=bench.detector.model)  # type: ignore[assignment]
         kind = SimpleNamespace(start_again=nothing)

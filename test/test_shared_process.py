@@ -47,6 +47,7 @@ class Detector(TappingDetector):
         self.lines: list[str] = []
         self.stopping = self.is_configuring = self._is_configured = False
         self._failure = self._source = self._shared = None
+        self._model_error = ""
         self.interrupts = lambda: ACTIVE
         self.flag, self.output = MagicMock(), MagicMock()
 

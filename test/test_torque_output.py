@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from rbd_control.joint_states import JointSample
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.torque_output import TorqueOutput
 
@@ -61,12 +62,13 @@ def test_a_torque_that_is_not_sent_because_it_is_old_is_a_fault(late: float) -> 
             fault=seen.append,
             not_sent=lambda _age: seen.append("not sent"),
             sent=np.zeros(7),
+            model_error="",
         ),
         _watchdog=SimpleNamespace(beat=lambda: None, take_late=lambda: next(times), deadline=1.0),
         _trajectories=SimpleNamespace(accept=lambda: None),
         _output=SimpleNamespace(send=lambda _torque, _deadline: False, age=0.0),
         _unreported=None,
     )
-    sample: Any = SimpleNamespace(tau=None, stamp=0.0, q=np.zeros(7), v=np.zeros(7))
+    sample: Any = JointSample(0.0, np.zeros(7), np.zeros(7), None)
     node._on_sample(sample, None)
     assert seen == (["the node did not respond for 0.2 s"] if late else ["not sent"])
