@@ -232,7 +232,7 @@ STRAIGHT_IS_TOO_HEAVY = replace(
 
 @pytest.mark.parametrize("via", [0, 1, 30])
 def test_no_motion_leads_through_a_posture_that_is_too_heavy(model: Model, via: int) -> None:
-    """[126] Both ends can be held. The motor saturated on the way, and the arm sank."""
+    """[117] Both ends can be held. The motor saturated on the way, and the arm sank."""
     controller = started(model, STRAIGHT_IS_TOO_HEAVY, FOLDED)
     points = [
         TrajectoryPoint(FOLDED + share * (BENT_BACK - FOLDED), time_from_start=9.0 * share)
@@ -247,7 +247,7 @@ def test_no_motion_leads_through_a_posture_that_is_too_heavy(model: Model, via: 
 
 
 def test_an_overloaded_joint_may_move_to_where_it_bears_less(model: Model) -> None:
-    """[126] On the way from a posture that is too heavy it must not bear more than there."""
+    """[117] On the way from a posture that is too heavy it must not bear more than there."""
     straight = FOLDED * (np.arange(7) != 3)
     controller = started(model, NO_RATE, straight)
     controller.set_parameters(replace(NO_RATE, effort_limit=STRAIGHT_IS_TOO_HEAVY.effort_limit))
@@ -264,7 +264,7 @@ def test_an_overloaded_joint_may_move_to_where_it_bears_less(model: Model) -> No
 
 
 def test_only_the_rest_of_a_trajectory_must_be_light_enough(model: Model) -> None:
-    """[126] The limits were lowered while it was interrupted, before and after its middle."""
+    """[117] The limits were lowered while it was interrupted, before and after its middle."""
     for share, refused in ((0.2, True), (0.8, False)):
         controller = started(model, NO_RATE, FOLDED)
         points = [TrajectoryPoint(BENT_BACK, time_from_start=9.0)]

@@ -127,7 +127,7 @@ def test_a_position_limit_closes_behind_the_arm(single: Callable[[str], Arm], pr
 def test_no_trajectory_leads_through_a_posture_that_is_too_heavy(
     single: Callable[[str], Arm], probe: Probe
 ) -> None:
-    """[126] joint_2 can hold the arm at both ends, but not with the elbow straight between them."""
+    """[117] joint_2 can hold the arm at both ends, but not with the elbow straight between them."""
     arm = single("burdened")
     begin = np.array(arm.source.position)
 
@@ -195,7 +195,7 @@ def test_no_activation_without_an_effort_limit(bring_up: BringUp, probe: Probe) 
 
 
 def test_limits_of_a_mimic_joint_limit_its_leader(bring_up: BringUp, probe: Probe) -> None:
-    """[127] The leader may move by 2.9 rad, and the joint that follows it by 0.5 rad."""
+    """[119] The leader may move by 2.9 rad, and the joint that follows it by 0.5 rad."""
     before, name, after = arm7_urdf().partition('<joint name="joint_7" type="revolute">')
     limit, mimic = 'lower="-0.5" upper="0.5"', '<mimic joint="joint_5"/>'
     description = (
