@@ -169,6 +169,6 @@ def test_a_held_joint_that_carries_the_arm_moves(
         resume(probe, name)
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
-    probe.end_timer(timer)
+    probe.end_repetition(timer)
     for source in (arm, torso):
         probe.end_stream(source)
