@@ -53,6 +53,7 @@ def test_a_file_of_estimates_is_read_when_learning_is_switched_on(tmp_path: Path
         _controller=PassivityController(model, replace(ADAPTIVE, adaptive=False)),
         _declared=parameters,
         robot=robot,
+        get_clock=lambda: SimpleNamespace(ros_time_is_active=False),
         get_logger=lambda: SimpleNamespace(
             info=lines.append, warning=lines.append, error=lines.append
         ),
