@@ -53,12 +53,14 @@ def test_a_file_of_estimates_is_read_when_learning_is_switched_on(tmp_path: Path
         _controller=PassivityController(model, replace(ADAPTIVE, adaptive=False)),
         _declared=parameters,
         robot=robot,
+        _input=SimpleNamespace(period=0.001),
         get_clock=lambda: SimpleNamespace(ros_time_is_active=False),
         get_logger=lambda: SimpleNamespace(
             info=lines.append, warning=lines.append, error=lines.append
         ),
     )
-    parameters.current = SimpleNamespace(law=ADAPTIVE, estimates=str(path))
+    quiet = {"estimates": str(path), "rate_warning": lambda _period: ""}
+    parameters.current = SimpleNamespace(law=ADAPTIVE, **quiet)
     node.parameters_changed()
     assert payload(node.controller) == pytest.approx(0.5, abs=1e-9)
     assert lines == [f"estimates of {path}: payload 0.5 kg"]
@@ -68,9 +70,9 @@ def test_a_file_of_estimates_is_read_when_learning_is_switched_on(tmp_path: Path
     assert payload(node.controller) == pytest.approx(0.3, abs=1e-9)
     # A file that cannot be used is no defect of the node.
     path.write_text("a: [", encoding="utf-8")
-    parameters.current = SimpleNamespace(law=replace(ADAPTIVE, adaptive=False), estimates=str(path))
+    parameters.current = SimpleNamespace(law=replace(ADAPTIVE, adaptive=False), **quiet)
     node.parameters_changed()
-    parameters.current = SimpleNamespace(law=ADAPTIVE, estimates=str(path))
+    parameters.current = SimpleNamespace(law=ADAPTIVE, **quiet)
     node.parameters_changed()
     assert "the estimates are not used: cannot read estimates" in lines[-1]
 
