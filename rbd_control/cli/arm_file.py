@@ -180,7 +180,7 @@ def _kept_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def _other_sections(kept: Mapping[Section, Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the sections of which every parameter is kept."""
+    """Return the lines of the sections that calibrate itself does not write."""
     tree: dict[str, Any] = {}
     for place, values in kept.items():
         if place in (SHARED, (NODE,), CONTROLLER):

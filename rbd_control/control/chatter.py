@@ -75,7 +75,7 @@ class Chatter:
             now: time of the torque on the steady clock [s].
             torque: (nv,) torque of the motors [N·m or N].
             demanded: (nv,) torque that the desired acceleration demands [N·m or N].
-            limits: limits of the arm, of which ``torque`` and ``torque_rate`` are used.
+            limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
         """
         rate = RATE_SHARE * limits.torque_rate
         j = swinging(torque, demanded, now, limits.torque, rate, SHORTEST, WITHIN, self._swings)
