@@ -202,6 +202,22 @@ class BringUp:
             timeout=timeout,
         )
 
+    @property
+    def started(self) -> int:
+        """Number of processes that were started."""
+        return len(self._processes)
+
+    def end_others(self, started: int) -> None:
+        """End all processes but the first ``started``; each withdraws from discovery if it can."""
+        others = [process for process in self._processes[started:] if process.is_running]
+        for process in others:
+            process.signal(signal.SIGTERM)
+        deadline = time.monotonic() + 10.0
+        while any(process.is_running for process in others) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for process in others:
+            process.kill()
+
     def output(self) -> str:
         """Return what all processes have written, for a failing test to show."""
         return "\n".join(process.output for process in self._processes)

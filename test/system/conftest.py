@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
@@ -14,6 +19,71 @@ from .bringup import BringUp, Process
 from .controller_scenarios import NODE, PARAMETERS, holds, resting
 from .probe import Probe, Source
 from .processor_share import first_at_the_processor
+
+T = TypeVar("T")
+
+REPETITIONS = 2
+"""Largest number of repetitions of a test whose joint states the machine delayed."""
+
+SETTLED = 1.5
+"""Time in which a controller reports a change of its mode [s]."""
+
+DELAYED = pytest.StashKey[str]()
+"""Controllers whose joint states the machine delayed in the last run of a test, or ""."""
+
+RESTORE = pytest.StashKey[list[Callable[[], None]]]()
+"""Calls that end what the last run of a test began."""
+
+
+def fixtures(item: pytest.Item, kind: type[T]) -> list[T]:
+    """Return the fixtures of this type that a test has, directly or through others."""
+    values: dict[str, object] = getattr(item, "funcargs", {})
+    return [value for value in values.values() if isinstance(value, kind)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Note whether a test failed after a stall of the machine; see :mod:`.machine_delays`."""
+    item.stash[DELAYED] = ""
+    for probe in fixtures(item, Probe):
+        item.stash[RESTORE].append(partial(probe.end_others, probe.begun()))
+    for bring_up in fixtures(item, BringUp):
+        item.stash[RESTORE].append(partial(bring_up.end_others, bring_up.started))
+    begin = time.monotonic()
+    try:
+        yield
+    except Exception:
+        for probe in fixtures(item, Probe):
+            if probe.delays.any_stall(begin - SETTLED):
+                time.sleep(SETTLED)
+            item.stash[DELAYED] += " ".join(sorted(probe.delays.since(begin)))
+        raise
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Repeat a test that failed only because the machine delayed its joint states.
+
+    A repetition has new fixtures of function scope. Processes, streams and subscriptions that the
+    failed run began are ended before.
+    """
+    if not item.path.is_relative_to(Path(__file__).parent):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for repetition in range(REPETITIONS + 1):
+        item.stash[RESTORE] = []
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        delayed = item.stash.get(DELAYED, "")
+        failed = {report.when for report in reports if report.failed}
+        if failed != {"call"} or not delayed or repetition == REPETITIONS:
+            break
+        item.warn(pytest.PytestWarning(f"repeated: the machine delayed joint states of {delayed}"))
+        for restore in item.stash[RESTORE]:
+            restore()
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from rbd_control.nodes.processes import reserved_domain
 from rbd_control.nodes.transports import without_shared_memory
 
 from .controller_scenarios import COMMANDS, MODEL, NODE, WEIGHT, wait_for_torque
+from .machine_delays import late_joint_states
 from .probe import Heard, Probe, Report
 
 ZERO = np.zeros(MODEL.nv)
@@ -81,9 +81,7 @@ def holding(probe: Probe, timeout: float) -> Report | None:
 
 def is_of_the_machine(report: Report, timeout: float) -> bool:
     """Return whether joint states that came too late for ``timeout`` [s] led to mode safe."""
-    reasons = r"(?:no joint states for|their delay has grown by) ([\d.e+-]+) s"
-    silence = re.search(reasons, report.message)
-    return silence is not None and float(silence[1]) >= timeout
+    return late_joint_states(report.message) >= timeout
 
 
 def count(report: Report, key: str) -> int:

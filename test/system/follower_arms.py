@@ -6,6 +6,7 @@ Several controllers run side by side. An arm follows its controller without dyna
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
@@ -147,6 +148,13 @@ class Arms:
             self._made[name] = self._start(name)
             wait_for_mode(self._probe, "hold", name)
         return self._made[name]
+
+    def end(self, arm: Arm) -> None:
+        """End an arm and its controller; :meth:`arm` starts it anew."""
+        del self._made[arm.name]
+        arm.process.signal(signal.SIGTERM)
+        assert arm.process.wait() == 0
+        self._probe.end_stream(arm.source)
 
     def _start(self, name: str) -> Arm:
         joint_states = f"{name}/joint_states"

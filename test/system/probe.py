@@ -20,16 +20,24 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from rbd_control.nodes.run import SPIN_TIME, make_executor
 from rbd_control.nodes.transports import without_shared_memory
 
 from .bringup import PATIENCE
+from .machine_delays import MachineDelays
 
 T = TypeVar("T")
 
 LATE = 0.3
 """Delay of a stream above which the probe prints a line: the machine was too busy [s]."""
+
+STALLED = 3.0
+"""Periods of a stream without a message from which on the stream counts as stalled."""
+
+HOPELESS = 20.0
+"""Wait after which a controller that the machine put in mode safe ends the wait [s]."""
 
 LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -87,6 +95,15 @@ class Source:
         return message
 
 
+@dataclass(frozen=True)
+class Begun:
+    """Numbers of repetitions and streams, and the topics that are heard, at some time."""
+
+    repetitions: int
+    streams: int
+    heard: set[str]
+
+
 class Repetition:
     """Calls a callback periodically until the event ``ended`` is set; missed calls are left out."""
 
@@ -122,6 +139,7 @@ class Probe:
             self._context = context_in(domain)
             self.node = Node("probe", context=self._context)
         self.reports: dict[str, Report] = {}
+        self.delays = MachineDelays()
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
         self._heard: dict[str, Heard] = {}
         self._senders: dict[str, Any] = {}
@@ -134,6 +152,7 @@ class Probe:
         # A repeated callback may run while the test destroys what it publishes with.
         self._turn = threading.RLock()
         self._repetitions: list[Repetition] = []
+        self._streams: list[tuple[Source, Any]] = []
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
@@ -241,15 +260,20 @@ class Probe:
         """Publish the joint states of ``source`` at ``rate``, while it is on."""
         publisher = self.node.create_publisher(JointState, topic, 50)
         source.publishers.append(publisher)
+        self._streams.append((source, publisher))
         clock = self.node.get_clock()
 
-        last = time.monotonic()
+        last, was_on = time.monotonic(), source.on
 
         def tick() -> None:
-            nonlocal last
+            nonlocal last, was_on
             before, last = last, time.monotonic()
             if last - before > LATE:
                 print(f"the probe could send nothing on {topic} for {last - before:.2f} s")
+            # A stream that the test has stopped does not stall.
+            if was_on and source.on and last - before > STALLED / rate:
+                self.delays.stalled(last - before, last)
+            was_on = source.on
             if source.on:
                 stamp = (clock.now() + Duration(seconds=source.shift)).to_msg()
                 source.publishers[0].publish(source.message(source.stamp or stamp))
@@ -259,13 +283,17 @@ class Probe:
 
     def wait(self, condition: Callable[[], T], otherwise: str, timeout: float = PATIENCE) -> T:
         """Return the first true value of ``condition``; fail with ``otherwise`` at the deadline."""
-        deadline = time.monotonic() + timeout
+        begin = time.monotonic()
+        deadline = begin + timeout
         while True:
             value = condition()
             if value:
                 return value
             if self._failure is not None:
                 raise AssertionError("the probe does not run any more") from self._failure
+            if time.monotonic() > begin + HOPELESS:
+                late = self.delays.now()
+                assert not late, f"{otherwise}; joint states were late for {late}: {self.reports}"
             assert time.monotonic() < deadline, f"{otherwise}; reports: {self.reports}"
             time.sleep(0.01)
 
@@ -286,10 +314,46 @@ class Probe:
 
         return self.wait(found, f"{node}: {otherwise}")
 
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Delay all repetitions and streams, as a machine without time for the probe does."""
+        with self._turn:
+            yield
+
+    def begun(self) -> Begun:
+        """Return what has been begun so far, for :meth:`end_others`."""
+        return Begun(len(self._repetitions), len(self._streams), set(self._heard))
+
+    def end_others(self, begun: Begun) -> None:
+        """End all that was begun later, and resume the controllers that the machine stopped."""
+        if self._closed.done():
+            return
+        for repetition in self._repetitions[begun.repetitions :]:
+            self.end_repetition(repetition)
+        for source, publisher in self._streams[begun.streams :]:
+            if publisher in source.publishers:
+                source.on = False
+                source.publishers.remove(publisher)
+                self.node.destroy_publisher(publisher)
+        for topic in set(self._heard) - begun.heard:
+            # The subscription stays until the node ends; only what it has received is dropped.
+            del self._heard[topic]
+        for node in self.delays.now():
+            client = self.node.create_client(Trigger, f"{node}/resume")
+            deadline = time.monotonic() + UNANSWERED
+            while node in self.delays.now() and time.monotonic() < deadline:
+                if client.service_is_ready():
+                    client.call_async(Trigger.Request())
+                time.sleep(0.5)
+            self.node.destroy_client(client)
+
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
             values = {item.key: item.value for item in status.values}
             level = int.from_bytes(status.level, "little")
+            if "mode" in values:
+                now = time.monotonic()
+                self.delays.reported(status.name, values["mode"], status.message, now)
             self.reports[status.name] = Report(level, status.message, values)
 
     def _repeat(self, repetition: Repetition) -> None:

@@ -6,7 +6,6 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -41,9 +40,7 @@ def single(arms: Arms) -> Iterator[Callable[[str], Arm]]:
 
     yield arm
     for each in started:
-        each.process.signal(signal.SIGTERM)
-        assert each.process.wait() == 0
-        each.source.on = False
+        arms.end(each)
 
 
 def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
