@@ -61,9 +61,20 @@ def test_another_reason_is_no_delay(message: str) -> None:
     assert delays.since(0.0) == set()
 
 
-def test_a_later_reason_of_the_same_fault_counts_as_the_first() -> None:
-    """A controller that was already in mode safe for another reason stays a failure."""
+def test_a_new_reason_is_a_new_change() -> None:
+    """A controller keeps its reason until it is resumed, which no report need show."""
+    delays = safe_at(11.0, "safe torque: joint_3 is stuck")
+    delays.reported(NODE, "safe", "safe torque: joint_3 is stuck", 11.5)
+    assert delays.now() == set()
+    delays.stalled(1.5, 11.9)
+    delays.reported(NODE, "safe", SILENCE, 12.0)
+    assert delays.now() == {NODE}
+    delays.reported(NODE, "safe", "safe torque: joint_3 is stuck", 12.5)
+    assert delays.now() == set()
+
+
+def test_a_stall_that_follows_another_reason_explains_nothing() -> None:
     delays = safe_at(11.0, "safe torque: joint_3 is stuck")
     delays.stalled(1.5, 11.5)
-    delays.reported(NODE, "safe", SILENCE, 12.0)
+    delays.reported(NODE, "safe", "safe torque: joint_3 is stuck", 12.0)
     assert delays.since(0.0) == set()

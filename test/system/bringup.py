@@ -23,6 +23,9 @@ SOURCE = Path(rbd_control.__file__).resolve().parent.parent
 PATIENCE = 120.0
 """Deadline of whatever should take a second or two [s]; a first run compiles."""
 
+REPORT_PERIOD = 0.25
+"""Period of the diagnostics of forked nodes [s], for which the tests wait; by default it is 1 s."""
+
 STANDSTILL = 1.0
 """Timeout of the controllers, the longest: on a busy machine joint states may be late [s]."""
 
@@ -159,7 +162,7 @@ class BringUp:
             ros_arguments: arguments after ``--ros-args``.
             preamble: Python code that runs before the node, to inject faults.
             is_forked: whether the node is forked from a process that has imported the package,
-                which is faster; otherwise, and with a preamble, the executable is started.
+                which is faster; otherwise the executable is started.
         """
         number = len(self._processes)
         log = self._folder / f"{number}.log"
@@ -169,8 +172,9 @@ class BringUp:
             content = {"/**": {"ros__parameters": dict(parameters)}}
             file.write_text(yaml.safe_dump(content), encoding="utf-8")
             arguments += ["--params-file", str(file)]
-        if is_forked and not preamble:
-            process = Process(ForkedNode(executable, arguments, self.environment, log), log)
+        if is_forked:
+            node = ForkedNode(executable, arguments, self.environment, log, preamble)
+            process = Process(node, log)
         else:
             start = with_preamble(executable, preamble) if preamble else command(executable)
             process = Process.of([*start, *arguments], self.environment, log)

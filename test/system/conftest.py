@@ -13,20 +13,22 @@ from _pytest.runner import runtestprotocol
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from rbd_control.nodes import transports
 from rbd_control.nodes.processes import reserved_domain
 
 from .bringup import BringUp, Process
 from .controller_scenarios import NODE, PARAMETERS, holds, resting
 from .probe import Probe, Source
 from .processor_share import first_at_the_processor
+from .quick_discovery import QUICK, quick_profile
 
 T = TypeVar("T")
 
 REPETITIONS = 2
 """Largest number of repetitions of a test whose joint states the machine delayed."""
 
-SETTLED = 1.5
-"""Time in which a controller reports a change of its mode [s]."""
+SETTLED = 2.0
+"""Time in which a stall ends and a controller reports the change of its mode [s]."""
 
 DELAYED = pytest.StashKey[str]()
 """Controllers whose joint states the machine delayed in the last run of a test, or ""."""
@@ -54,8 +56,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         yield
     except Exception:
         for probe in fixtures(item, Probe):
-            if probe.delays.any_stall(begin - SETTLED):
-                time.sleep(SETTLED)
+            # The test may fail before the stall ends and is reported.
+            time.sleep(SETTLED)
             item.stash[DELAYED] += " ".join(sorted(probe.delays.since(begin)))
         raise
 
@@ -87,11 +89,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _alone() -> Iterator[None]:
+def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep to this machine and ahead of its other work, and let wrong types be errors."""
     with pytest.MonkeyPatch.context() as patch, first_at_the_processor():
         patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         patch.setenv("ROS_PYTHON_CHECK_FIELDS", "1")
+        if not getattr(request.module, "DEFAULT_DISCOVERY", False):
+            patch.setenv(QUICK, "1")
+            patch.setattr(transports, "udp_profile", quick_profile)
         yield
 
 

@@ -226,10 +226,11 @@ def killed(
     second = _waiting_second(probe, bring_up, {**LEARNING, "estimates": str(estimates)})
     assert f"estimates of {estimates}: payload" in second.output
     process.kill()
-    probe.report(NODE)  # that of the dead one may still be on its way, and so may its torques,
-    probe.report(NODE)  # which have come by now
+    # A report of the dead node may still be on its way, and so may its torques.
+    probe.later_report(NODE)
+    probe.later_report(NODE)
     count = len(commands)
-    probe.report(NODE)
+    probe.later_report(NODE)
     assert len(commands) == count
     # ROS gives the dead one up after 20 s.
     probe.wait(lambda: len(commands) > count, "does not come up")

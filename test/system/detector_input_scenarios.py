@@ -123,7 +123,7 @@ def a_joint_without_effort(probe: Probe, source: Source) -> None:
         probe.wait_for_report(NODE, is_said, f"not said: {says}")
         assert not any(flag.data for flag in contact[flags:])
         count = len(contact)
-        probe.report(NODE)
+        probe.later_report(NODE)
         assert len(contact) == count, "a verdict without an effort"
     released(source)
     wait_for_flag(probe, contact, False)
@@ -139,9 +139,9 @@ def doubtful_data(probe: Probe, source: Source) -> None:
     wait_for_flag(probe, contact, False)
     source.on = False
     probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
-    probe.report(NODE)  # what was on its way has come
+    probe.later_report(NODE)  # what was on its way has come
     count = len(contact)
-    probe.report(NODE)
+    probe.later_report(NODE)
     assert len(contact) == count, "a verdict from nothing"
     source.on = True
     wait_for_flag(probe, contact, False)
@@ -193,7 +193,7 @@ def fresh_efforts_of_a_repeated_pose(probe: Probe, source: Source) -> None:
     source.velocity = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.05])
     probe.wait_for_report(NODE, lambda r: "repeated" in r.message, "a frozen pose is believed")
     live.effort = weight - PUSH
-    probe.report(NODE)
+    probe.later_report(NODE)
     assert "repeated" in probe.report(NODE).message
     assert not any(flag.data for flag in contact[flags:])
     source.velocity = np.zeros(MODEL.nv)

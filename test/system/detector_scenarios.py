@@ -152,7 +152,7 @@ def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
             NODE, lambda r, what=missing: f"no {what}" in r.message, f"a verdict without {missing}"
         )
         count, since = len(contact), to_seconds(probe.node.get_clock().now().to_msg())
-        probe.report(NODE)
+        probe.later_report(NODE)
         assert len(contact) == count, f"a verdict without {missing}"
         # Earlier ones may still have been on their way.
         assert to_seconds(wrenches[-1].header.stamp) < since, f"a wrench without {missing}"

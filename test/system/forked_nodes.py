@@ -37,6 +37,7 @@ class ForkedNode:
         arguments: command-line arguments after the name.
         environment: all environment variables of the node.
         log: file that receives standard output and standard error.
+        preamble: Python code that runs before the node, to inject faults.
 
     Attributes:
         pid: number of the process.
@@ -48,11 +49,11 @@ class ForkedNode:
         arguments: Sequence[str],
         environment: Mapping[str, str],
         log: Path,
+        preamble: str = "",
     ) -> None:
         log.touch()  # readers of the output do not wait for the node
-        self._process = _context.Process(
-            target=_run, args=(executable, list(arguments), dict(environment), log), daemon=True
-        )
+        given = (executable, list(arguments), dict(environment), log, preamble)
+        self._process = _context.Process(target=_run, args=given, daemon=True)
         paths = os.pathsep.join([str(TESTS), environment.get("PYTHONPATH", "")])
         with changed_environment({"PYTHONPATH": paths}):  # the first node starts the process
             self._process.start()
@@ -93,13 +94,19 @@ class ForkedNode:
 
 
 def _run(
-    executable: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path
+    executable: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    preamble: str,
 ) -> None:
     """Become the node: called in the forked process."""
     # Imported in the process that this one is forked from; a failed import is told here.
+    from rbd_control.nodes import transports
     from rbd_control.startup import executables
 
     from .imported_nodes import end_with_parent
+    from .quick_discovery import QUICK, quick_profile
 
     if end_with_parent:
         end_with_parent()
@@ -111,4 +118,7 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [executable, *arguments]
+    if QUICK in os.environ:
+        transports.udp_profile = quick_profile
+    exec(compile(preamble, "preamble", "exec"), {"__name__": "preamble"})
     sys.exit(getattr(executables, executable)())

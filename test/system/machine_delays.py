@@ -59,7 +59,7 @@ class MachineDelays:
     def __init__(self) -> None:
         self._stalls: list[tuple[float, float]] = []
         self._changes: list[Change] = []
-        self._last: dict[str, tuple[str, float]] = {}
+        self._last: dict[str, tuple[float | None, float]] = {}
 
     def stalled(self, seconds: float, now: float) -> None:
         """Record that no joint state could be published for some time, which ends now [s]."""
@@ -67,13 +67,16 @@ class MachineDelays:
 
     def reported(self, node: str, mode: str, message: str, now: float) -> None:
         """Record a report of a controller at time ``now`` [s]."""
-        before, since = self._last.get(node, ("", -inf))
-        self._last[node] = mode, now
-        if mode != "safe":
-            for change in self._of(node):
-                change.until = min(change.until, now)
-        elif before != "safe" and late_joint_states(message):
-            self._changes.append(Change(node, late_joint_states(message), since, now))
+        silence = late_joint_states(message) if mode == "safe" else None
+        before, since = self._last.get(node, (None, -inf))
+        self._last[node] = silence, now
+        # A controller keeps the first reason until it is resumed: another one is a new change.
+        if silence == before:
+            return
+        for change in self._of(node):
+            change.until = min(change.until, now)
+        if silence:
+            self._changes.append(Change(node, silence, since, now))
 
     def since(self, begin: float) -> set[str]:
         """Return the controllers that a stall held in mode safe at any time after ``begin`` [s]."""
@@ -82,10 +85,6 @@ class MachineDelays:
     def now(self) -> set[str]:
         """Return the controllers that are in mode safe because of a stall."""
         return {x.node for x in self._changes if x.until == inf and self._is_of_the_machine(x)}
-
-    def any_stall(self, begin: float) -> bool:
-        """Return whether the publisher stalled after ``begin`` [s]."""
-        return any(end > begin for _, end in self._stalls)
 
     def _of(self, node: str) -> list[Change]:
         return [change for change in self._changes if change.node == node]

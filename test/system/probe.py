@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 from rbd_control.nodes.run import SPIN_TIME, make_executor
 from rbd_control.nodes.transports import without_shared_memory
 
-from .bringup import PATIENCE
+from .bringup import PATIENCE, REPORT_PERIOD
 from .machine_delays import MachineDelays
 
 T = TypeVar("T")
@@ -301,6 +301,11 @@ class Probe:
         """Return the next status of a node, which is newer than this call."""
         self.reports.pop(node, None)
         return self.wait(lambda: self.reports.get(node), f"no diagnostics of {node}")
+
+    def later_report(self, node: str) -> Report:
+        """Return a status of a node from up to a second later; what was on its way has arrived."""
+        time.sleep(1.0 - REPORT_PERIOD)
+        return self.report(node)
 
     def wait_for_report(
         self, node: str, condition: Callable[[Report], bool], otherwise: str

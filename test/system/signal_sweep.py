@@ -24,7 +24,7 @@ from std_msgs.msg import Float64MultiArray
 
 import rbd_control.nodes
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes import passivity_controller
+from rbd_control.nodes import passivity_controller, transports
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.run import Signals, run
@@ -32,6 +32,7 @@ from rbd_control.startup import prompt_end
 
 from .controller_scenarios import COMMANDS, resting
 from .probe import Probe
+from .quick_discovery import quick_profile
 
 FOLDER = str(Path(rbd_control.nodes.__file__).parent)
 WATCHED = {
@@ -76,7 +77,9 @@ class Tracer:
 def once(probe: Probe, phase: str, line: int) -> dict[str, Any]:
     """Run a controller with a signal at ``line``; return the outcome."""
     tracer = Tracer(line)
-    commands = probe.listen(Float64MultiArray, COMMANDS)
+    # Discovery lists the publisher of the controller before for a while.
+    topic = f"line_{line}/commands"
+    commands = probe.listen(Float64MultiArray, topic)
     first = len(commands)
     original = ManagedNode._activate, Signals._on_signal
 
@@ -103,7 +106,7 @@ def once(probe: Probe, phase: str, line: int) -> dict[str, Any]:
     ManagedNode._activate, Signals._on_signal = activate, on_signal  # type: ignore[method-assign]
     sys.settrace(tracer)
     try:
-        code: Any = run(PassivityControllerNode, ARGUMENTS)
+        code: Any = run(PassivityControllerNode, [*ARGUMENTS, "-r", f"{COMMANDS}:={topic}"])
     except BaseException as error:
         code = repr(error)
     finally:
@@ -138,6 +141,7 @@ def main() -> None:
     passivity_controller.rehearse_controller = lambda model: (
         rehearsed or rehearsed.append(rehearse(model))
     )
+    transports.udp_profile = quick_profile
     probe = Probe(domain)
     probe.stream(resting())
     outcomes = []

@@ -76,7 +76,7 @@ def test_require_detector(probe: Probe, running: Running) -> None:
     probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not wait for a detector")
     assert probe.call(GetState, f"{NODE}/get_state").current_state.label == "inactive"
     before = len(commands)
-    probe.report(NODE)
+    probe.later_report(NODE)
     assert len(commands) == before
     with probe.repeated(FLAG, Bool(data=False)):
         probe.wait(lambda: len(commands) > before, "does not start with a detector")

@@ -22,6 +22,9 @@ from .controller_scenarios import (
 )
 from .probe import Probe, Source
 
+DEFAULT_DISCOVERY = True
+"""Whether participants announce themselves as seldom as those of users."""
+
 ROOM = {"discovery_time": 5.0}
 """More than the default of 3.5 s, as a busy machine takes longer to discover a node."""
 

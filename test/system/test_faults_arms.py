@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import Model, frame_placement, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import STANDSTILL, BringUp
+from .bringup import REPORT_PERIOD, STANDSTILL, BringUp
 from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, STILL, WEIGHT, trajectory
 from .fault_setting import wait_for_mode
 from .follower_arms import ARMS, RATE, WEAK, Arm, Arms, continuous
@@ -243,6 +243,6 @@ def test_estimates_keep_their_bounds(single: Callable[[str], Arm], probe: Probe)
     arm = single("learning")
     arm.source.still, arm.source.noise = True, 0.3
     most = ARMS["learning"]["largest_payload_mass"]
-    for _ in range(4):
+    for _ in range(round(4.0 / REPORT_PERIOD)):
         learned = float(probe.report(arm.name).values["payload learned [kg]"])
         assert 0.0 <= learned <= most + 1e-9

@@ -98,7 +98,7 @@ TAKEN: dict[str, str] = {
 @pytest.fixture(scope="module")
 def process(bring_up: BringUp, probe: Probe) -> Process:
     process = bring_up.start(NODE, {"autostart": False})
-    probe.report(NODE)
+    probe.later_report(NODE)
     return process
 
 

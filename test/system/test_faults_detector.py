@@ -68,7 +68,7 @@ def test_one_absurd_effort_raises_no_flag(
         message.header.stamp = probe.node.get_clock().now().to_msg()
         probe.send("joint_states", message)
     wait_for_verdict(probe, contact, False)
-    probe.report(NODE)
+    probe.later_report(NODE)
     wait_for_verdict(probe, contact, False)
     assert not any(message.data for message in contact[first:])
     assert np.isfinite(efforts(torques)).all()

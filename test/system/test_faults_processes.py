@@ -23,7 +23,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import STANDSTILL, BringUp, Process, command
+from .bringup import REPORT_PERIOD, STANDSTILL, BringUp, Process, command
 from .controller_scenarios import (
     COMMANDS,
     NODE,
@@ -222,6 +222,9 @@ def test_an_exception_leads_to_the_safe_torque(
     assert np.allclose(sent[~is_zero], WEIGHT, atol=1e-6)
 
 
+REPORTS = round(3.0 / REPORT_PERIOD)
+"""Number of reports that are watched beside busy processes: those of three seconds."""
+
 BUSY = 4
 """Number of processes that only use processor time."""
 
@@ -232,7 +235,7 @@ def test_busy_processes_beside_it_change_nothing(probe: Probe, source: Source) -
 
     def undisturbed() -> bool:
         first = len(commands)
-        if not all(holding(probe, PARAMETERS["timeout"]) for _ in range(3)):
+        if not all(holding(probe, PARAMETERS["timeout"]) for _ in range(REPORTS)):
             return False
         assert len(commands) > first
         assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)

@@ -106,7 +106,7 @@ def bad(kind: str) -> JointTrajectory:
 def settled(probe: Probe) -> Report:
     """Return the controller's report when it refuses no further trajectory."""
     while True:
-        before, report = probe.report(NODE), probe.report(NODE)
+        before, report = probe.report(NODE), probe.later_report(NODE)
         if count(before, "trajectories refused") == count(report, "trajectories refused"):
             return report
 

@@ -49,7 +49,7 @@ def wait_for_silence(probe: Probe) -> None:
 
     def silent() -> bool:
         count = len(contact)
-        probe.report(NODE)
+        probe.later_report(NODE)
         return len(contact) == count
 
     probe.wait(silent, "verdicts go on")

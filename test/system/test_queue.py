@@ -24,7 +24,8 @@ ACCOUNTS = (
 
 def test_every_joint_state_is_accounted_for(bring_up: BringUp, probe: Probe) -> None:
     """[18, 35, 48] Answered, skipped, overwritten or lost: together as many as were published."""
-    process = bring_up.start(NODE, PARAMETERS)
+    # A process of its own: the reports of a second give it time to work off its queue.
+    process = bring_up.start(NODE, PARAMETERS, is_forked=False)
     source = probe.stream(resting())
     holds(probe, source)
     commands = probe.listen(Float64MultiArray, COMMANDS)

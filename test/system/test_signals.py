@@ -77,13 +77,17 @@ def source(probe: Probe) -> Source:
 
 
 def start(bring_up: BringUp, space: str, preamble: str = "") -> Process:
-    """Start the executable itself, as signals come until the very end of the process."""
+    """Start a controller, forked if it has a preamble.
+
+    Without a preamble the executable itself is started, as signals come until the very end of the
+    process. The places of a preamble lie before that end.
+    """
     return bring_up.start(
         NODE,
         PARAMETERS,
         ["-r", f"{COMMANDS}:={space}/commands", "-r", f"__node:={space}"],
         preamble=preamble,
-        is_forked=False,
+        is_forked=bool(preamble),
     )
 
 

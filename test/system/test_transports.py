@@ -25,6 +25,9 @@ from rbd_control.nodes.transports import (
 from .bringup import BringUp, Process
 from .probe import Probe
 
+DEFAULT_DISCOVERY = True
+"""Whether participants announce themselves as seldom as those of users."""
+
 RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 PROFILES, OLD_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"
 STARTED: dict[str, dict[str, Any]] = {
