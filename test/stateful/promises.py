@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.overspeed import OVERSPEED_TIME
+from rbd_control.control.soft_limits import LARGEST_SHARE
 from rbd_control.dynamics import gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
 
@@ -141,6 +142,7 @@ def safe_zero_is_exactly_zero(s: Stretch) -> None:
 def _damping(s: Stretch) -> tuple[NDArray[np.bool_], Array, Array]:
     """Rows in which the safe torque shall damp, their torque beyond the weight, and its room."""
     rows = (s.mode == SAFE) & (s.unusable == 0) & (s.silent == 0) & (s.frozen == 0)
+    rows &= s.elapsed > 0.0  # in which the rate lets the torque change
     rows &= (s.rate_limited == 0) & s.torque.any(axis=1)
     rows &= s.rig.parameters.safe_torque == "damping"
     rows[0] = False
@@ -326,7 +328,8 @@ def following_is_close(s: Stretch) -> None:
     """Where torque suffices the arm is near its desired position, whole turns not counted.
 
     A trajectory that began faster than the velocity limits may come back as fast, and the law does
-    not follow at such a speed.
+    not follow at such a speed. Between a soft limit and a desired position beyond it, the arm is
+    where the torques of both balance; a limit widened for it may have closed behind the arm.
     """
     rig, p = s.rig, s.rig.parameters
     entry = s.entry.astype(int)
@@ -337,7 +340,11 @@ def following_is_close(s: Stretch) -> None:
     first = int(entry[rows].min())
     limited = rig.history.column("saturated", first).any()
     limited |= rig.history.column("rate_limited", first).any()
-    away = s.q[rows] - s.q_d[rows]
+    q, q_d, model = s.q[rows], s.q_d[rows], rig.arm.model
+    lower, upper = model.lower_limit, model.upper_limit
+    margin = np.minimum(p.for_joints("limit_margin", rig.n), LARGEST_SHARE * (upper - lower))
+    inside = np.clip(q_d, lower + margin, upper - margin)
+    away = q - np.clip(q, np.minimum(q_d, inside), np.maximum(q_d, inside))
     turns = rig.arm.continuous
     away[:, turns] -= 2.0 * np.pi * np.round(away[:, turns] / (2.0 * np.pi))
     assert limited or np.abs(away).max() < 0.1, f"it is {np.abs(away).max(axis=0)} away"
