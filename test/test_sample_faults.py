@@ -10,6 +10,7 @@ import pytest
 from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, started
 
 from rbd_control.control import (
+    ControllerParameters,
     PassivityController,
     TrajectoryPoint,
 )
@@ -122,6 +123,21 @@ def test_two_sources_that_contradict_each_other_are_a_fault(
     assert modes.index("safe") < unusable * (mocks + 1)
     with pytest.raises(InputError, match="cannot resume: no good joint states"):
         controller.resume()
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.2])
+def test_a_delay_that_has_grown_hides_no_contradiction_and_no_end_of_it(
+    model: Model, delay: float
+) -> None:
+    """[21] A controller that is not started may have observed joint states with less delay."""
+    controller = PassivityController(model, ControllerParameters(delay_growth=0.05))
+    for k in range(1, 2000):
+        now = 0.001 * k
+        stamp = now - delay * min(now, 1.0)
+        controller.observe(stamp, MOCK if 1000 < k < 1900 and k % 2 else HOME, STILL, now)
+        if k == 1800:
+            assert controller.is_contradicted
+    assert not controller.is_contradicted
 
 
 def test_one_source_is_used_again_when_the_other_has_ended(model: Model) -> None:

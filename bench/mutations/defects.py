@@ -1,4 +1,4 @@
-"""Eight defects that the controller once had, as patches of the present code.
+"""Eleven defects that the controller once had, as patches of the present code.
 
 Each patch replaces one or two functions. :meth:`Defect.put_back` raises an error if such a function
 is missing, if it does not contain the text that the patch was made for, if the patch uses a name
@@ -19,10 +19,12 @@ import numpy as np
 
 from rbd_control.control import arm_limits, samples
 from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.chatter import Chatter
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.modes import Modes
 from rbd_control.control.repetition import Repetition
 from rbd_control.control.safe_torque import SafeTorque
+from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_path import LimitedTorque, TorquePath
 
@@ -149,6 +151,16 @@ def _verdicts_last(self: Any, now: float) -> bool:
     return bool(np.isfinite(self._heard))
 
 
+def _forgive_all(self: Any) -> str:
+    self._unusable = 0.0
+    return str(_FORGIVE(self))
+
+
+def _never_late(self: Any, stamp: float, now: float) -> str:
+    return ""
+
+
+_FORGIVE = SampleJudge._forgive
 _BRAKE, _HOLD, _SAFE = TorquePath.brake, Modes.hold, SafeTorque.torque
 
 DEFECTS = (
@@ -218,5 +230,23 @@ DEFECTS = (
             "no_torque_leads_out_of_limits",
         ),
         (Change(SoftLimits, "close_behind", "close_behind", lambda self, q: None),),
+    ),
+    Defect(
+        11,
+        "a usable joint state makes up for all unusable ones before it, as with two publishers",
+        ("two_publishers_are_a_fault", "a_start_waits_for_one_publisher"),
+        (Change(SampleJudge, "_forgive", "FORGIVING", _forgive_all),),
+    ),
+    Defect(
+        12,
+        "joint states may be late by any time",
+        ("a_growing_delay_is_a_fault",),
+        (Change(SampleJudge, "_delayed", "delay_growth", _never_late),),
+    ),
+    Defect(
+        13,
+        "the torque of a loop that is not stable swings for ever",
+        ("torque_does_not_swing_for_ever",),
+        (Change(Chatter, "fault", "swinging", lambda self, *arguments: ""),),
     ),
 )

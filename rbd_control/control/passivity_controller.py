@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 
 import numpy as np
@@ -283,7 +284,8 @@ class PassivityController:
         """Use newly built parts from the next sample on; nothing here can fail."""
         limits, soft, parameters = parts.limits, parts.soft, parts.parameters
         self._samples.set_parameters(limits, parameters)
-        self._observed.set_parameters(limits, parameters)
+        # A start takes the present delay for the shortest, so an earlier one does not matter.
+        self._observed.set_parameters(limits, replace(parameters, delay_growth=0.0))
         self._modes.set_parameters(parameters, soft, parts.tolerances)
         self._planning.set_parts(parts)
         self._watches.set_parts(parts)

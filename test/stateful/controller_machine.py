@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rbd_control.errors import ParameterError, RbdControlError
 from stateful.drawing import (
     FRACTIONS,
+    MOST_JOINTS,
     UNUSABLE,
     WRONG_VELOCITIES,
     Fractions,
@@ -24,6 +25,12 @@ from stateful.rig_state import VERDICT_LOST
 Array = NDArray[np.float64]
 
 COUNTS = st.integers(1, 25)
+
+LAST_SHAKE = 6.0
+"""Time since the start after which a loop that is not stable is not observed any more [s]."""
+
+DISTANCES = st.sampled_from([0.01, 0.1, 1.0, -1.0])
+"""Distances of an arm from another one whose joint states come in between [rad or m]."""
 
 
 class ControllerMachine(OrderRules):
@@ -89,6 +96,16 @@ class ControllerMachine(OrderRules):
         rig.push, rig.pushed_until = np.zeros(rig.n), rig.now
         rig.disturbed = True
 
+    @precondition(lambda self: not self.rig.is_prompt and self.rig.time < LAST_SHAKE)
+    @rule()
+    def shake(self) -> None:
+        """Nothing happens after a push, while a loop with delay may not be stable."""
+        if self.rig.controller.mode == "safe":
+            self.start_again()
+        self.push(tuple(np.linspace(0.2, -0.2, MOST_JOINTS)), 0.02)
+        for _ in range(4):
+            self._run(0.5)
+
     @rule(seconds=st.sampled_from([0.005, 0.03, 0.3]))
     def silence(self, seconds: float) -> None:
         """No joint states come."""
@@ -122,6 +139,46 @@ class ControllerMachine(OrderRules):
         noticed = rig.contradict(WRONG_VELOCITIES[kind], max(round(seconds / rig.period), 1))
         self._keep("a_contradiction_is_a_fault", noticed, kind)
         self._look()
+
+    @rule(distance=DISTANCES, follows=st.booleans(), seconds=st.sampled_from([0.02, 0.1, 0.3, 0.3]))
+    def interleave(self, distance: float, follows: bool, seconds: float) -> None:
+        """A second publisher sends joint states of another arm."""
+        rig = self.rig
+        rig.faulted = True
+        noticed = rig.interleave(distance, follows, max(round(seconds / rig.period), 2))
+        self._keep("two_publishers_are_a_fault", noticed, f"{distance:g} apart")
+        rig.run(round(0.1 / rig.period))  # the comparison of velocities remembers so much
+        self._look()
+
+    @precondition(lambda self: self.rig.history.rows > 50)
+    @rule(distance=DISTANCES)
+    def start_amid_two_publishers(self, distance: float) -> None:
+        """The node is deactivated, and waits until the joint states come from one publisher."""
+        noticed, over = self.rig.wait_amid_two_publishers(distance)
+        self._look()
+        self._keep("a_start_waits_for_one_publisher", noticed, f"{distance:g} apart")
+        self._keep("a_start_waits_for_one_publisher", over, "it waits for ever")
+        self.start_again()
+
+    @rule(by=st.sampled_from([0.01, 0.04, 0.06, 0.1]), slowly=st.booleans())
+    def fall_behind(self, by: float, slowly: bool) -> None:
+        """The delay of the joint states grows, and stays; after a fault, from a new start on."""
+        rig = self.rig
+        if rig.controller.mode == "safe":
+            self.start_again()
+        kept = rig.fall_behind(by, round((4.0 if slowly else 1.5) * by / rig.period))
+        rig.run(rig.parameters.bad_samples)
+        self._keep(
+            "a_growing_delay_is_a_fault", kept, f"{rig.excess:.3g} s: {rig.history.reasons[-1]}"
+        )
+        self._look()
+
+    @precondition(lambda self: self.rig.lag > 0.0)
+    @rule()
+    def catch_up(self) -> None:
+        """The joint states are on time again."""
+        self.rig.catch_up()
+        self._run(0.02)
 
     @rule(seconds=st.sampled_from([-100.0, -0.01, -0.001, 0.01, 0.5, 1e6]))
     def jump_in_time(self, seconds: float) -> None:

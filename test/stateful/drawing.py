@@ -56,7 +56,7 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "repeated_time": numbers(0.005, 0.05),
     "repeated_torque_share": numbers(0.02, 2.0),
     "velocity_mismatch": numbers(0.005, 0.1),
-    "delay_growth": st.just(0.0),
+    "delay_growth": st.sampled_from([0.0, 0.05]),
     "overspeed_factor": numbers(1.5, 4.0),
     "tracking_limit": each(0.1, 2.0),
     "effort_limit": each(0.0, 0.0),
@@ -119,6 +119,9 @@ def changes(draw: st.DrawFn, most: int = 3) -> dict[str, Any]:
     return {name: draw(PARAMETERS[name]) for name in dict.fromkeys(names)}
 
 
+DELAYS = st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.0, 0.005, 0.025, 0.025])
+"""Delays of the torque [s]. With gains of about 60 1/s, 25 ms make the loop unstable."""
+
 SAFE_CHOICES = st.sampled_from(["damping", "zero"])
 REACTIONS = st.sampled_from(["hold", "retract", "float", "slow", "none"])
 
@@ -140,6 +143,7 @@ def setups(draw: st.DrawFn) -> Setup:
         "tank_capacity": draw(st.sampled_from([0.0, 0.0, 0.0, 0.5, 5.0])),
         "adaptive": draw(st.sampled_from([False, False, True])),
         "angle_wraparound": draw(st.booleans()),
+        "delay_growth": draw(GAINS["delay_growth"]),
     }
     if draw(st.booleans()):
         chosen |= draw(changes())
@@ -156,6 +160,9 @@ def setups(draw: st.DrawFn) -> Setup:
         upper = draw(st.booleans())
         model = arm.model
         start[j] = model.upper_limit[j] + beyond if upper else model.lower_limit[j] - beyond
+    delay = draw(DELAYS)
+    if delay > 0.01:  # With less torque it swings, with more it is soon too fast.
+        chosen |= {"damping_rate": 100.0, "torque_share": (0.3,), "overspeed_factor": 4.0}
     return Setup(
         arm,
         chosen,
@@ -167,6 +174,7 @@ def setups(draw: st.DrawFn) -> Setup:
         draw(st.sampled_from([(0.0, 0.0), (0.1, 0.1)])),
         draw(st.sampled_from([0.0, 0.0, 0.0, 1.0])),
         tuple(start.tolist()),
+        delay,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,6 +48,10 @@ class Plant:
         self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
         self._substeps = max(round(setup.period / 0.001), 1)
         self._random = np.random.default_rng(0)
+        # Before the start, brakes or another controller hold the arm.
+        start = np.array(setup.start or setup.arm.home)
+        held = np.zeros(n) if setup.compensated else gravity_torque(model, start)
+        self._on_the_way = deque([held] * round(setup.delay / setup.period))
 
     def attach(self, mass: float) -> None:
         """Let the arm carry a payload from now on [kg]."""
@@ -79,7 +85,8 @@ class Plant:
             command: (n,) torque that the controller sends [N·m or N].
             push: (n,) torque of contacts [N·m or N].
         """
-        motors = command
+        self._on_the_way.append(command)
+        motors = self._on_the_way.popleft()
         if self._setup.compensated:
             motors = motors + gravity_torque(self.described, q)
         motors = np.minimum(np.maximum(motors, -self._arm.strength), self._arm.strength)

@@ -39,6 +39,9 @@ RECOIL = 0.3
 HARD_SPEED = 2.0
 """Largest speed under control, in velocity limits: the reference stays below 1.2 of them."""
 
+SWINGS, SWING_TIME = 16, 1.0
+"""Number of swings of the torque that are too many within a time [s]."""
+
 LATE = 2.5
 """Periods by which a stop may end late: orders come between joint states, times are rounded."""
 
@@ -126,6 +129,25 @@ def torque_limits_are_known(s: Stretch) -> None:
         assert not s.torque[-1].any(), "a controller that is not started sends torque"
         return
     assert np.isfinite(s.rig.largest).all(), f"{s.rig.largest}"
+
+
+@promise
+def torque_does_not_swing_for_ever(s: Stretch) -> None:
+    """No torque swings 16 times within 1 s from 60 % of its limit to 60 % in the other direction.
+
+    The limit of eight swings within 0.68 s ends such an oscillation in mode safe, where the arm
+    comes to rest, even if its loop is too slow for the gains.
+    """
+    first = max(int(s.entry[-1]), s.first - round(SWING_TIME / s.rig.period))
+    torque, time = s.rig.history.column("torque", first), s.rig.history.column("time", first)
+    large = np.sign(torque) * (np.abs(torque) > np.maximum(0.6 * s.rig.largest, ROUNDING))
+    for joint in range(s.rig.n):
+        rows = np.flatnonzero(large[:, joint])
+        swings = time[rows[1:]][np.diff(large[rows, joint]) != 0.0]
+        within = swings[SWINGS - 1 :] - swings[: max(swings.size - SWINGS + 1, 0)]
+        assert (within > SWING_TIME).all(), (
+            f"joint {joint} swung {SWINGS} times in {within.min()} s"
+        )
 
 
 # --- Mode safe -----------------------------------------------------------------------------------
@@ -231,7 +253,7 @@ def no_fault_without_a_cause(s: Stretch) -> None:
     """With correct joint states and without disturbance a strong enough arm has no fault."""
     rig, p = s.rig, s.rig.parameters
     faults = np.flatnonzero((s.mode[1:] == SAFE) & (s.mode[:-1] != SAFE))
-    if not faults.size or rig.faulted or not rig.is_strong or p.tank_capacity:
+    if not faults.size or rig.faulted or not rig.is_strong or p.tank_capacity or not rig.is_prompt:
         return
     k = int(faults[0]) + 1
     cause = s.disturbed[k] or s.unusable[k] or s.frozen[k] or s.silent[k] > 0.0
@@ -285,7 +307,7 @@ def a_retreat_begins_with_a_stop(s: Stretch) -> None:
 def a_stopped_arm_comes_to_rest(s: Stretch) -> None:
     """Where torque suffices the arm itself is at rest soon after the desired motion is."""
     rig = s.rig
-    if not rig.is_strong or rig.parameters.tank_capacity or rig.is_unknown:
+    if not rig.is_strong or rig.parameters.tank_capacity or rig.is_unknown or not rig.is_prompt:
         return
     late = s.stopping > rig.orders.stop_time + rig.settling_time
     late &= (s.mode == HOLD) & (s.entry <= rig.orders.stop_row)
@@ -298,8 +320,8 @@ def a_stopped_arm_comes_to_rest(s: Stretch) -> None:
 
 
 def _charged(s: Stretch) -> NDArray[np.bool_]:
-    """Rows in which the law moves an arm that is strong enough for it."""
-    rows = ((s.mode == HOLD) | (s.mode == FOLLOW)) & s.rig.is_strong
+    """Rows in which the law moves an arm that is strong enough, in a loop that is fast enough."""
+    rows = ((s.mode == HOLD) | (s.mode == FOLLOW)) & s.rig.is_strong & s.rig.is_prompt
     rows[0] = False
     return rows
 
@@ -366,7 +388,8 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
     A stop may begin where the arm is, and overshoot by 4/27 of speed times ``stop_time``.
     """
     rig, history = s.rig, s.rig.history
-    desired, real = np.abs(_beyond(s, s.q_d)), np.abs(_beyond(s, s.q))
+    desired = np.abs(_beyond(s, s.q_d))
+    real = np.maximum(np.abs(_beyond(s, s.q)), np.abs(_beyond(s, s.seen_q)))
     if not desired.any() and not real.any():
         rig.outside[:] = 0.0
         return

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.delay import CLOCK_DRIFT
+from rbd_control.control.samples import FORGIVING
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from stateful.rig_state import VERDICT_LOST, RigState
@@ -16,6 +19,9 @@ Array = NDArray[np.float64]
 
 WATCHDOG_PERIOD = 0.01
 """Period at which the node calls :meth:`PassivityController.silence` [s]."""
+
+TOO_LATE = "their delay has grown"
+"""Part of the reason for a fault of joint states that are too late."""
 
 VERDICT_PERIOD = 0.02
 """Period at which a detector repeats its verdict [s]."""
@@ -31,8 +37,16 @@ class Rig(RigState):
     # --- What the controller is shown --------------------------------------------------------
 
     def measure(self) -> tuple[Array, Array]:
-        """Return position and velocity as the encoders report them now."""
-        return self._plant.measure(self.q, self.v)
+        """Return position and velocity as the encoders report them now, or ``lag`` ago."""
+        if self.lag == 0.0:
+            return self._plant.measure(self.q, self.v)
+        # Each row of the history has the state of its time, and the present state has none yet.
+        row, part = divmod(max(self.history.rows - self.lag / self.period, 0.0), 1.0)
+        q, v = (
+            np.vstack([self.history.column(name, int(row))[:2], present])
+            for name, present in (("q", self.q), ("v", self.v))
+        )
+        return self._plant.measure(*((1.0 - part) * x[0] + part * x[1] for x in (q, v)))
 
     def start(self) -> None:
         """Start, or start again, as the node does when it is activated: the torque is zero then."""
@@ -46,6 +60,7 @@ class Rig(RigState):
             self._start_weak(q, v)
         else:
             self.controller.start(self.stamp, q, v, self.now)
+        self.excess = 0.0
         self._usable_stamp, self._heard, self._last_q = self.stamp, self.now, q
         self._unusable, self._frozen = 0, 0.0
         self.disturbed = self.leaves_safe = True
@@ -81,8 +96,44 @@ class Rig(RigState):
         for _ in range(periods):
             q, v = self.measure()
             self.shown_effort = self.motors if effort is None else effort
+            self.disturbed |= self.lag > 0.0
             self._show(q, v)
             self.disturbed = self.push.any()
+
+    def fall_behind(self, by: float, periods: int) -> bool:
+        """Let the delay of the joint states grow.
+
+        Args:
+            by: growth of the delay, less than the time in which it grows [s].
+            periods: number of joint states until then.
+
+        Returns:
+            Whether the controller has noticed it in time: mode safe and no torque, once more than
+            ``bad_samples`` of them have been later than ``delay_growth`` permits; and not before.
+        """
+        kept, late, most = True, 0, self.parameters.delay_growth
+        may_say_so = self.controller.mode == "safe"  # the reason may be an earlier delay
+        for _ in range(periods):
+            self._delay_by(by / periods)
+            self.run(1)
+            late += 0.0 < most < self.excess - CLOCK_DRIFT * self.time
+            if late > self.parameters.bad_samples:
+                kept &= self.controller.mode == "safe" and not self.torque.any()
+            if not may_say_so and (most == 0.0 or self.excess < most):
+                kept &= TOO_LATE not in self.history.reasons[-1]
+        return kept
+
+    def _delay_by(self, more: float) -> None:
+        self.lag, self.stamp, self.excess = self.lag + more, self.stamp - more, self.excess + more
+        # The desired motion passes with the stamps.
+        self.orders.stopped += more
+        self.orders.pauses = [(row, until + more) for row, until in self.orders.pauses]
+
+    def catch_up(self) -> None:
+        """Let the joint states be on time again; those on the way are dropped."""
+        self.stamp += self.lag
+        self.excess = max(self.excess - self.lag, 0.0)
+        self.lag, self.disturbed = 0.0, True
 
     def repeat(self, periods: int) -> None:
         """Let the joint state of now come again and again, with stamps that go on."""
@@ -121,10 +172,81 @@ class Rig(RigState):
             filtered = 0.025 * np.abs(wrong(v) - before)  # a filter may explain so much of a jump
             clear = np.abs(difference) > most + 0.75 * path + filtered
             is_clear = clear.any() and not late
-            if is_clear and k * self.period <= 0.05:
+            if is_clear and not self.lag and k * self.period <= 0.05:
                 noticed &= self.controller.mode == "safe" and not self.torque.any()
         self.disturbed = True
         return noticed
+
+    def interleave(self, distance: float, follows: bool, periods: int) -> bool:
+        """Let every other joint state be of another publisher, as two with half the rate each.
+
+        Args:
+            distance: of the other arm from this one, at first, on each joint [rad or m].
+            follows: whether the other arm moves as this one does, or stands still.
+            periods: number of joint states.
+
+        Returns:
+            Whether the controller has noticed it in time: mode safe and no torque, once more joint
+            states in succession have contradicted each other than are a fault.
+        """
+        place, in_time, contradictions = self.q + distance, True, 0
+        for k in range(periods):
+            q, v = self.measure()
+            if k % 2:
+                if follows:
+                    place = self.q + distance
+                contradictions = contradictions + 1 if self._contradicts(place, q) else 0
+                q, v = self._plant.measure(place, v if follows else np.zeros(self.n))
+            self.disturbed = True
+            self.restarted.append(self.history.rows)
+            self._show(q, v)
+            if "velocity_mismatch" in self.history.reasons[-1]:
+                contradictions = 0  # this fault has its own count
+            if contradictions > self._most_contradictions:
+                in_time &= self.controller.mode == "safe" and not self.torque.any()
+        self.disturbed = True
+        return in_time
+
+    @property
+    def _most_contradictions(self) -> int:
+        """Number of unusable joint states among as many good ones that is a fault, and one more."""
+        return round(max(self.parameters.bad_samples, 2) / (1.0 - FORGIVING)) + 2
+
+    def _contradicts(self, q: Array, other: Array) -> bool:
+        """Whether no arm can move from one position to another within two periods."""
+        way = np.abs(q - other)
+        turns = self.arm.continuous
+        way[turns] = np.abs(np.remainder(way[turns] + np.pi, 2.0 * np.pi) - np.pi)
+        most = self.parameters.implausible_jump + 2.0 * self.period * self._fastest
+        return bool((way > most).any())
+
+    def wait_amid_two_publishers(self, distance: float) -> tuple[bool, bool]:
+        """Show the inactive controller an arm at rest, and another arm, then the first alone.
+
+        Returns:
+            Whether the controller finds the contradiction, if there is one, and then its end.
+            A plausible motion to the other arm contradicts the velocities instead. For 0.5 s after
+            it joint states are not compared with each other, and this is not judged.
+        """
+        self.torque = np.zeros(self.n)
+        contradicts = self._contradicts(self.q + distance, self.q)
+        is_clear = contradicts and self.now > self._mismatch_until
+        for k in range(2 * self._most_contradictions + 2):
+            self._observe(distance * (k % 2))
+        if not contradicts:
+            self._mismatch_until = self.now + 0.6
+        noticed = self.controller.is_contradicted or not is_clear
+        for _ in range(25):
+            self._observe(0.0)
+        return noticed, not self.controller.is_contradicted or not is_clear
+
+    def _observe(self, distance: float) -> None:
+        self._heard = self.now + 0.99 * self.period  # an inactive controller has no timeout
+        place = self.q.copy()
+        self._pass_silently()
+        self.q[:], self.v[:] = place, 0.0  # the brakes are closed
+        q, v = self._plant.measure(self.q + distance, self.v)
+        self.controller.observe(self.stamp, q, v, self.now)
 
     def show(self, q: Array, v: Array | None, stamp: float | None = None) -> None:
         """Let one joint state come that no controller may use."""
@@ -151,6 +273,7 @@ class Rig(RigState):
     def jump(self, seconds: float) -> None:
         """Let the stamps jump."""
         self.stamp += seconds
+        self.excess = nan
         self.disturbed = True
         self.orders.jump_row = self.history.rows
         if self.orders.stopped == self.orders.stopped:
@@ -161,6 +284,7 @@ class Rig(RigState):
         self.controller.clock_went_back()
         self.restarted.append(self.history.rows)
         self.jump(seconds)
+        self.excess = 0.0
         self._usable_stamp, self._last_q = self.stamp, self.q.copy()
 
     def _show(
@@ -173,7 +297,7 @@ class Rig(RigState):
             self._unusable = max(self._unusable, 0) + 1
         else:
             refused = self._unusable < 0 and -self._unusable > self.parameters.bad_samples
-            doubtful = not refused and self._may_be_refused(q, v)
+            doubtful = not refused and (self._is_late or self._may_be_refused(q, v))
             self._unusable = min(self._unusable, 0) - 1 if doubtful else 0
         self._speak()
         stamp = self.stamp if stamp is None else stamp
@@ -192,15 +316,26 @@ class Rig(RigState):
 
     def _may_be_refused(self, q: Array, v: Array) -> bool:
         """Whether a true joint state is implausible by the parameters, as after a freeze."""
-        p = self.parameters
-        limits = np.array([self.arm.model.velocity_limit, self.speed_limit])
-        limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, self.arm.assumed_speed)
-        fastest = p.implausible_speed * limits.max(axis=0)
+        fastest = self._fastest
         change = np.abs(q - self._last_q)
         turns = self.arm.continuous
         change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
-        way = p.implausible_jump + fastest * max(self.stamp - self._usable_stamp, 0.0)
+        way = self.parameters.implausible_jump + fastest * max(self.stamp - self._usable_stamp, 0.0)
         return bool((np.abs(v) > fastest).any() or (change > way).any())
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether joint states may be later than ``delay_growth`` permits."""
+        most = self.parameters.delay_growth
+        return self.lag > 0.0 and most > 0.0 and not self.excess < most
+
+    @property
+    def _fastest(self) -> Array:
+        """Highest plausible speed, (n,) [rad/s or m/s]."""
+        limits = np.array([self.arm.model.velocity_limit, self.speed_limit])
+        limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, self.arm.assumed_speed)
+        fastest: Array = self.parameters.implausible_speed * limits.max(axis=0)
+        return fastest
 
     def _watch(self) -> None:
         if self.now - self._watch_time < WATCHDOG_PERIOD - 1e-9:

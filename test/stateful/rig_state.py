@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 from stateful.plant import Plant
 from stateful.setup import Orders, Setup
@@ -20,6 +20,9 @@ VERDICT_LOST = 1.0
 
 BEGINNING = 10.0
 """Steady time at the beginning of an example [s]."""
+
+MOST_LAG = 0.6
+"""Delay of a well damped loop, in units of one over its bandwidth."""
 
 _KINDS = {SAFE: 0, HOLD: 1, FOLLOW: 1, FLOAT: 2}
 _NUMBER_OF = {mode: i for i, mode in enumerate(MODES)}
@@ -60,6 +63,12 @@ class RigState:
         """Desired position when the last trajectory was given [rad or m]."""
         self.asked_at = self.q.copy()
         """Position that the controller had last seen then [rad or m]."""
+        self._mismatch_until = -inf
+        """Time until which the velocities of another arm may be remembered [s]."""
+        self.lag = 0.0
+        """Delay of the joint states [s]."""
+        self.excess = 0.0
+        """Delay beyond the least one since the start [s]; NaN if a jump of the stamps hides it."""
         self.verdict: bool | None = None
         self._verdict_time = -inf
         """Steady time at which the detector last spoke."""
@@ -151,9 +160,27 @@ class RigState:
         return bool((self.largest >= 1.5 * self.arm.weight + 20.0 * payload).all())
 
     @property
+    def is_prompt(self) -> bool:
+        """Whether the loop is fast enough for the gains: it must be well damped.
+
+        The bandwidth of the velocity loop is about the sum below, and a loop with a delay of pi / 2
+        over its bandwidth is unstable. Learning needs as much of the margin again.
+        """
+        if self.lag > 0.0:
+            return False
+        if self.setup.delay == 0.0:
+            return True
+        p = self.parameters
+        lightest = float(np.linalg.eigvalsh(mass_matrix(self.arm.model, self.q)).min())
+        rate = p.damping_rate + max(p.bandwidth)
+        rate += max(p.damping) / lightest
+        return (1.0 + p.adaptive) * rate * (self.setup.delay + self.period) < MOST_LAG
+
+    @property
     def tank_is_known(self) -> bool:
         """Whether weight and work of the arm are what the controller takes them for."""
-        return not self.is_unknown and self.payload == 0.0
+        is_late = self.setup.delay > 0.0 or self.lag > 0.0
+        return not self.is_unknown and self.payload == 0.0 and not is_late
 
     @property
     def is_unknown(self) -> bool:

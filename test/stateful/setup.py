@@ -25,6 +25,7 @@ class Setup:
         friction: Coulomb and viscous friction of every joint [N·m, N·m·s/rad].
         payload: mass at the end of the arm that its description lacks [kg].
         start: (n,) position at the start, which may lie beyond the limits [rad or m].
+        delay: time from a command to its torque, rounded to whole periods [s].
     """
 
     arm: Arm
@@ -37,6 +38,7 @@ class Setup:
     friction: tuple[float, float] = (0.1, 0.1)
     payload: float = 0.0
     start: tuple[float, ...] = ()
+    delay: float = 0.0
 
 
 @dataclass
