@@ -38,8 +38,7 @@ class RigState:
     def __init__(
         self, setup: Setup, controller_type: type[PassivityController] = PassivityController
     ) -> None:
-        self.setup = setup
-        self.arm = setup.arm
+        self.setup, self.arm = setup, setup.arm
         model = self.arm.model
         self.n = model.nv
         self.period = setup.period
@@ -48,9 +47,7 @@ class RigState:
         self._usable_stamp = self.stamp
         self._heard = self.now
         self.q = np.array(setup.start or self.arm.home, dtype=float)
-        self.v = np.zeros(self.n)
-        self.motors = np.zeros(self.n)
-        self.push = np.zeros(self.n)
+        self.v, self.motors, self.push = (np.zeros(self.n) for _ in range(3))
         self.pushed_until = -inf
         """Time of the end of the last push, by a mechanical stop too [s]."""
         self.shown_effort: Array | None = self.motors
@@ -74,8 +71,7 @@ class RigState:
         """Steady time at which the detector last spoke."""
         self._last_verdict = False
         self._watch_time = self.now
-        self._unusable = 0
-        self._frozen = 0.0
+        self._unusable, self._frozen = 0, 0.0
         self.torque = np.zeros(self.n)
         self.history = History(self.n)
         self.orders = Orders()
