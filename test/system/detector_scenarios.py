@@ -151,6 +151,7 @@ def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
         probe.wait_for_report(
             NODE, lambda r, what=missing: f"no {what}" in r.message, f"a verdict without {missing}"
         )
+        probe.later_report(NODE)  # what was on its way has come
         count, since = len(contact), to_seconds(probe.node.get_clock().now().to_msg())
         probe.later_report(NODE)
         assert len(contact) == count, f"a verdict without {missing}"
