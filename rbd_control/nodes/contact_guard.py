@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy._rclpy_pybind11 import RCLError
@@ -57,13 +56,6 @@ WATCH_PERIOD = 0.01
 
 The node then checks whether the detector is silent, the servers have answered and the arm is at
 rest, and sends again the requests that the middleware has refused to send.
-"""
-
-LATE = 2.0 * WATCH_PERIOD
-"""Time without supervision of stops after which the next message runs it [s].
-
-The executor serves timers and messages in the order in which they became ready. If messages arrive
-faster than they are handled, the timer waits behind all that came before it.
 """
 
 LOOK_PERIOD = 0.5
@@ -176,8 +168,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._retreat = RetreatOutput(self, self.parameters)
         self._motion = ArmMotion()
         self._next_round = 0.0
-        self._watched = -inf
-        """Time of the last supervision of stops on the steady clock [s]."""
         self.diagnostics.append(self._report)
 
     # Lifecycle -------------------------------------------------------------------------------
@@ -268,7 +258,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         # Verdicts count before the activation as well, because require_detector needs one.
         if self._stop.hear(bool(message.data), time.monotonic()) and self.is_active:
             self._begin_stop()
-        self._watch_if_late()
 
     def _on_events(self, message: DiagnosticArray) -> None:
         if not self.is_active:
@@ -281,7 +270,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             if event.phase == "onset":
                 clock = self.get_clock().now().nanoseconds * 1e-9
                 self._stop.hear_onset(clock - event.onset, now)
-        self._watch_if_late()
 
     def _subscribe_to_level(self, is_needed: bool) -> None:
         """Subscribe to the stamped verdict, or end the subscription.
@@ -302,7 +290,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         is_collision = self.is_active and reports_collision(message)
         if is_collision and self._stop.hear_collision(time.monotonic()):
             self._begin_stop()
-        self._watch_if_late()
 
     def _on_joint_state(self, message: JointState) -> None:
         if not self.is_active:
@@ -319,7 +306,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         )
         if is_whole:
             self._retreat.add(self._motion, self._stop.is_latched)
-        self._watch_if_late()
 
     def _on_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:
@@ -356,11 +342,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         else:
             self._log_sent()
 
-    def _watch_if_late(self) -> None:
-        """Supervise stops if the timer is late, as behind more messages than the node handles."""
-        if time.monotonic() - self._watched > LATE:
-            self._watch()
-
     def _watch(self) -> None:
         """Begin a stop on silence or a long contact, and supervise a latched stop.
 
@@ -369,7 +350,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """
         if not self.is_active:
             return
-        now = self._watched = time.monotonic()
+        now = time.monotonic()
         self._motion.beat(now)
         if self._stop.check(now):
             self._begin_stop()

@@ -20,7 +20,7 @@ from std_msgs.msg import Bool
 
 from rbd_control.contact_stop.arm_motion import RECOVERY
 from rbd_control.dynamics import Model
-from rbd_control.nodes.contact_guard import LATE, LATEST_RETREAT, STAMPED, ContactGuard
+from rbd_control.nodes.contact_guard import LATEST_RETREAT, STAMPED, ContactGuard
 from rbd_control.nodes.contact_messages import event_message
 from rbd_control.nodes.diagnostics import ERROR, Status
 from rbd_control.nodes.messages import Stamp, to_stamp
@@ -98,42 +98,6 @@ def test_the_release_of_a_collision_stops_the_arm(level: Any, state: str) -> Non
         for event in (EVENT, released):
             c.guard._on_events(event_message("detector", event, Stamp(9, 0)))
         assert report(c.guard)[1]["guard"] == state
-
-
-# Overload -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("message", ["joint states", "events", "levels"])
-def test_silence_stops_the_arm_also_while_messages_delay_the_timer(message: str) -> None:
-    """[126] The executor serves the timer after all messages that came before it."""
-    deliver: dict[str, tuple[Callable[[ContactGuard, Any], None], Any]] = {
-        "joint states": (ContactGuard._on_joint_state, JointState(name=["elbow"], position=[0.0])),
-        "events": (ContactGuard._on_events, DiagnosticArray()),
-        "levels": (ContactGuard._on_level, DiagnosticArray()),
-    }
-    take, content = deliver[message]
-    timeout = 0.5
-    with cell(stop_on_silence=True, silence_timeout=timeout) as c:
-        c.step()
-        begin = c.now
-        while report(c.guard)[1]["guard"] == "watching":
-            c.now += 0.001
-            take(c.guard, content)
-            assert c.now - begin < timeout + LATE + 0.002, "silence is not noticed"
-        assert "no verdict about contact for 0.5 s" in c.guard._stop.reason
-        assert c.now - begin > timeout
-
-
-def test_requests_of_a_stop_are_repeated_also_while_messages_delay_the_timer() -> None:
-    """[126] Flags alone arrive, faster than they are handled."""
-    with cell(repeat_period=0.2) as c, pytest.MonkeyPatch.context() as patch:
-        c.stop()
-        rounds: list[float] = []
-        patch.setattr(c.guard._orders_made, "repeat", lambda: rounds.append(c.now))
-        for _ in range(1000):
-            c.now += 0.001
-            c.guard._on_contact(Bool(data=True))
-        assert len(rounds) in (4, 5)
 
 
 # The retreat --------------------------------------------------------------------------------------
