@@ -16,6 +16,7 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from rbd_control.nodes import stop_orders
+from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.nodes.stop_orders import ANSWER_TIME, MOST_PENDING, StopOrders
 
 PERIOD = 0.2
@@ -80,7 +81,7 @@ class Setting:
             refusals=SimpleNamespace(add=lambda *_: None),
             get_logger=lambda: log,
         )
-        self.orders = StopOrders(node, ["arm"], ["pause"], "")
+        self.orders = StopOrders(node, ["arm"], ["pause"], "", ShortLock())
         self.orders.look(0.0)
         self.cancel, self.pause = self.servers[CancelGoal], self.servers[Trigger]
         self.orders.begin()

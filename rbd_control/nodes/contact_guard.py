@@ -17,8 +17,10 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
+from rbd_control.contact_stop.retreat_along_path import LONGEST_PAUSE
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.guard_report import (
@@ -33,6 +35,7 @@ from rbd_control.nodes.messages import to_seconds
 from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.retreat_output import RetreatOutput
 from rbd_control.nodes.run import run
+from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.nodes.stop_orders import StopOrders
 from rbd_control.nodes.verdict_output import reports_collision
 from rbd_control.parameters import parameter
@@ -56,6 +59,15 @@ WATCH_PERIOD = 0.01
 
 The node then checks whether the detector is silent, the servers have answered and the arm is at
 rest, and sends again the requests that the middleware has refused to send.
+"""
+
+LATEST_WATCH = 0.03
+"""Delay of the supervision, which waits behind other callbacks, above which a thread helps [s]."""
+
+LATE_LOOKS = 5
+"""Number of looks of this thread, 6 ms apart, that must find the supervision late.
+
+After a pause of the process the callback thread has this time to process what has waited.
 """
 
 LOOK_PERIOD = 0.5
@@ -132,6 +144,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     A stop is latched until the service ``~/resume`` or the next activation. The topic ``~/stopped``
     repeats whether a stop is latched; it is silent while the node is not active. With
     ``retreat_distance`` the arm moves back along its path after a stop on contact.
+
+    All callbacks run in one thread. While they are late, a watchdog thread sends the requests; both
+    threads hold ``_lock`` while they decide or send.
     """
 
     parameters_type = ContactGuardParameters
@@ -168,6 +183,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._retreat = RetreatOutput(self, self.parameters)
         self._motion = ArmMotion()
         self._next_round = 0.0
+        self._lock = ShortLock()
+        self._late_looks = 0
+        self._watchdog = CallbackWatchdog(
+            lambda: LATEST_WATCH, lambda: self.guard.run("watchdog", self._watch_late)
+        )
         self.diagnostics.append(self._report)
 
     # Lifecycle -------------------------------------------------------------------------------
@@ -181,7 +201,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         parameters = self._stop.parameters = self.parameters
         self._motion = ArmMotion(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
-        self._orders = StopOrders(self, parameters.actions, parameters.services, moveit)
+        actions, services = parameters.actions, parameters.services
+        self._orders = StopOrders(self, actions, services, moveit, self._lock)
         self._retreat.set_parameters(parameters)
         try:
             self._retreat.configure(parameters.retreat_topic)
@@ -210,14 +231,16 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Start to guard the arm; an earlier stop and the recorded path are discarded."""
         self._motion.forget()
         self._retreat.reset()
-        self._stop.start(time.monotonic())
         self._look()
+        self._watchdog.start()
+        self._stop.start(time.monotonic())
 
     def deactivate(self) -> None:
         """Stop guarding the arm, and stop a retreat.
 
         Cancelled goals stay cancelled; new goals are no longer cancelled.
         """
+        self._watchdog.stop()
         self._stop.end()
         self._orders_made.end()
         self._retreat.end(self._motion)
@@ -241,10 +264,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """
         if not self.is_active:
             return
-        now = time.monotonic()
-        if self._stop.fail(reason, now):
-            self._begin_stop()
-        self._retreat.hold(reason, now, self._motion)
+        with self._lock.held():
+            now = time.monotonic()
+            if self._stop.fail(reason, now):
+                self._begin_stop()
+            self._retreat.hold(reason, now, self._motion)
 
     @property
     def _orders_made(self) -> StopOrders:
@@ -256,20 +280,24 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
     def _on_contact(self, message: Bool) -> None:
         # Verdicts count before the activation as well, because require_detector needs one.
-        if self._stop.hear(bool(message.data), time.monotonic()) and self.is_active:
-            self._begin_stop()
+        with self._lock.held():
+            if self._stop.hear(bool(message.data), time.monotonic()) and self.is_active:
+                self._begin_stop()
 
     def _on_events(self, message: DiagnosticArray) -> None:
         if not self.is_active:
             return
-        now = time.monotonic()
-        for event in events_in(message)[0]:
-            # A contact may become a collision after its onset; its release says so at the latest.
-            if event.level == "collision" and self._stop.hear_collision(now):
-                self._begin_stop()
-            if event.phase == "onset":
-                clock = self.get_clock().now().nanoseconds * 1e-9
-                self._stop.hear_onset(clock - event.onset, now)
+        events = events_in(message)[0]
+        with self._lock.held():
+            now = time.monotonic()
+            for event in events:
+                # A contact may become a collision after its onset; its release says so at the
+                # latest.
+                if event.level == "collision" and self._stop.hear_collision(now):
+                    self._begin_stop()
+                if event.phase == "onset":
+                    clock = self.get_clock().now().nanoseconds * 1e-9
+                    self._stop.hear_onset(clock - event.onset, now)
 
     def _subscribe_to_level(self, is_needed: bool) -> None:
         """Subscribe to the stamped verdict, or end the subscription.
@@ -287,9 +315,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._levels = None
 
     def _on_level(self, message: DiagnosticArray) -> None:
-        is_collision = self.is_active and reports_collision(message)
-        if is_collision and self._stop.hear_collision(time.monotonic()):
-            self._begin_stop()
+        if not (self.is_active and reports_collision(message)):
+            return
+        with self._lock.held():
+            if self._stop.hear_collision(time.monotonic()):
+                self._begin_stop()
 
     def _on_joint_state(self, message: JointState) -> None:
         if not self.is_active:
@@ -311,12 +341,13 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         try:
             if not self.is_active:
                 raise ParameterError("the guard is not active")
-            if self._stop.is_latched:
-                self._retreat.refuse_resume()
-                self._stop.resume(time.monotonic())
-                self._orders_made.end()
-                self._retreat.reset()
-                self._repeat()
+            with self._lock.held():
+                if self._stop.is_latched:
+                    self._retreat.refuse_resume()
+                    self._stop.resume(time.monotonic())
+                    self._orders_made.end()
+                    self._retreat.reset()
+                    self._repeat()
             response.success, response.message = True, self._stop.state
         except RbdControlError as error:
             response.message = str(error)
@@ -348,18 +379,55 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         The requests of a latched stop are repeated until the service ``~/resume``. When the stop is
         confirmed, this is logged and, after a contact, the retreat begins.
         """
+        self._watchdog.beat()
+        self._late_looks = 0
         if not self.is_active:
             return
-        now = time.monotonic()
-        self._motion.beat(now)
-        if self._stop.check(now):
-            self._begin_stop()
-        if not self._stop.is_latched:
+        self._motion.beat(time.monotonic())
+        with self._lock.held():
+            now = time.monotonic()
+            if self._stop.check(now):
+                self._begin_stop()
+            if self._stop.is_latched:
+                self._send_again(now)
+                self._supervise(now)
+
+    def _watch_late(self) -> None:
+        """Stop the arm in the watchdog thread while :meth:`_watch` waits behind other callbacks.
+
+        If it waits for more than ``silence_timeout``, flags may wait as well: the arm is stopped
+        even without ``stop_on_silence``. A retreat is held after :data:`LONGEST_PAUSE`. The
+        requests of a latched stop are repeated. Only the callback thread confirms a stop and judges
+        pauses, because answers, joint states and flags wait for it.
+        """
+        self._late_looks += 1
+        if self._late_looks < LATE_LOOKS:
             return
+        with self._lock.held():
+            late = self._watchdog.age
+            if not self.is_active or late <= LATEST_WATCH:
+                return
+            now = time.monotonic()
+            reason = f"the guard is overloaded or blocked: its checks are {late:.2g} s late"
+            is_too_late = late > self.parameters.silence_timeout
+            if self._stop.fail(reason, now) if is_too_late else self._stop.check(now):
+                self._begin_stop()
+            if not self._stop.is_latched:
+                return
+            self._send_again(now)
+            obstacle = reason if late > LONGEST_PAUSE else self._stop.missing(now)
+            if obstacle:
+                self._retreat.hold(obstacle, now, self._motion)
+
+    def _send_again(self, now: float) -> None:
+        """Send the requests again that the middleware refused; repeat all every repeat_period."""
         self._send_refused()
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period
             self._orders_made.repeat()
+
+    def _supervise(self, now: float) -> None:
+        """Supervise the retreat, and confirm the latched stop."""
         silence, is_touched = self._stop.missing(now), self._stop.is_touched(now)
         self._retreat.supervise(now, self._motion, silence, is_touched)
         is_settled, still_since = self._orders_made.are_settled, self._motion.still_since(now)
@@ -404,7 +472,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if self._orders is None:
             return
         now, stop = time.monotonic(), self._stop
-        self._orders.report(status, stop.is_latched and self.is_active)
+        with self._lock.held():
+            self._orders.report(status, stop.is_latched and self.is_active)
         status.add("guard", stop.state)
         status.add("retreat", self._retreat.phase)
         status.add("stops", stop.stops)

@@ -18,6 +18,7 @@ from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.autostart import NotReadyError
+from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport
 from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
@@ -31,7 +32,6 @@ from rbd_control.nodes.order_services import OrderServices
 from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.nodes.run import run
 from rbd_control.nodes.torque_output import TorqueOutput
-from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.touched_link import TouchedLink
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
@@ -133,7 +133,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self.after_torque: Callable[[], None] | None = None
         self.while_waiting: Callable[[], None] | None = None
         self._unreported: AnsweredSample | None = None
-        self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
+        self._watchdog = CallbackWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
         self.diagnostics.append(self._report_status)

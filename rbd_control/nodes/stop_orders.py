@@ -19,6 +19,7 @@ from rbd_control.errors import ParameterError
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.publications import try_request
+from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.wording import shortened
 
 LARGEST_STATUS = 1_000_000
@@ -62,6 +63,7 @@ class StopRequest:
         name: name of the service.
         refusal: returns the reason if an answer is a refusal, and an empty text if the server
             agrees.
+        lock: held while an answer is processed.
         is_once: whether the server must agree only once in each stop. Such a request is not
             repeated while the server may still be at work on it.
 
@@ -85,10 +87,12 @@ class StopRequest:
         kind: Any,
         name: str,
         refusal: Callable[[Any], str],
+        lock: ShortLock,
         *,
         is_once: bool = False,
     ) -> None:
         self._node, self._kind, self._refusal, self._is_once = node, kind, refusal, is_once
+        self._lock = lock
         try:
             self._client = node.create_client(kind, name)
         except InvalidServiceNameException as error:
@@ -129,7 +133,7 @@ class StopRequest:
             return
         self._pending[future] = time.monotonic()
         future.add_done_callback(
-            lambda done: self._node.guard.run(f"answer of {self.name}", self._receive, done)
+            lambda done: self._node.guard.run(f"answer of {self.name}", self._on_answer, done)
         )
 
     def repeat(self) -> None:
@@ -171,6 +175,10 @@ class StopRequest:
         silence = time.monotonic() - max(asked, self._answered)
         return self._has_agreed and silence < ANSWER_TIME
 
+    def _on_answer(self, done: Future) -> None:
+        with self._lock.held():
+            self._receive(done)
+
     def _receive(self, done: Future) -> None:
         answer = done.result()
         if done not in self._pending:
@@ -207,6 +215,7 @@ class GoalCanceller:
     Args:
         node: the node.
         action: name of the action.
+        lock: held while an answer or a status is processed.
 
     Attributes:
         name: resolved name of the action.
@@ -219,10 +228,10 @@ class GoalCanceller:
         ParameterError: if no action can have this name.
     """
 
-    def __init__(self, node: GuardedNode, action: str) -> None:
-        self._node = node
+    def __init__(self, node: GuardedNode, action: str, lock: ShortLock) -> None:
+        self._node, self._lock = node, lock
         self.request = StopRequest(
-            node, CancelGoal, f"{action}/_action/cancel_goal", self._take_answer
+            node, CancelGoal, f"{action}/_action/cancel_goal", self._take_answer, lock
         )
         self.name = self.request.name.removesuffix("/_action/cancel_goal")
         self._status = node.create_subscription(
@@ -298,11 +307,12 @@ class GoalCanceller:
     def _on_status(self, message: GoalStatusArray) -> None:
         """Count running goals; during a stop, cancel them before the next repetition."""
         self.running = sum(s.status in RUNNING for s in message.status_list)
-        if self._forbids and self.running:
-            if self.request.is_waiting:
-                self._again = True
-            else:
-                self.send()
+        with self._lock.held():
+            if self._forbids and self.running:
+                if self.request.is_waiting:
+                    self._again = True
+                else:
+                    self.send()
         # Query the publishers after the request, which must not wait for this query.
         self._publishers = self._present_publishers() if self.running else frozenset()
 
@@ -315,18 +325,26 @@ class GoalCanceller:
 class StopOrders:
     """Sends all requests of a stop of the arm, and reports which servers do not answer.
 
+    Two threads may use it, if both hold ``lock`` during each call.
+
     Args:
         node: the node.
         actions: names of the actions whose goals are cancelled.
         services: names of the services of type ``std_srvs/srv/Trigger`` that are called.
         moveit_topic: topic of MoveIt's execution events; an empty text if MoveIt is not stopped.
+        lock: held while an answer or a status is processed.
 
     Raises:
         ParameterError: for an impossible name of an action, service or topic.
     """
 
     def __init__(
-        self, node: GuardedNode, actions: Sequence[str], services: Sequence[str], moveit_topic: str
+        self,
+        node: GuardedNode,
+        actions: Sequence[str],
+        services: Sequence[str],
+        moveit_topic: str,
+        lock: ShortLock,
     ) -> None:
         self._node = node
         self._cancellers: list[GoalCanceller] = []
@@ -336,9 +354,11 @@ class StopOrders:
             if moveit_topic:
                 self._event = node.create_publisher(String, moveit_topic, QoSProfile(depth=1))
             for action in actions:
-                self._cancellers.append(GoalCanceller(node, action))
+                self._cancellers.append(GoalCanceller(node, action, lock))
             for service in services:
-                self._triggers.append(StopRequest(node, Trigger, service, _refusal, is_once=True))
+                self._triggers.append(
+                    StopRequest(node, Trigger, service, _refusal, lock, is_once=True)
+                )
         except InvalidTopicNameException as error:
             self.destroy()
             raise ParameterError(f"moveit_topic or actions: {error}") from None

@@ -32,7 +32,8 @@ class TorqueOutput:
     A receiver may apply the last command for ever, as ros2_control's forward_command_controller
     does. Every end of the controller must therefore call :meth:`close`. After that, :meth:`send`
     does nothing. The lock allows another thread to send zero torque while the callback thread
-    hangs, except while it hangs in ``publish``, which holds the lock; see :class:`TorqueWatchdog`.
+    hangs, except while it hangs in ``publish``, which holds the lock; see
+    :class:`CallbackWatchdog`.
 
     Args:
         node: the node.

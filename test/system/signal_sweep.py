@@ -46,7 +46,7 @@ WATCHED = {
         "planning_thread",
         "run",
         "torque_output",
-        "torque_watchdog",
+        "callback_watchdog",
     )
 }
 ARGUMENTS = ["--ros-args", "-p", "urdf:=arm7", "-p", "discovery_time:=0.0", "-p", "timeout:=1.0"]

@@ -126,6 +126,9 @@ class Cell:
             }
         )
         patch.setattr(self.guard, "get_logger", lambda: log)
+        # Its thread would act by the time of this machine.
+        patch.setattr(self.guard._watchdog, "start", self.guard._watchdog.beat)
+        patch.setattr(self.guard._watchdog, "_clock", self.clock.monotonic)
         self.guard.trigger_configure()
         self.guard.trigger_activate()
 

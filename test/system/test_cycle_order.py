@@ -21,10 +21,10 @@ from bench.loop.cycle import ComposedCycle, composed_cycle
 from rbd_control.control import PassivityController
 from rbd_control.estimation.isolation import LinkIsolation
 from rbd_control.nodes import passivity_controller
+from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.messages import to_array
 from rbd_control.nodes.processes import reserved_domain
-from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.verdict_output import StampedVerdict
 
 SETTLING = 1500
@@ -76,7 +76,7 @@ def be_patient(patch: pytest.MonkeyPatch) -> None:
     ticks = count()
     clock = SimpleNamespace(monotonic=lambda: 1e-5 * next(ticks), sleep=time.sleep)
     patch.setattr(passivity_controller, "time", clock)
-    patch.setattr(TorqueWatchdog, "start", lambda _: None)
+    patch.setattr(CallbackWatchdog, "start", lambda _: None)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A watchdog thread that sends zero torque when the callback thread hangs."""
+"""A watchdog thread that acts when the callback thread hangs or is late."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ LOOKS = 5
 """Number of watchdog periods within the timeout."""
 
 
-class TorqueWatchdog:
+class CallbackWatchdog:
     """Calls ``act`` periodically while :meth:`beat` has not been called for ``timeout``.
+
+    The controller then sends zero torque, and the contact guard stops the arm.
 
     It covers an endless loop in Python, a blocked system call (such as a log line to a full pipe)
     and compiled kernels, which all allow other threads to run. It does not cover code that holds
     Python's global interpreter lock for ever, a call of ``publish`` that blocks, or a stopped
-    process; there the timeout of the receiver must act. After a stop of the process either thread
-    may run first, so the callback thread also checks :meth:`take_late` and :attr:`deadline`.
+    process; there the timeout of the receiver of torque must act. After a stop of the process
+    either thread may run first, so the controller's callback thread also checks :meth:`take_late`
+    and :attr:`deadline`, and the guard acts only at the fifth call.
 
     Args:
         timeout: returns the longest time between two calls of :meth:`beat` [s].
-        act: sends zero torque; called by the watchdog thread.
+        act: called by the watchdog thread; must not raise.
         clock: returns the time of a steady clock [s].
     """
 
@@ -47,12 +50,17 @@ class TorqueWatchdog:
         """Time after which a torque that is computed since :meth:`beat` is too old [s]."""
         return self._beaten + self._timeout()
 
+    @property
+    def age(self) -> float:
+        """Time since the last :meth:`beat` [s]."""
+        return self._clock() - self._beaten
+
     def start(self) -> None:
         """Start the watchdog thread; the time until the first :meth:`beat` counts from now."""
         self._stop.clear()
         self.beat()
         self._late = 0.0
-        thread = Thread(target=self._run, name="torque watchdog", daemon=True)
+        thread = Thread(target=self._run, name="callback watchdog", daemon=True)
         thread.start()
         self._thread = thread
 
@@ -74,13 +82,13 @@ class TorqueWatchdog:
         that exceeds the timeout and the watchdog thread has not run yet; otherwise zero.
         """
         late, self._late = self._late, 0.0
-        present = self._clock() - self._beaten
+        present = self.age
         return present if present > self._timeout() else late
 
     def _run(self) -> None:
         join_priority()
         while not self._stop.wait(max(self._timeout() / LOOKS, SHORTEST_PERIOD)):
-            late = self._clock() - self._beaten
+            late = self.age
             if late > self._timeout():
                 self._late = late
                 self._act()

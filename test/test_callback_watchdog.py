@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rbd_control.nodes.torque_watchdog import SHORTEST_PERIOD, TorqueWatchdog
+from rbd_control.nodes.callback_watchdog import SHORTEST_PERIOD, CallbackWatchdog
 
 PATIENCE = 30.0
 """Deadline of operations that take some milliseconds on an idle machine [s]."""
@@ -26,7 +26,7 @@ class Bench:
     def __init__(self) -> None:
         self.now, self.timeout = 100.0, 0.05
         self.zeros = self.looks = 0
-        self.watchdog = TorqueWatchdog(self._ask, self._act, lambda: self.now)
+        self.watchdog = CallbackWatchdog(self._ask, self._act, lambda: self.now)
 
     def _ask(self) -> float:
         self.looks += 1
@@ -144,7 +144,7 @@ def test_a_new_start_discards_the_old_delay(bench: Bench) -> None:
 def test_it_checks_often_enough_for_its_timeout(bench: Bench) -> None:
     """On the steady clock, zero torque is sent after the timeout and not before it."""
     times: list[float] = []
-    watchdog = TorqueWatchdog(lambda: 0.1, lambda: times.append(time.monotonic()))
+    watchdog = CallbackWatchdog(lambda: 0.1, lambda: times.append(time.monotonic()))
     begin = time.monotonic()
     watchdog.start()
     try:
