@@ -42,8 +42,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         arguments: the arguments that :mod:`rbd_control.cli.arguments.replay` defines.
 
     Returns:
-        The exit code: 0, or 1 if in one of the recordings no sample has a verdict (whether there
-        is contact).
+        The exit code: 0, or 1 if the detector gave no verdict at all in one of the recordings.
 
     Raises:
         RbdControlError: for bad input; the message names the file. Also for ``--curve`` without

@@ -106,10 +106,11 @@ class Retreat:
 class RetreatSupervision:
     """Decides whether a retreat must be stopped, and when it has ended.
 
-    The phases are *none*, *waiting* (the middleware has not published the trajectory yet, and the
-    arm is at rest), *retreating* (from the publication on), and *holding* (a trajectory that stops
-    the arm replaces the retreat). *Retreating* and *holding* end when the arm is at rest, see
-    :meth:`has_ended`, or by :meth:`drop`. All times are of the steady clock [s].
+    The phases are *none* (there is no retreat), *waiting* (the middleware has not published the
+    trajectory yet, and the arm is at rest), *retreating* (from the publication on), and *holding*
+    (a trajectory that stops the arm replaces the retreat). *Retreating* and *holding* end when the
+    arm is at rest, see :meth:`has_ended`, or by :meth:`drop`. All times are of the steady clock
+    [s].
 
     Args:
         parameters: names of the joints, and conditions of standstill; may be replaced at any time.
@@ -152,7 +153,7 @@ class RetreatSupervision:
         self._planned_at = self._checked = now
 
     def drop(self) -> None:
-        """Enter the phase *none*."""
+        """Enter the phase *none*; nothing is sent to the arm."""
         self._phase = "none"
 
     def begin(self, now: float) -> None:

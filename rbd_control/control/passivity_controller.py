@@ -335,9 +335,10 @@ class PassivityController:
         return self._path.frozen
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning if there is no valid verdict at ``now`` [s], otherwise an empty text.
+        """Return a warning if the last verdict is too old at ``now`` [s], otherwise an empty text.
 
-        The text is also empty if ``contact_reaction`` is none and ``require_detector`` is false.
+        The warning also appears if no verdict has come yet. The text is also empty if
+        ``contact_reaction`` is none and ``require_detector`` is false.
         """
         return self._watches.detector_warning(now)
 

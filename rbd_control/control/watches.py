@@ -214,7 +214,7 @@ class Watches:
             raise InputError(f"cannot {what}: require_detector is true, and {missing}")
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning if the last verdict of the detector has expired, or an empty text.
+        """Return a warning if the last verdict is too old or none has come, or an empty text.
 
         The text is also empty if ``contact_reaction`` is none and ``require_detector`` is false.
 

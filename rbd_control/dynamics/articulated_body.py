@@ -76,8 +76,8 @@ from rbd_control.dynamics.spatial import (
 )
 from rbd_control.dynamics.state_loops import sweep_motions, sweep_motions_in_lanes
 from rbd_control.dynamics.sweep import (
+    compute_momenta,
     move_bodies,
-    move_inertias,
     new_lane_sweep,
     new_sweep,
     place_bodies,
@@ -210,7 +210,7 @@ def bodies_apart(model, q, v, s, x):
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
-    move_inertias(model, s)
+    compute_momenta(model, s)
     for i in range(model.parent.shape[0]):
         _clear(x, i)
         _add_rigid(x, i, load_inertia(s.inertia, i))

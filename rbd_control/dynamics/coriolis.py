@@ -56,8 +56,8 @@ from rbd_control.dynamics.spatial import (
 )
 from rbd_control.dynamics.state_loops import sweep_positions, sweep_positions_in_lanes
 from rbd_control.dynamics.sweep import (
+    compute_momenta,
     move_bodies,
-    move_inertias,
     new_lane_sweep,
     new_sweep,
     place_bodies,
@@ -120,7 +120,7 @@ def coriolis_sweep(model, q, v, s, memory, M, C, CTv, g):
     place_bodies(model, q, s)
     move_bodies(model, v, s)  # lines 3 and 4
     place_inertias(model, s)  # line 5
-    move_inertias(model, s)
+    compute_momenta(model, s)
     for i in range(n):  # line 6
         store_factor(factor, i, coriolis_factor(load6(s.velocity, i), load_inertia(s.inertia, i)))
     clear(M)

@@ -269,7 +269,7 @@ class Model:
 
 
 def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = False) -> Model:
-    """Return a copy of a model whose joints are driven by geared rotors.
+    """Return a copy of a model, with geared rotors added to its joints.
 
     Args:
         model: the robot without rotors.

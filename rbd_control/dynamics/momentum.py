@@ -49,8 +49,8 @@ from rbd_control.dynamics.spatial import (
 )
 from rbd_control.dynamics.state_loops import sweep_positions, sweep_positions_in_lanes
 from rbd_control.dynamics.sweep import (
+    compute_momenta,
     move_bodies,
-    move_inertias,
     new_lane_sweep,
     new_sweep,
     place_bodies,
@@ -91,7 +91,7 @@ def momentum_sweep(model, q, v, s, p, CTv, g):
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
-    move_inertias(model, s)
+    compute_momenta(model, s)
     p[:] = 0.0
     CTv[:] = 0.0
     g[:] = 0.0

@@ -188,8 +188,8 @@ def place_inertias(model, s):
 
 
 @inlined
-def move_inertias(model, s):
-    """Write the momentum of each single body to ``s``.
+def compute_momenta(model, s):
+    """Write the spatial momentum of each body by itself, inertia times velocity, to ``s``.
 
     Call it after :func:`move_bodies` and :func:`place_inertias`.
     """

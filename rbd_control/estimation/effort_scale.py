@@ -171,7 +171,7 @@ def usable_efforts(
 def are_unknown_currents(model: Model, parameters: DetectorParameters) -> bool:
     """Return whether efforts are currents whose gains are not known yet.
 
-    The parameter ``effort_kind`` is then ``current``, and every ``effort_gain`` is 1.
+    This is the case if ``effort_kind`` is ``current`` and every ``effort_gain`` is 1, the default.
 
     Raises:
         ParameterError: for an ``effort_gain`` of the wrong length.

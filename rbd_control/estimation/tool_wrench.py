@@ -53,12 +53,12 @@ class ToolWrench:
 
     @property
     def moment(self) -> np.ndarray:
-        """(..., 3) moment about the origin of the frame [N·m]."""
+        """(..., 3) moment about the origin of the frame, along its axes [N·m]."""
         return self.wrench[..., :3]
 
     @property
     def force(self) -> np.ndarray:
-        """(..., 3) force [N]."""
+        """(..., 3) force along the axes of the frame [N]."""
         return self.wrench[..., 3:]
 
     @property

@@ -160,7 +160,8 @@ def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, 
         position, velocity, effort: fields of the message, (m,) each; the latter two may be empty.
         order: index in the message of each joint of the model, (n,).
         clock, tally: memory of the intake from :func:`new_memory`; changed in place.
-        sample: (3, n) array to which q, v and tau are written, in the order of the model.
+        sample: (3, n) array for q, v and tau, in the order of the model; changed also if the
+            message is dropped. v and tau are valid only if their flags are returned.
 
     Returns:
         The sum of the flags of the sample (``VELOCITY``, ``EFFORT``, ``AFTER_JUMP``), whose time

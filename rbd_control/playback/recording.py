@@ -82,7 +82,10 @@ class Recording:
     _true_torques: Callable[[int], Iterator[Sequence[Part]]] | None = None
 
     def names_with(self, wanted: Collection[str]) -> tuple[str, ...]:
-        """Return the recorded joints, those of the whole recording if ``wanted`` are not known.
+        """Return the names of the recorded joints.
+
+        They are ``joint_names`` if these contain all of ``wanted``, otherwise the names in all
+        messages.
 
         A gripper that started before the arm may have sent all of the first messages. The recording
         is then read to its end, once.

@@ -40,8 +40,8 @@ class ReplayReport:
     def watch(self, k: int) -> Watch | None:
         """Return the function that collects the residuals of recording ``k``, counted from 0.
 
-        Pass it as ``watch`` to :func:`~rbd_control.playback.replay.replay`. It is None if the
-        recording gets no plots.
+        Pass it as ``watch`` to :func:`~rbd_control.playback.replay.replay`. Return
+        None if the recording gets no plots.
         """
         return self._curves[k].watch if k < len(self._curves) else None
 

@@ -40,7 +40,8 @@ class SimulationParameters(Parameters):
     )
     coulomb: tuple[float, ...] = parameter(
         (0.5,),
-        "Coulomb friction; friction_coulomb replaces it if friction_model is set",
+        "Coulomb friction; friction_coulomb replaces it if friction_model is coulomb_viscous or "
+        "stribeck",
         unit="N·m or N",
         lower=0.0,
         upper=1e4,
@@ -49,7 +50,8 @@ class SimulationParameters(Parameters):
     )
     viscous: tuple[float, ...] = parameter(
         (0.5,),
-        "viscous friction; friction_viscous replaces it if friction_model is set",
+        "viscous friction; friction_viscous replaces it if friction_model is coulomb_viscous or "
+        "stribeck",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         upper=1e4,

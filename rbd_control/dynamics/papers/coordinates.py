@@ -31,8 +31,8 @@ from rbd_control.dynamics.spatial import (
     sub,
 )
 from rbd_control.dynamics.sweep import (
+    compute_momenta,
     move_bodies,
-    move_inertias,
     new_sweep,
     place_bodies,
     place_inertias,
@@ -156,7 +156,7 @@ def _linear_momentum_matrices(packed, q, v, h, h_dot):
         place_bodies(model, q[b], s)
         move_bodies(model, v[b], s)
         place_inertias(model, s)
-        move_inertias(model, s)
+        compute_momenta(model, s)
         h[b] = 0.0
         h_dot[b] = 0.0
         for i in range(n - 1, -1, -1):

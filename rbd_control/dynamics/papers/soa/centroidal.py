@@ -39,8 +39,8 @@ from rbd_control.dynamics.spatial import (
     sub,
 )
 from rbd_control.dynamics.sweep import (
+    compute_momenta,
     move_bodies,
-    move_inertias,
     new_sweep,
     place_bodies,
     place_inertias,
@@ -139,7 +139,7 @@ def _centroidal_momenta(packed, q, v, out):
         place_bodies(model, q[b], s)
         move_bodies(model, v[b], s)
         place_inertias(model, s)
-        move_inertias(model, s)
+        compute_momenta(model, s)
         _, c, _ = _system(model, s)
         h = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
         for i in range(model.parent.shape[0]):

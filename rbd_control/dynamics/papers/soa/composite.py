@@ -51,8 +51,8 @@ from rbd_control.dynamics.spatial import (
     transpose,
 )
 from rbd_control.dynamics.sweep import (
+    compute_momenta,
     move_bodies,
-    move_inertias,
     new_sweep,
     place_bodies,
     place_inertias,
@@ -98,7 +98,7 @@ def _scatter(model, q, v, a, bodies, points, wrenches, s, w):
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
-    move_inertias(model, s)
+    compute_momenta(model, s)
     for i in range(model.parent.shape[0]):
         dof, parent = model.dof[i], model.parent[i]
         step = add6(scale6(a[dof], load6(s.Phi, i)), scale6(v[dof], load6(s.Phi_dot, i)))
