@@ -52,7 +52,7 @@ def test_every_live_parameter_of_the_controller_is_drawn() -> None:
     assert live == set(PARAMETERS)
 
 
-BRIEF = 3
+BRIEF = 5
 """Examples with a defect; enough for the state machine to reach the changed code."""
 
 
