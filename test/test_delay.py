@@ -155,3 +155,19 @@ def test_stamps_that_stand_still_have_no_delay() -> None:
     excesses = [delay.excess(EPOCH, now) for now in (0.0, 1.0, 2.0)]
     assert all(excess == 0.0 for excess in excesses)
     assert all(one == other for one, other in pairwise(excesses))
+
+
+def test_refused_joint_states_leave_no_gap_that_excuses_a_late_one(model: Model) -> None:
+    """After samples of implausible speed, for longer than ``timeout``, a late one is refused."""
+    controller = running(model)
+    for k in range(1, 100):
+        controller.update(EPOCH + PERIOD * k, HOME, STILL, now=PERIOD * k)
+    for k in range(100, 400):
+        now = PERIOD * k
+        command = controller.update(EPOCH + now - 2.0 * GROWTH, HOME, STILL + 1e3, now=now)
+    assert command.mode == "safe"
+    now += PERIOD
+    # The plausible one moves, so that damping would need torque.
+    command = controller.update(EPOCH + now - 2.0 * GROWTH, HOME, STILL + 0.5, now=now)
+    assert_zero(command)
+    assert "arrive too late" in command.reason

@@ -140,6 +140,21 @@ def test_a_delay_that_has_grown_hides_no_contradiction_and_no_end_of_it(
     assert not controller.is_contradicted
 
 
+def test_a_motion_between_two_observations_hides_no_contradiction(model: Model) -> None:
+    """[21] A short motion under control, observed at its ends only, contradicts no velocity."""
+    controller = PassivityController(model)
+    for k in range(20):
+        controller.observe(0.001 * k, HOME, STILL, 0.001 * k)
+    controller.start(0.02, HOME, STILL)
+    speed = np.full(model.nv, 1.5)
+    for k in range(60):
+        controller.update(0.02 + 0.001 * (k + 1), HOME + 0.001 * (k + 1) * speed, speed)
+    for k in range(60):
+        place = MOCK if k % 2 else HOME + 0.06 * speed
+        controller.observe(0.1 + 0.001 * k, place, STILL, 0.1 + 0.001 * k)
+    assert controller.is_contradicted
+
+
 def test_one_source_is_used_again_when_the_other_has_ended(model: Model) -> None:
     controller = started(model)
     for k in range(1, 100):

@@ -355,6 +355,8 @@ class PassivityController:
         """
         self._require_model("start")
         self._start.start(stamp, q, v, stamp if now is None else now)
+        # Compared with samples from before the motion, later ones would contradict themselves.
+        self._observed.reset()
 
     def plan_trajectory(
         self,

@@ -85,6 +85,7 @@ class SampleJudge:
         self._follows = False
         """Whether the next sample is compared with the last valid one."""
         self._delay = Delay()
+        self._heard = -inf  # arrival of the last sample, also if it was refused
         self._repetition: Repetition | None = None
         self._match = VelocityMatch(model.joint_names, self.continuous)
 
@@ -148,6 +149,7 @@ class SampleJudge:
         Returns:
             The reason if the sample is refused, otherwise an empty text.
         """
+        heard, self._heard = self._heard, now
         try:
             position, velocity, measured = self._arrays(q, v, effort)
         except (TypeError, ValueError, OverflowError) as error:
@@ -161,7 +163,7 @@ class SampleJudge:
             if defect:
                 return self._distrust(defect)
             return self._reject(refusal, now)
-        delayed = self._delayed(stamp, now)
+        delayed = self._delayed(stamp, now, heard)
         if delayed:
             return self._reject(delayed, now)
         # Reported positions are compared, because the unwrapping restarts after each loss.
@@ -230,14 +232,15 @@ class SampleJudge:
             return ""
         return self._match.take(stamp, q, bounded, self._parameters.velocity_mismatch)
 
-    def _delayed(self, stamp: float, now: float) -> str:
+    def _delayed(self, stamp: float, now: float, heard: float) -> str:
         """Return a message if the delay has grown by more than ``delay_growth``, or "".
 
-        After a gap of more than ``timeout``, in which a paused node leaves samples in its queue,
-        the delay is not judged, because the gap itself is a fault.
+        After a gap of more than ``timeout`` since the sample that arrived at ``heard``, in which a
+        paused node leaves samples in its queue, the delay is not judged, because the gap itself is
+        a fault. Refused samples leave no gap.
         """
         most = self._parameters.delay_growth
-        follows_gap = now - self._delay.arrival > self._parameters.timeout
+        follows_gap = now - heard > self._parameters.timeout
         excess = self._delay.excess(stamp, now)
         if not 0.0 < most < excess or follows_gap:
             return ""

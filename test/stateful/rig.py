@@ -229,6 +229,7 @@ class Rig(RigState):
             it joint states are not compared with each other, and this is not judged.
         """
         self.torque = np.zeros(self.n)
+        self.orders.pauses.clear()  # the brakes hold the arm
         contradicts = self._contradicts(self.q + distance, self.q)
         is_clear = contradicts and self.now > self._mismatch_until
         for k in range(2 * self._most_contradictions + 2):
