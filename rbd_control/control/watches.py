@@ -84,19 +84,20 @@ class Watches:
     def chatter(self, torque: Array) -> None:
         """Switch to a fault if the torque swings to and fro, see :class:`Chatter`.
 
-        The fault also discards what the adaptive law has learned. Only the modes hold and follow
-        are checked.
+        The fault also discards what the adaptive law has learned. The mode safe is not checked. In
+        the mode float no desired acceleration demands torque; its damping may be too high for the
+        delay of the loop.
 
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
                 the desired state advances, so that it belongs to this torque.
         """
-        if not self._modes.tracks:
+        if self._modes.mode == "safe":
             self._chatter.reset()
             return
-        samples, acceleration = self._samples, self._modes.desired.a_d
-        demanded = acceleration  # zero at rest
-        if acceleration.any():
+        samples, demanded = self._samples, np.zeros(torque.size)
+        acceleration = self._modes.desired.a_d
+        if self._modes.tracks and acceleration.any():
             demanded = mass_matrix(self._model, samples.q) @ acceleration
         swings = self._chatter.fault(samples.now, torque, demanded, self._limits)
         if swings:

@@ -101,6 +101,26 @@ def test_an_arm_that_floats_after_a_push_is_not_carried_with_the_weight_that_the
     assert np.abs(machine.rig.v).max() < 0.1
 
 
+def test_an_arm_that_floats_in_a_late_loop_does_not_shake_for_ever() -> None:
+    # Damping at 100 /s in a loop with a delay of 25 ms: only hold and follow were checked.
+    arm = make_arm("elbow", "none", 0)
+    parameters = {"bandwidth": (20.0,), "damping_rate": 100.0, "torque_share": (0.3,)}
+    parameters |= {"contact_reaction": "hold", "overspeed_factor": 4.0}
+    machine = ControllerMachine()
+    machine.begin(setup=Setup(arm, parameters, start=(0.2, 0.6, 0.7, 0.4), delay=0.025))
+    machine.push(seconds=0.02, torque=(-1.0, -0.1, 0.08, 0.68))
+    machine.let_float()
+    machine.reach_beyond(beyond=0.264, nearest=0, pace=0.3, seconds=0.3)
+    machine.retract(force=(0.76, -0.74, -0.36, 0.9), link=0, seconds=0.3)
+    machine.cancel()
+    machine.restart_the_clock(seconds=-0.5)
+    machine.let_float()
+    machine.shake()
+    machine.teardown()
+    assert "swung" in machine.rig.history.reasons[-1]
+    assert np.abs(machine.rig.v).max() < 0.1
+
+
 def test_a_joint_that_a_mechanical_stop_throws_back_is_a_fault_in_time() -> None:
     # It had fallen on the stop with the safe torque zero; the judge called it the controller's.
     arm = make_arm("crane", "none", 0)
