@@ -156,7 +156,7 @@ def _forgive_all(self: Any) -> str:
     return str(_FORGIVE(self))
 
 
-def _never_late(self: Any, stamp: float, now: float) -> str:
+def _never_late(self: Any, stamp: float, now: float, heard: float) -> str:
     return ""
 
 
