@@ -396,7 +396,9 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
         rig.outside[:] = 0.0
         return
     speed = np.abs(s.v).max(axis=1)
-    overshoot = 0.16 * np.maximum(speed[1:], speed[:-1]) * rig.longest_stop + 0.004
+    # A stop passes with the stamps, which lose up to two thirds of the time while the delay grows.
+    stop_time = rig.longest_stop * (3.0 if rig.lag else 1.0)
+    overshoot = 0.16 * np.maximum(speed[1:], speed[:-1]) * stop_time + 0.004
     for k in range(1, len(desired)):
         led = s.mode[k] in (HOLD, FOLLOW)
         now = s.first + k
@@ -405,7 +407,7 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             begins = False  # a trajectory leads back in, and has no reason to lead out
         if begins:
             rig.outside = np.maximum(rig.outside, real[k] + overshoot[k - 1])
-            rig.outside_until = s.time[k] + rig.longest_stop
+            rig.outside_until = s.time[k] + stop_time
         if led:
             allowed = rig.outside
             if history.goals[now] in ("moving", "reached"):
