@@ -313,6 +313,23 @@ def test_an_arm_that_is_shaken_with_all_strength_is_no_fault(
     assert (np.ptp(torques, axis=0) > model.effort_limit).any()
 
 
+@pytest.mark.parametrize("frequency", [2.0, 5.0, 10.0])
+def test_an_arm_that_is_guided_and_shaken_in_float_is_no_fault(
+    model: Model, frequency: float
+) -> None:
+    """People guide the arm in this mode; shaken harder it is too fast."""
+    loop = Loop(model)
+    loop.controller.float_()
+    speeds: list[float] = []
+    for k in range(200):
+        force = 40.0 * np.sin(2.0 * np.pi * frequency * 0.01 * k)
+        loop.arm.push("link_7", (0.0, force, 0.0), duration=0.01)
+        command = loop.run(0.01)
+        speeds.append(np.abs(loop.arm.v).max())
+    assert command.mode == "float", command.reason
+    assert max(speeds) > 0.3
+
+
 @pytest.mark.parametrize(("way", "time"), [(0.1, 0.15), (0.02, 0.06), (0.005, 0.03)])
 def test_a_trajectory_to_and_fro_is_no_fault(model: Model, way: float, time: float) -> None:
     """Its desired acceleration demands swings that exceed the torque limit, at up to 16 Hz."""

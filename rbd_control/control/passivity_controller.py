@@ -335,10 +335,10 @@ class PassivityController:
         return self._path.frozen
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning if the last verdict is too old at ``now`` [s], otherwise an empty text.
+        """Return a warning if the detector is needed and silent, otherwise an empty text.
 
-        The warning also appears if no verdict has come yet. The text is also empty if
-        ``contact_reaction`` is none and ``require_detector`` is false.
+        The detector is needed for any ``contact_reaction`` but none, and with ``require_detector``.
+        It is silent if the last verdict is too old at ``now`` [s], or none has come yet.
         """
         return self._watches.detector_warning(now)
 

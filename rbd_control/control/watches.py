@@ -84,9 +84,8 @@ class Watches:
     def chatter(self, torque: Array) -> None:
         """Switch to a fault if the torque swings to and fro, see :class:`Chatter`.
 
-        The fault also discards what the adaptive law has learned. The mode safe is not checked. In
-        the mode float no desired acceleration demands torque; its damping may be too high for the
-        delay of the loop.
+        The fault also discards what the adaptive law has learned. All modes but safe are checked:
+        the damping of the mode float may be too high for the delay of the loop, too.
 
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
@@ -95,9 +94,9 @@ class Watches:
         if self._modes.mode == "safe":
             self._chatter.reset()
             return
-        samples, demanded = self._samples, np.zeros(torque.size)
-        acceleration = self._modes.desired.a_d
-        if self._modes.tracks and acceleration.any():
+        samples, acceleration = self._samples, self._modes.desired.a_d
+        demanded = acceleration  # zero at rest and in float
+        if acceleration.any():
             demanded = mass_matrix(self._model, samples.q) @ acceleration
         swings = self._chatter.fault(samples.now, torque, demanded, self._limits)
         if swings:
@@ -215,9 +214,10 @@ class Watches:
             raise InputError(f"cannot {what}: require_detector is true, and {missing}")
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning if the last verdict is too old or none has come, or an empty text.
+        """Return a warning if the detector is needed and silent, otherwise an empty text.
 
-        The text is also empty if ``contact_reaction`` is none and ``require_detector`` is false.
+        The detector is needed for any ``contact_reaction`` but none, and with ``require_detector``.
+        It is silent if the last verdict is too old, or none has come yet.
 
         Args:
             now: time on the steady clock [s].

@@ -40,8 +40,8 @@ class ReplayReport:
     def watch(self, k: int) -> Watch | None:
         """Return the function that collects the residuals of recording ``k``, counted from 0.
 
-        Pass it as ``watch`` to :func:`~rbd_control.playback.replay.replay`. Return
-        None if the recording gets no plots.
+        Pass it as ``watch`` to :func:`~rbd_control.playback.replay.replay`. A recording without
+        plots has no such function: the result is None.
         """
         return self._curves[k].watch if k < len(self._curves) else None
 

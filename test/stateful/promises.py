@@ -396,10 +396,11 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
         rig.outside[:] = 0.0
         return
     speed = np.abs(s.v).max(axis=1)
-    # A stop passes with the stamps, which lose up to two thirds of the time while the delay grows.
-    stop_time = rig.longest_stop * (3.0 if rig.lag else 1.0)
-    overshoot = 0.16 * np.maximum(speed[1:], speed[:-1]) * stop_time + 0.004
+    overshoot = 0.16 * np.maximum(speed[1:], speed[:-1]) * rig.longest_stop + 0.004
+    # A stop passes with the stamps, which run slower while the delay grows; jumps do not count.
+    passed = np.clip(np.diff(s.stamp), 0.0, np.diff(s.time))
     for k in range(1, len(desired)):
+        rig.stopping_for -= passed[k - 1]
         led = s.mode[k] in (HOLD, FOLLOW)
         now = s.first + k
         begins = k <= 2 or history.goals[now] != history.goals[now - 1] or not led
@@ -407,7 +408,7 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             begins = False  # a trajectory leads back in, and has no reason to lead out
         if begins:
             rig.outside = np.maximum(rig.outside, real[k] + overshoot[k - 1])
-            rig.outside_until = s.time[k] + stop_time
+            rig.stopping_for = rig.longest_stop
         if led:
             allowed = rig.outside
             if history.goals[now] in ("moving", "reached"):
@@ -420,7 +421,7 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             # The limit leaves 1 mrad to the arm, the spline another, and the arm moves in between.
             # An arm too weak for its weight sinks, and its limits open and close as it does.
             assert worst <= (0.0025 if rig.is_strong else 0.02), f"by {worst:.3g}"
-            if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
+            if rig.stopping_for < 0.0:  # a stop is over, which may swing in and back
                 rig.outside = np.minimum(rig.outside, np.maximum(desired[k], real[k]))
 
 

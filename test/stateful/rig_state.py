@@ -83,8 +83,8 @@ class RigState:
         self.longest_stop = 0.0
         self.unforeseen = 0.0
         """Largest unforeseeable work in a period, because the speed changed within it [J]."""
-        self.outside_until = self.now
-        """Time until which a stop may swing out and back [s]."""
+        self.stopping_for = 0.0
+        """Time on the stamps for which a stop may still swing out and back [s]."""
         self.outside = np.zeros(self.n)
         """By how much the desired position may lie beyond each limit [rad or m]."""
         self.restarted: list[int] = []
