@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from bench.compare.laws import DESIRED, FIXED, FRICTION_AT
 from bench.compare.study import PAYLOAD, WINDOW, Learning, Tracking
@@ -58,6 +58,7 @@ def _joints(ax: Axes, results: Sequence[Tracking]) -> None:
     ax.set_xticks(x, [*(f"joint {k + 1}" for k in range(count)), "all"], fontsize=8)
     ax.set(yscale="log", ylabel="RMS error [mrad]")
     ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))  # more labels overlap
     ax.yaxis.set_minor_formatter(ScalarFormatter())
     ax.tick_params(axis="y", which="minor", labelsize=7)
     ax.grid(axis="y", alpha=0.3)

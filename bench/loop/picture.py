@@ -30,7 +30,7 @@ def draw(loops: Sequence[Loop], machine: dict[str, str], path: Path) -> None:
     for (left, right), loop in zip(axes, loops, strict=True):
         _latencies(left, loop)
         _memory(right, loop)
-    about = [machine[name] for name in ("processor", "load", "system")]
+    about = [machine["processor"], f"load {machine['load']}", machine["system"]]
     figure.suptitle("  ·  ".join(about), fontsize=8)
     figure.savefig(path, dpi=110)
 
