@@ -62,8 +62,9 @@ bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and wit
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report
 
-# One process compiles the kernels while another checks types; the tests then compile few.
-test: $(VENV)/test ## linters, type checker and all tests
+# One process compiles the kernels while another installs what only the tests need and checks types;
+# the tests then compile few.
+test: ## linters, type checker and all tests
 	@$(MAKE) --no-print-directory --jobs=2 lint warmup
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
 	export ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 && \
@@ -131,9 +132,10 @@ $(VENV)/docs: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(INSTALL) '.[docs]'
 	@touch $@
 
-$(VENV)/test: $(BIN)/python setup.py setup.cfg pyproject.toml
+# After what the nodes need, so that `make test` can compile kernels meanwhile.
+$(VENV)/test: $(BIN)/python setup.py setup.cfg pyproject.toml | $(VENV)/ros
 	$(INSTALL) '.[ros,test]'
-	@touch $(VENV)/ros $@
+	@touch $@
 
 $(BIN)/python:
 	@for python in $(PYTHON); do \
