@@ -26,10 +26,11 @@ from rbd_control.errors import TrajectoryError
 FEEDBACK_PERIOD = 0.05
 """Period of the feedback to the sender of a goal [s]."""
 
-NAMING_TIME = 0.03
+NAMING_TIME = 0.2
 """Longest delay of a result after a contact, until the touched link is known [s].
 
-The detector publishes the flag first, and then the force estimate, which names the link.
+The detector publishes the flag first, and then the force estimate, which names the link and may
+be late on a busy machine. The arm does not wait for it.
 """
 
 MOST_AT_ONCE = 2 * MOST_POINTS
