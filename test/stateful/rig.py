@@ -200,8 +200,11 @@ class Rig(RigState):
             self.disturbed = True
             self.restarted.append(self.history.rows)
             self._show(q, v)
-            if "velocity_mismatch" in self.history.reasons[-1]:
+            reason = self.history.reasons[-1]
+            if "velocity_mismatch" in reason:
                 contradictions = 0  # this fault has its own count
+            if "at a speed of" in reason and "among good ones" not in reason:
+                contradictions = 0  # both are too fast, so that neither is compared with the other
             if contradictions > self._most_contradictions:
                 in_time &= self.controller.mode == "safe" and not self.torque.any()
         self.disturbed = True
