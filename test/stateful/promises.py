@@ -441,9 +441,12 @@ def no_joint_is_driven_beyond_its_limit(s: Stretch) -> None:
 
 @promise
 def no_torque_leads_out_of_limits(s: Stretch) -> None:
-    """At rest beyond a limit, no torque besides gravity compensation points further out."""
+    """At rest beyond a limit, no torque besides gravity compensation points further out.
+
+    In a loop that is too slow for its gains the torque swings, until that is a fault.
+    """
     beyond = _beyond(s, s.q)
-    if s.rig.is_unknown or not beyond.any():
+    if s.rig.is_unknown or not s.rig.is_prompt or not beyond.any():
         return
     rows = (s.mode != SAFE) & (s.unusable == 0) & (s.silent == 0) & beyond.any(axis=1)
     rows &= s.rig.quiet_time(s.first) > 0.2
