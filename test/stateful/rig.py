@@ -300,8 +300,10 @@ class Rig(RigState):
         if unusable:
             self._unusable = max(self._unusable, 0) + 1
         else:
+            # After so many refused ones no position is a jump, but a speed may still be too high.
             refused = self._unusable < 0 and -self._unusable > self.parameters.bad_samples
-            doubtful = not refused and (self._is_late or self._may_be_refused(q, v))
+            doubtful = not refused and (self._is_late or self._may_be_a_jump(q))
+            doubtful |= bool(v is not None and (np.abs(v) > self._fastest).any())
             self._unusable = min(self._unusable, 0) - 1 if doubtful else 0
         self._speak()
         stamp = self.stamp if stamp is None else stamp
@@ -318,14 +320,13 @@ class Rig(RigState):
             self._usable_stamp, self._last_q = self.stamp, q
         self._move()
 
-    def _may_be_refused(self, q: Array, v: Array) -> bool:
-        """Whether a true joint state is implausible by the parameters, as after a freeze."""
-        fastest = self._fastest
+    def _may_be_a_jump(self, q: Array) -> bool:
+        """Whether a true position is implausible by the parameters, as after a freeze."""
         change = np.abs(q - self._last_q)
         turns = self.arm.continuous
         change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
-        way = self.parameters.implausible_jump + fastest * max(self.stamp - self._usable_stamp, 0.0)
-        return bool((np.abs(v) > fastest).any() or (change > way).any())
+        elapsed = max(self.stamp - self._usable_stamp, 0.0)
+        return bool((change > self.parameters.implausible_jump + self._fastest * elapsed).any())
 
     @property
     def _is_late(self) -> bool:
