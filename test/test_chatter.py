@@ -71,6 +71,19 @@ def triangle(frequency: float, slope: float) -> np.ndarray:
     return np.clip(0.25 * slope / frequency * (4.0 * np.abs(phase - 0.5) - 1.0), -1.0, 1.0)
 
 
+def test_smaller_swings_of_the_safe_torque_count_too() -> None:
+    limits = ArmLimits.of(Model.from_urdf(arm7_urdf()), ControllerParameters())
+    found = {}
+    for frequency, size in ((10.0, 0.15), (10.0, 0.1), (3.0, 0.5), (2.0, 1.0)):
+        chatter = Chatter(len(limits.torque))
+        torques = np.outer(sine(frequency, size), limits.torque)
+        said = [chatter.swings_in_safe(k / 1000.0, tau, limits) for k, tau in enumerate(torques)]
+        found[frequency, size] = any(said)
+    # A quarter of the limit from peak to peak, and eight swings in 1.6 s.
+    expected = {(10.0, 0.15): True, (10.0, 0.1): False, (3.0, 0.5): True, (2.0, 1.0): False}
+    assert found == expected
+
+
 def test_fast_and_large_swings_are_a_fault() -> None:
     assert "the torque of joint_7 swung" in told(sine(30.0, 0.6))[1]
     assert told(sine(100.0, 0.9, rate=200.0), rate=200.0)[1]

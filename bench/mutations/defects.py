@@ -137,10 +137,7 @@ def _as_described(described: Any, given: Any) -> Any:
     return np.where(np.isfinite(described), described, 0.0)
 
 
-def _all_or_none(
-    self: Any, packed: Any, q: Any, v: Any, acting: Any, dt: float, period: float
-) -> Any:
-    arguments = (acting, dt, period)
+def _all_or_none(self: Any, packed: Any, q: Any, v: Any, *arguments: Any) -> Any:
     weight = _SAFE(self, packed, q, np.zeros_like(v), *arguments)[1]
     if (np.abs(weight) >= self._largest).any():
         v = np.zeros_like(v)
@@ -247,6 +244,6 @@ DEFECTS = (
         13,
         "the torque of a loop that is not stable swings for ever",
         ("torque_does_not_swing_for_ever",),
-        (Change(Chatter, "fault", "swinging", lambda self, *arguments: ""),),
+        (Change(Chatter, "_found", "swinging", lambda self, *arguments: (-1, 0.0)),),
     ),
 )

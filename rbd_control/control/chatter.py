@@ -14,6 +14,9 @@ not count:
 - The part of a swing that the desired acceleration demands, as of a trajectory to and fro. The
   range of the demand over two swings is subtracted, because the torque may lag behind it.
 - Noise: its swings are shorter than :data:`SHORTEST`, in which it would need most of the rate.
+
+In mode safe nothing should move the arm, and the answer is only a weaker brake. There smaller and
+slower swings count, see :data:`SAFE_SHARE` and :data:`SAFE_WITHIN`.
 """
 
 from __future__ import annotations
@@ -40,6 +43,16 @@ SHORTEST = 0.01
 
 Full use of the rate is therefore noticed up to about 60 Hz. Faster swings must exceed the torque
 that is reached in this time, or the torque limit, whichever is smaller.
+"""
+
+
+SAFE_SHARE = 0.25
+"""Share of the torque limit above which a swing of the safe torque is large."""
+
+SAFE_WITHIN = 1.6
+"""Time of :data:`SWINGS` swings of the safe torque below which its brake is weakened [s].
+
+A brake that comes late by the time T swings at 1 / (4 T): at 2.5 Hz and more for up to 0.1 s.
 """
 
 
@@ -77,16 +90,36 @@ class Chatter:
             demanded: (nv,) torque that the desired acceleration demands [N·m or N].
             limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
         """
-        rate = RATE_SHARE * limits.torque_rate
-        j = swinging(torque, demanded, now, limits.torque, rate, SHORTEST, WITHIN, self._swings)
+        j, time = self._found(now, torque, demanded, limits, 1.0, WITHIN)
         if j < 0:
             return ""
-        times = self._swings.times[j]
-        time = times[-1] - times[0]
-        self.reset()
         return (
             f"the torque of {limits.joint_names[j]} swung {SWINGS} times within {time:.2g} s by "
             f"more than {limits.torque[j]:.4g}, or {RATE_SHARE:.0%} of what torque_rate permits: "
             f"bandwidth, damping or damping_rate is too high for the delay of the loop or the rate "
             f"of the joint states, or the model is wrong"
         )
+
+    def swings_in_safe(self, now: float, torque: Array, limits: ArmLimits) -> bool:
+        """Return whether the safe torque swings to and fro; arguments as :meth:`fault`."""
+        demanded = np.zeros(len(torque))
+        return self._found(now, torque, demanded, limits, SAFE_SHARE, SAFE_WITHIN)[0] >= 0
+
+    def _found(
+        self,
+        now: float,
+        torque: Array,
+        demanded: Array,
+        limits: ArmLimits,
+        share: float,
+        within: float,
+    ) -> tuple[int, float]:
+        """Return the joint that swings, or -1, and the time of its swings [s]; then forget them."""
+        largest, rate = share * limits.torque, RATE_SHARE * limits.torque_rate
+        j = swinging(torque, demanded, now, largest, rate, SHORTEST, within, self._swings)
+        if j < 0:
+            return j, 0.0
+        times = self._swings.times[j]
+        time = float(times[-1] - times[0])
+        self.reset()
+        return j, time

@@ -350,6 +350,11 @@ class Modes:
         self._leave_motion(f"safe torque: {reason}")
         self.mode, self.latched, self.reason = "safe", False, reason
 
+    def explain(self, text: str) -> None:
+        """Add a text to the reason of the mode, unless it is there already."""
+        if text not in self.reason:
+            self.reason += f"; {text}"
+
     def start_again(self) -> None:
         """Cancel the trajectory after a jump of the clock; hold the arm if the mode tracks.
 

@@ -29,7 +29,7 @@ from rbd_control.control.planner import PlannedTrajectory
 from rbd_control.control.planning import Planning
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.start import Start
-from rbd_control.control.torque_path import LimitedTorque, TorquePath
+from rbd_control.control.torque_path import WEAKENED, LimitedTorque, TorquePath
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.control.trajectory import Trajectory
 from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
@@ -178,7 +178,9 @@ class PassivityController:
         self._start.check(follows)
         self._parts.soft.close_behind(samples.q)
         watches.speed()
-        watches.chatter(path.acting)
+        if watches.chatter(path.acting):
+            path.weaken_brake()
+            modes.explain(WEAKENED)
         watches.detector(samples.now)
         desired = modes.advance(samples.dt)
         watches.tracking()
@@ -328,6 +330,11 @@ class PassivityController:
     def sent(self) -> Array:
         """(nv,) last command, without commands that :meth:`not_sent` took back [N·m or N]."""
         return self._path.sent
+
+    @property
+    def brake_share(self) -> float:
+        """Share of ``safe_damping`` that is used, see :meth:`TorquePath.weaken_brake`."""
+        return self._path.brake_share
 
     @property
     def frozen(self) -> str:

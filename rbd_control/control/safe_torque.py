@@ -34,6 +34,10 @@ While the model is known to be wrong, because a joint that carries the arm is no
 holds it, the gravity torque of the model would drive the arm. The command is then the brake alone,
 which removes energy whatever the direction of gravity is; an arm without brakes sinks, damped.
 
+In a loop with delay the brake belongs to an earlier velocity, and too high a D drives the arm to
+and fro. When the safe torque swings (:mod:`~rbd_control.control.chatter`), D is halved until the
+next start, and again if it still swings.
+
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
 brake the sinking. A motion of the joint against gravity is still damped.
 """
@@ -82,7 +86,14 @@ class SafeTorque:
         self.is_zero = parameters.safe_torque == "zero"
 
     def torque(
-        self, packed: Array, q: Array, v: Array, acting: Array, dt: float, period: float
+        self,
+        packed: Array,
+        q: Array,
+        v: Array,
+        acting: Array,
+        dt: float,
+        period: float,
+        share: float = 1.0,
     ) -> tuple[Array, Array]:
         """Return the command and the motor torque ``g + brake`` of ``safe_torque: damping``.
 
@@ -96,6 +107,7 @@ class SafeTorque:
             acting: (nv,) last torque of the motors [N·m or N].
             dt: time since the last torque [s].
             period: longest time for which the torque is held [s].
+            share: share of ``safe_damping`` that is used, 0 to 1.
 
         Returns:
             The command and the torque of the motors, (nv,) each [N·m or N]. They differ for an arm
@@ -108,7 +120,7 @@ class SafeTorque:
             v,
             acting,
             self._largest,
-            self._damping,
+            share * self._damping,
             self._rate * dt,
             period,
         )

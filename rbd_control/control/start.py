@@ -72,6 +72,7 @@ class Start:
         self._watches.reset()
         self._clock_jumped = False
         self._modes.start()
+        self._path.restore_brake()
         self._path.zero()
         self._law.tank.reset()
 

@@ -29,6 +29,10 @@ After a shorter time, for example with equal stamps, the longest recent period i
 """
 
 
+WEAKENED = "the safe torque swung, too, so that its damping is reduced until the next activation"
+"""Text for a brake that :meth:`TorquePath.weaken_brake` has weakened."""
+
+
 class LimitedTorque(NamedTuple):
     """A torque command, and the limits that changed it."""
 
@@ -57,6 +61,7 @@ class TorquePath:
             of :meth:`limit` [N·m or N].
         model_error: why the model is known to be wrong; empty if it is not. With an error
             :meth:`brake` compensates no gravity.
+        brake_share: share of ``safe_damping`` that :meth:`brake` uses.
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
@@ -66,6 +71,7 @@ class TorquePath:
         self.is_tracking = False
         self.withheld = np.zeros(model.nv)
         self.model_error = ""
+        self.brake_share = 1.0
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -179,8 +185,21 @@ class TorquePath:
             self._motors.acting,
             self._elapsed(),
             samples.longest_period,
+            self.brake_share,
         )
         return LimitedTorque(self._motors.send_command(sent, samples.q))
+
+    def weaken_brake(self) -> None:
+        """Halve the damping of :meth:`brake`, which is too high for the delay of the loop.
+
+        A brake that comes late drives the arm. The damping stays reduced, also in later faults,
+        until :meth:`restore_brake`.
+        """
+        self.brake_share *= 0.5
+
+    def restore_brake(self) -> None:
+        """Use the full ``safe_damping`` again, from a start on."""
+        self.brake_share = 1.0
 
     def repeat(self) -> LimitedTorque:
         """Return the last command once more, and store it as the command of this sample.

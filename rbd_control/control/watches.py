@@ -43,6 +43,7 @@ class Watches:
         self._modes = modes
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
         self._stuck = StuckJoint(joints)
+        self._was_safe = True
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -81,20 +82,27 @@ class Watches:
         self._chatter.reset()
         self._stuck.forget()
 
-    def chatter(self, torque: Array) -> None:
+    def chatter(self, torque: Array) -> bool:
         """Switch to a fault if the torque swings to and fro, see :class:`Chatter`.
 
-        The fault also discards what the adaptive law has learned. All modes but safe are checked:
-        the damping of the mode float may be too high for the delay of the loop, too.
+        The fault also discards what the adaptive law has learned. All modes are checked: the
+        damping of the modes float and safe may be too high for the delay of the loop, too.
 
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
                 the desired state advances, so that it belongs to this torque.
+
+        Returns:
+            Whether the torque of the mode safe swings, which then needs a weaker brake.
         """
-        if self._modes.mode == "safe":
+        is_safe = self._modes.mode == "safe"
+        if is_safe != self._was_safe:  # swings of one law and of the other do not add up
+            self._was_safe = is_safe
             self._chatter.reset()
-            return
-        samples, acceleration = self._samples, self._modes.desired.a_d
+        samples = self._samples
+        if is_safe:
+            return self._chatter.swings_in_safe(samples.now, torque, self._limits)
+        acceleration = self._modes.desired.a_d
         demanded = acceleration  # zero at rest and in float
         if acceleration.any():
             demanded = mass_matrix(self._model, samples.q) @ acceleration
@@ -104,6 +112,7 @@ class Watches:
                 swings += "; the estimates of the adaptive law are discarded"
             self._law.discard_estimates()
             self._modes.fault(swings)
+        return False
 
     def finds_frozen(self, torque: Array, withheld: Array) -> bool:
         """Switch to a fault if joint states are frozen at rest; return whether they are.

@@ -198,7 +198,8 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
         return
     v = s.seen_v[rows]
     mass = mass_matrix(s.rig.controller.model, s.seen_q[rows])  # nothing that was learned
-    damping = s.rig.parameters.safe_damping * np.diagonal(mass, axis1=1, axis2=2)
+    share = s.rig.controller.brake_share  # less after a torque that swung
+    damping = share * s.rig.parameters.safe_damping * np.diagonal(mass, axis1=1, axis2=2)
     # After a gap the damping must be stable with one torque in each ``timeout``. The lightest
     # motion of all joints together limits it, and may be much lighter than each joint alone.
     rates = np.linalg.eigvals(np.linalg.solve(mass, damping[:, :, None] * np.eye(s.rig.n)))
