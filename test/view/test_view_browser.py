@@ -22,7 +22,7 @@ from rbd_control.view.page import SPACING, Page, Place
 from rbd_control.view.sources import RecordingSource
 from rbd_control.view.state import Touch
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Deadline of whatever should take a second [s]; the browser draws without a graphics card."""
 
 
