@@ -95,6 +95,8 @@ def torque_keeps_its_limits(s: Stretch) -> None:
     over = np.abs(s.torque + own) - np.maximum(s.rig.largest, np.abs(own))
     fresh = s.torque.any(axis=1) & (s.unusable == 0) & (s.silent == 0)
     fresh[0] = False  # the limits may have been lowered since
+    # The last torque, which kept its limits, stands for a joint state that is refused.
+    fresh[1:] &= (s.torque[1:] != s.torque[:-1]).any(axis=1)
     worst = float(over[fresh].max(initial=-1.0))
     assert worst <= ROUNDING, f"{worst:.4g} over {s.rig.largest}"
 
