@@ -95,8 +95,9 @@ def torque_keeps_its_limits(s: Stretch) -> None:
     over = np.abs(s.torque + own) - np.maximum(s.rig.largest, np.abs(own))
     fresh = s.torque.any(axis=1) & (s.unusable == 0) & (s.silent == 0)
     fresh[0] = False  # the limits may have been lowered since
-    # The last torque, which kept its limits, stands for a joint state that is refused.
-    fresh[1:] &= (s.torque[1:] != s.torque[:-1]).any(axis=1)
+    if s.rig.setup.compensated:
+        # A refused joint state repeats the last torque, whose sum with the weight kept the limits.
+        fresh[1:] &= (s.torque[1:] != s.torque[:-1]).any(axis=1)
     worst = float(over[fresh].max(initial=-1.0))
     assert worst <= ROUNDING, f"{worst:.4g} over {s.rig.largest}"
 
@@ -444,9 +445,10 @@ def no_joint_is_driven_beyond_its_limit(s: Stretch) -> None:
 
 @promise
 def no_torque_leads_out_of_limits(s: Stretch) -> None:
-    """At rest beyond a limit, no torque besides gravity compensation points further out.
+    """At rest beyond a position limit, the torque less the gravity torque does not push outwards.
 
-    In a loop that is too slow for its gains the torque swings, until that is a fault.
+    In a loop whose delay is too long for the gains the torque swings both ways, until that is a
+    fault.
     """
     beyond = _beyond(s, s.q)
     if s.rig.is_unknown or not s.rig.is_prompt or not beyond.any():

@@ -300,7 +300,7 @@ class Rig(RigState):
         if unusable:
             self._unusable = max(self._unusable, 0) + 1
         else:
-            # After so many refused ones no position is a jump, but a speed may still be too high.
+            # After ``bad_samples`` refused joint states any position is accepted, not any speed.
             refused = self._unusable < 0 and -self._unusable > self.parameters.bad_samples
             doubtful = not refused and (self._is_late or self._may_be_a_jump(q))
             doubtful |= bool(v is not None and (np.abs(v) > self._fastest).any())

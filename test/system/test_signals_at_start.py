@@ -19,7 +19,8 @@ NODES = ("passivity_controller", "contact_detector", "simulated_arm")
 LONGEST = 3.0
 """Time to end [s], without the time in which the main thread waits for a processor.
 
-The grace period is 0.5 s, compiling takes a minute."""
+The grace period is 0.5 s, compiling takes a minute.
+"""
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="needs Linux")
 
@@ -68,7 +69,7 @@ class ColdStart:
         # The entry in /proc stays until the process is waited for.
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         seconds, waited = time.monotonic() - begin, self._waited() - waited
-        self.what += f"; {seconds:.1f} s, of which {waited:.1f} s without a processor"
+        self.what += f"; took {seconds:.1f} s, waited {waited:.1f} s for a processor"
         return self._process.wait(PATIENCE), seconds - waited
 
     def clear(self) -> None:
