@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from rbd_control.control import Command, PassivityController
+from rbd_control.control.torque_path import WEAKENED
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.energy_output import EnergyOutput
@@ -94,12 +95,15 @@ class CommandReport:
     def note(self, command: Command) -> None:
         """Store a command as ``last``, log its mode if it has changed, and count saturation.
 
-        A change to the mode ``safe`` is logged as an error and calls ``on_fault``. A command is
-        saturated if its torque was reduced to keep the limits.
+        A change to the mode ``safe`` is logged as an error and calls ``on_fault``; a brake that is
+        weakened later, because it swings, is logged as a warning, once. A command is saturated if
+        its torque was reduced to keep the limits.
         """
         last, self.last = self.last, command
         self._saturated += command.saturated
         if last is not None and last.mode == command.mode:
+            if WEAKENED in command.reason and WEAKENED not in last.reason:
+                self._node.get_logger().warning(WEAKENED)
             return
         if command.mode == "safe":
             self._on_fault()
