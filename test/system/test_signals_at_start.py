@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,16 @@ from .bringup import PATIENCE, BringUp
 NODES = ("passivity_controller", "contact_detector", "simulated_arm")
 
 LONGEST = 3.0
-"""Time to end [s], without the time in which the main thread waits for a processor.
+"""Time to end [s], without stalls of the machine and the wait of the main thread for a processor.
 
 The grace period is 0.5 s, compiling takes a minute.
 """
+
+LATE = 1.0
+"""Time from the signal after which the threads of the process are noted, for the failure [s]."""
+
+STALL = 0.1
+"""What a sleep of 10 ms took longer than this is a stall of the machine [s]."""
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="needs Linux")
 
@@ -56,7 +64,8 @@ class ColdStart:
     def end(self) -> tuple[int, float]:
         """Send the signal when it is time to; return the exit code and how long the end took.
 
-        The time in which the main thread waited for a processor does not count.
+        Neither the time in which the main thread waited for a processor counts, nor that in which
+        the machine stalled.
         """
         deadline = time.monotonic() + PATIENCE
         while not (self._handles_signals() and self._until in self.output):
@@ -64,18 +73,36 @@ class ColdStart:
             assert time.monotonic() < deadline, f"{self.what}: nothing:\n{self.output}"
             time.sleep(0.002)
         time.sleep(self._delay)
-        begin, waited = time.monotonic(), self._waited()
+        waited, begin = self._waited(), time.monotonic()
         self._process.send_signal(self._number)
+        last, stalled, threads = begin, 0.0, ""
         # The entry in /proc stays until the process is waited for.
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        seconds, waited = time.monotonic() - begin, self._waited() - waited
-        self.what += f"; took {seconds:.1f} s, waited {waited:.1f} s for a processor"
-        return self._process.wait(PATIENCE), seconds - waited
+        while not os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            if last - begin > LATE:
+                threads = threads or self._threads()
+            time.sleep(0.01)
+            now = time.monotonic()
+            stalled += max(0.0, now - last - STALL)
+            last = now
+        seconds, waited = last - begin, self._waited() - waited
+        self.what += f"; took {seconds:.1f} s, waited {waited:.1f} s for a processor, stalled "
+        self.what += f"{stalled:.1f} s{threads}"
+        return self._process.wait(PATIENCE), seconds - max(waited, stalled)
 
     def clear(self) -> None:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._cache, ignore_errors=True)
+
+    def _threads(self) -> str:
+        """Return the name, the state and the place in the kernel of each thread."""
+        text = ""
+        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+            with suppress(OSError, ValueError):
+                _, name, rest = re.split(r" \(|\) ", (task / "stat").read_text(encoding="ascii"))
+                place = (task / "wchan").read_text(encoding="ascii")
+                text += f"; {task.name} {name} {rest[0]} {place}"
+        return text
 
     def _waited(self) -> float:
         """How long the main thread was ready to run and had no processor, since its start [s]."""
