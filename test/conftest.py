@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from os.path import relpath
 from pathlib import Path
+from typing import Any
 
 import pytest
-from start_order import start_order
+from start_order import ONE_AT_A_TIME, start_order
 from system.processor_share import session_niceness, set_session_niceness
 
 # A shell ignores SIGINT for what it runs in the background, nohup ignores SIGHUP, and processes
@@ -48,6 +49,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_of = {item: Path(relpath(item.path, here)).as_posix() for item in items}
         place = {file: k for k, file in enumerate(start_order(file_of.values()))}
         items.sort(key=lambda item: place[file_of[item]])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give one process the files of :data:`ONE_AT_A_TIME`, and any process one other file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "one at a time" if file.removeprefix("test/") in ONE_AT_A_TIME else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -62,6 +62,32 @@ SHORT = 4
 """Duration of a test file that is not in the table [s]."""
 
 
+ONE_AT_A_TIME = frozenset(
+    f"system/test_{name}.py"
+    for name in (
+        "contact_guard",
+        "cycle_memory",
+        "demo",
+        "demo_scenario",
+        "payload",
+        "queue",
+        "signals",
+        "signals_at_start",
+        "start_and_end",
+        "together",
+        "trajectory_flood",
+        "two_arms",
+        "view",
+        "whole_robot",
+    )
+)
+"""Files that one process runs, one after another.
+
+Their nodes exchange joint states at 1 kHz or have deadlines of milliseconds, or they keep a
+processor busy, which would make those late.
+"""
+
+
 def start_order(files: Iterable[str]) -> list[str]:
     """Return test files in the order in which they start, which is the same in every process.
 
