@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, IDEAL, Loop
+from control_loop import HOME, IDEAL, SCRIPTED, Loop, started
 from robots import urdf_path
 
 from rbd_control.control import (
@@ -20,7 +20,8 @@ from rbd_control.control import (
 )
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.chatter import SWINGS, WITHIN, Chatter
-from rbd_control.dynamics import Model
+from rbd_control.control.torque_path import LEAST_BRAKE
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.simulation import SimulatedArm, arm7_urdf
@@ -82,6 +83,24 @@ def test_smaller_swings_of_the_safe_torque_count_too() -> None:
     # A quarter of the limit from peak to peak, and eight swings in 1.6 s.
     expected = {(10.0, 0.15): True, (10.0, 0.1): False, (3.0, 0.5): True, (2.0, 1.0): False}
     assert found == expected
+
+
+def test_who_shakes_the_arm_in_mode_safe_does_not_take_its_brake_away(model: Model) -> None:
+    weak = (2.0, *6 * (0.0,))  # little of the brake is enough for a quarter of this limit
+    given = {**SCRIPTED, "safe_torque": "damping", "effort_limit": weak}
+    controller = started(model, ControllerParameters(**given))
+    controller.fault("by request")
+    shares = set()
+    for k in range(1, 15000):
+        t, rate = k / 1000.0, 2.0 * np.pi * 4.0
+        away = np.where(np.arange(7) == 0, 1.0, 0.0)
+        q, v = HOME + 0.2 * np.sin(rate * t) * away, 0.2 * rate * np.cos(rate * t) * away
+        command = controller.update(t, q, v)
+        shares.add(controller.brake_share)
+    assert command.mode == "safe"
+    assert shares == {1.0, 0.5, 0.25, 0.125, LEAST_BRAKE}
+    # It still brakes: the torque less the weight is opposite to the motion.
+    assert (command.torque - gravity_torque(model, q))[0] * v[0] < 0.0
 
 
 def test_fast_and_large_swings_are_a_fault() -> None:

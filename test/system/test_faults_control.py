@@ -14,6 +14,7 @@ from geometry_msgs.msg import WrenchStamped
 from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
+from rbd_control.control.torque_path import WEAKENED
 from rbd_control.nodes.messages import to_seconds
 
 from .bringup import BringUp
@@ -286,11 +287,18 @@ def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) 
 
 
 def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> None:
-    """[107] A loop that is not stable shakes the arm at its limits for ever."""
+    """[107] A loop that is not stable shakes the arm at its limits for ever.
+
+    If the safe torque swings, too, it damps less.
+    """
     plain.source.still = True
     plain.source.noise = 1.0  # 23 Hz at RATE
     report = wait_for_mode(probe, "safe", plain.name)
     assert "swung" in report.message
+    assert WEAKENED not in report.message
+    plain.source.noise = 4.0
+    probe.wait_for_report(plain.name, lambda r: WEAKENED in r.message, "damps as much as before")
+    assert WEAKENED in plain.process.output
 
 
 def test_gains_that_are_too_high_for_the_joint_states_are_a_warning(
