@@ -336,11 +336,13 @@ class Rig(RigState):
 
     @property
     def _fastest(self) -> Array:
-        """Highest plausible speed, (n,) [rad/s or m/s]."""
-        limits = np.array([self.arm.model.velocity_limit, self.speed_limit])
-        limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, self.arm.assumed_speed)
-        fastest: Array = self.parameters.implausible_speed * limits.max(axis=0)
-        return fastest
+        """Highest plausible speed, (n,) [rad/s or m/s]; computed at each change of parameters."""
+        if self._fastest_of[0] is not self.parameters:
+            limits = np.array([self.arm.model.velocity_limit, self.speed_limit])
+            limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, self.arm.assumed_speed)
+            fastest: Array = self.parameters.implausible_speed * limits.max(axis=0)
+            self._fastest_of = self.parameters, fastest
+        return self._fastest_of[1]
 
     def _watch(self) -> None:
         if self.now - self._watch_time < WATCHDOG_PERIOD - 1e-9:
