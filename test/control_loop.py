@@ -60,7 +60,7 @@ class Loop:
             self.controller.contact(verdict, sample.stamp)
         self.controller.start(sample.stamp, sample.q, sample.v)
 
-    def run(self, time: float, each: Callable[[Command], None] = lambda command: None) -> Command:
+    def run(self, time: float, each: Callable[[Command], object] = lambda command: None) -> Command:
         for _ in range(round(time * self.rate)):
             sample = self.arm.reading()
             assert sample is not None

@@ -103,6 +103,23 @@ def test_who_shakes_the_arm_in_mode_safe_does_not_take_its_brake_away(model: Mod
     assert (command.torque - gravity_torque(model, q))[0] * v[0] < 0.0
 
 
+def test_joint_states_that_cannot_be_used_do_not_weaken_the_brake(model: Model) -> None:
+    """[107] Each takes the gravity torque away for a moment, which looked like two swings."""
+    loop = Loop(model, np.array([0.0, 1.0, 0.0, -0.5, 0.0, 0.9, 0.0]), safe_torque="damping")
+    loop.run(0.1)
+    loop.controller.fault("by request")
+    zero = 0
+    for k in range(2000):
+        sample = loop.arm.reading()
+        assert sample is not None
+        v = sample.v if k % 20 else None
+        command = loop.controller.update(sample.stamp, sample.q, v, effort=sample.tau)
+        loop.arm.step(command.torque)
+        zero += not command.torque.any()
+    assert zero == 100
+    assert loop.controller.brake_share == 1.0
+
+
 def test_fast_and_large_swings_are_a_fault() -> None:
     assert "the torque of joint_7 swung" in told(sine(30.0, 0.6))[1]
     assert told(sine(100.0, 0.9, rate=200.0), rate=200.0)[1]

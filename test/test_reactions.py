@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,13 @@ from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
 from rbd_control.control.retreat_along_force import LEAST_SHARE, retreat
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState, Trajectory
-from rbd_control.dynamics import Model, frame_placement, gravity_torque, kinetic_energy
+from rbd_control.dynamics import (
+    Model,
+    frame_jacobian,
+    frame_placement,
+    gravity_torque,
+    kinetic_energy,
+)
 from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.simulation import HalfSpace, SimulatedArm, arm7_urdf
 
@@ -69,7 +76,12 @@ def test_retracts_along_the_force_and_stays(model: Model, axes: str) -> None:
     loop.run(0.05)
     before = tip(model, loop.arm.q)
     speeds = []
-    command = loop.run(1.0, lambda command: speeds.append(np.abs(loop.arm.v).max()))
+
+    def each(command: Command) -> None:
+        loop.controller.contact(False)
+        speeds.append(np.abs(loop.arm.v).max())
+
+    command = loop.run(1.0, each)
     assert command.reason == "contact: retracted along the force on link_7"
     assert command.mode == "hold"
     moved = tip(model, loop.arm.q) - before
@@ -105,6 +117,85 @@ def test_waits_for_the_force_after_a_stop_shorter_than_a_sample(model: Model) ->
     assert loop.run(0.001).reason == "contact"
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
     assert loop.run(0.001).reason == "contact: retracted along the force on link_7"
+
+
+REACHED = np.array([0.0, 0.9, 0.0, -0.9, 0.0, 0.9, 0.0])
+
+
+def pressed(model: Model, verdict: Callable[[float], bool | None]) -> tuple[np.ndarray, Command]:
+    """Let the arm retract while its tool is clamped; return the forces [N] and the last command.
+
+    Args:
+        model: the arm.
+        verdict: what the detector says at a time since the contact began [s]; None is silence.
+    """
+    parameters = ControllerParameters(contact_reaction="retract", **SCRIPTED)
+    controller = started(model, parameters, REACHED)
+    controller.contact(True)
+    controller.touched("tool", np.array([10.0, 0.0, 0.0]))
+    weight = gravity_torque(model, REACHED)
+    J, torques = frame_jacobian(model, REACHED, "tool")[3:], []
+    for k in range(1, 1500):
+        said = verdict(0.001 * k)
+        if k % 20 == 0 and said is not None:
+            controller.contact(said, 0.001 * k)
+        command = controller.update(0.001 * k, REACHED, STILL)
+        torques.append(command.torque - weight)
+    forces = np.linalg.lstsq(J.T, np.array(torques).T, rcond=None)[0]
+    return np.linalg.norm(forces, axis=0), command
+
+
+@pytest.mark.parametrize("ends", [np.inf, 0.05], ids=["the flag stays", "silence"])
+def test_a_retreat_that_is_blocked_does_not_press_on(model: Model, ends: float) -> None:
+    """[127] It pressed with 475 N until somebody gave an order."""
+    forces, command = pressed(model, lambda t: True if t < ends else None)
+    assert forces.max() < 300.0
+    assert forces[400:].max() < 1.0
+    assert command.reason.endswith("and stopped: the arm cannot move away")
+
+
+def test_a_silent_detector_ends_a_retreat(model: Model) -> None:
+    """[127] Nobody knows whether the arm is free."""
+    loop = moving(model, contact_reaction="retract", retract_time=1.5)
+    loop.controller.contact(True)
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.run(0.2)
+    loop.controller.contact(False)
+    assert "stopped" not in loop.run(0.45).reason
+    command = loop.run(0.2)
+    assert ", and stopped: no verdict about contact for 0.5 s" in command.reason
+    assert np.abs(loop.arm.v).max() < 0.05
+
+
+def test_a_contact_that_goes_with_the_arm_ends_a_retreat(model: Model) -> None:
+    """[127] Somebody holds on to it, or its direction was wrong."""
+    loop = moving(model, contact_reaction="retract", retract_time=1.5)
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    command = loop.run(1.0, lambda command: loop.controller.contact(True))
+    assert command.reason.endswith("and stopped: the contact has lasted for 0.5 s")
+    # Again while it is held: the flag has not fallen, and the arm stays.
+    command = loop.run(0.5, lambda command: loop.controller.contact(True))
+    assert command.mode == "hold"
+    assert np.abs(loop.arm.v).max() < 0.01
+
+
+def test_no_retreat_leads_where_the_motors_cannot_hold_the_arm(model: Model) -> None:
+    """[117] A trajectory to such a posture is refused, too."""
+    share = 1.03 * np.abs(gravity_torque(model, REACHED))[1] / model.effort_limit[1]
+    loop = Loop(
+        model,
+        REACHED,
+        contact_reaction="retract",
+        retract_distance=0.1,
+        torque_share=(share,),
+    )
+    loop.run(0.1)
+    loop.controller.contact(True)
+    loop.controller.touched("tool", np.array([10.0, 0.0, 0.0]))
+    command = loop.run(1.0, lambda command: loop.controller.contact(True))
+    assert "cannot retract along the force on tool: too heavy: joint_2" in command.reason
+    assert command.mode == "hold"
+    assert np.abs(loop.arm.q - REACHED).max() < 0.05
 
 
 WALL = HalfSpace((0.0, 0.1, 0.0), (0.0, -1.0, 0.0), stiffness=3000.0, damping=20.0)
@@ -153,6 +244,7 @@ def test_the_direction_of_a_force_is_enough_to_retract(model: Model, force: floa
     controller.touched("link_7", np.array([0.0, 0.0, force]))
     controller.contact(True)
     for k in range(1, 700):
+        controller.contact(False, 0.001 * k)
         command = controller.update(0.001 * k, HOME, STILL)
     assert command.reason == "contact: retracted along the force on link_7"
     assert tip(model, command.q_d)[2] - tip(model, HOME)[2] > 0.04

@@ -190,6 +190,28 @@ def test_a_payload_that_is_put_down_is_accepted_by_an_arm_that_is_still_too_heav
             limits.refuse_heavier(weights[0], limits, weight)
 
 
+def test_what_follows_of_a_trajectory_counts(model: Model) -> None:
+    """[112] The arm went on to where it could not be held, and fell past its goal."""
+    light = np.array([0.0, 0.2, 0.0, -0.5, 0.0, 0.9, 0.0])
+    heavy = np.array([0.0, 1.4, 0.0, -0.5, 0.0, 0.9, 0.0])
+    loop = Loop(model, light)
+    loop.follow(heavy, 3.0)
+    loop.run(0.3)
+    share = 0.8 * np.abs(gravity_torque(model, heavy))[1] / model.effort_limit[1]
+    weak = replace(loop.controller.parameters, torque_share=(share,))
+    with pytest.raises(InputError, match="could not go on, cancel it first: too heavy: joint_2"):
+        loop.controller.refuse_heavier(weak, model)
+    loop.controller.refuse_heavier(replace(weak, torque_share=(0.9,)), model)
+    # A payload that the arm has gripped is not refused; the arm stops with it.
+    loop.controller.set_parameters(weak)
+    command = loop.run(1.0)
+    assert command.mode == "hold"
+    assert command.reason.startswith("the trajectory cannot go on: too heavy: joint_2")
+    assert np.abs(loop.arm.q - light).max() < 0.5
+    with pytest.raises(InputError, match="cannot resume the trajectory, cancel it"):
+        loop.controller.resume()
+
+
 def test_the_learned_weight_counts(model: Model) -> None:
     """[112] With limits that suffice for the described arm only, a joint sank by 1.2 rad."""
     parameters = replace(NO_RATE, adaptive=True)

@@ -16,7 +16,9 @@ not count:
 - Noise: its swings are shorter than :data:`SHORTEST`, in which it would need most of the rate.
 
 In mode safe nothing should move the arm, and the answer is only a weaker brake. There smaller and
-slower swings count, see :data:`SAFE_SHARE` and :data:`SAFE_WITHIN`.
+slower swings count, see :data:`SAFE_SHARE` and :data:`SAFE_WITHIN`, but only those of the brake,
+from one direction to the other: gravity torque that ends and begins, because a joint state cannot
+be used now and then, must not weaken the brake.
 """
 
 from __future__ import annotations
@@ -47,10 +49,10 @@ that is reached in this time, or the torque limit, whichever is smaller.
 
 
 SAFE_SHARE = 0.25
-"""Share of the torque limit above which a swing of the safe torque is large."""
+"""Share of the torque limit above which a swing of the brake in mode safe is large."""
 
 SAFE_WITHIN = 1.6
-"""Time of :data:`SWINGS` swings of the safe torque below which its brake is weakened [s].
+"""Time of :data:`SWINGS` swings of the brake in mode safe below which it is weakened [s].
 
 A brake that comes late by the time T swings at 1 / (4 T): at 2.5 Hz and more for up to 0.1 s.
 """
@@ -90,7 +92,8 @@ class Chatter:
             demanded: (nv,) torque that the desired acceleration demands [N·m or N].
             limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
         """
-        j, time = self._found(now, torque, demanded, limits, 1.0, WITHIN)
+        large = limits.torque
+        j, time = self._found(now, torque, demanded, large, limits.torque_rate, WITHIN, False)
         if j < 0:
             return ""
         return (
@@ -100,23 +103,42 @@ class Chatter:
             f"of the joint states, or the model is wrong"
         )
 
-    def swings_in_safe(self, now: float, torque: Array, limits: ArmLimits) -> bool:
-        """Return whether the safe torque swings to and fro; arguments as :meth:`fault`."""
-        demanded = np.zeros(len(torque))
-        return self._found(now, torque, demanded, limits, SAFE_SHARE, SAFE_WITHIN)[0] >= 0
+    def swings_in_safe(self, now: float, brake: Array, limits: ArmLimits) -> bool:
+        """Return whether the brake of mode safe swings to and fro.
+
+        Call the method for each sample with a brake.
+
+        Args:
+            now: time of the torque on the steady clock [s].
+            brake: (nv,) torque of the motors less the gravity torque in it [N·m or N].
+            limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
+        """
+        demanded, large = np.zeros(len(brake)), SAFE_SHARE * limits.torque
+        found = self._found(now, brake, demanded, large, limits.torque_rate, SAFE_WITHIN, True)
+        return found[0] >= 0
 
     def _found(
         self,
         now: float,
         torque: Array,
         demanded: Array,
-        limits: ArmLimits,
-        share: float,
+        large: Array,
+        rate: Array,
         within: float,
+        through_zero: bool,
     ) -> tuple[int, float]:
         """Return the joint that swings, or -1, and the time of its swings [s]; then forget them."""
-        largest, rate = share * limits.torque, RATE_SHARE * limits.torque_rate
-        j = swinging(torque, demanded, now, largest, rate, SHORTEST, within, self._swings)
+        j = swinging(
+            torque,
+            demanded,
+            now,
+            large,
+            RATE_SHARE * rate,
+            SHORTEST,
+            within,
+            through_zero,
+            self._swings,
+        )
         if j < 0:
             return j, 0.0
         times = self._swings.times[j]

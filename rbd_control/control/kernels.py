@@ -184,7 +184,7 @@ class Swings(NamedTuple):
 
 
 @compiled
-def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
+def swinging(torque, demanded, now, limit, rate, shortest, within, through_zero, swings):
     """Record reversals of the torque; return the index of a joint that swings to and fro, or -1.
 
     A swing leads from one reversal to the next. It is large if it exceeds ``limit``, or ``rate``
@@ -201,6 +201,7 @@ def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
         rate: mean rate above which a swing is large, (n,) [N·m/s or N/s].
         shortest: shortest time of a swing in the comparison with ``rate`` [s].
         within: length of the time window [s].
+        through_zero: whether only swings from one sign of the torque to the other are large.
         swings: the recorded reversals, a :class:`Swings`; changed in place.
     """
     found, times, last = -1, swings.times, swings.times.shape[1] - 1
@@ -216,7 +217,8 @@ def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
             size = abs(swings.peak[i] - swings.start[i])
             size -= max(present[1, i], before[1, i]) - min(present[0, i], before[0, i])
             time = max(swings.at[i] - times[i, last], shortest)
-            if size <= min(limit[i], rate[i] * time):
+            stays = through_zero and swings.peak[i] * swings.start[i] >= 0.0
+            if stays or size <= min(limit[i], rate[i] * time):
                 times[i, :] = -np.inf
             times[i, :last] = times[i, 1:]
             times[i, last] = swings.at[i]

@@ -18,6 +18,7 @@ A mode that was ordered, or that is a reaction to contact, is latched: it lasts 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 import numpy as np
@@ -30,6 +31,7 @@ from rbd_control.control.goal import Tolerances
 from rbd_control.control.interruption import Interruption
 from rbd_control.control.motion import Motion, Place
 from rbd_control.control.retreat_along_force import retreat
+from rbd_control.control.retreat_watch import RetreatWatch
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
@@ -82,12 +84,23 @@ class Modes:
         self._ordered = -inf
         """Time of the last order to retract [s]."""
         self._stopping = False
+        self._watch = RetreatWatch(verdict)
 
     def set_parameters(
-        self, parameters: ControllerParameters, soft: SoftLimits, tolerances: Tolerances
+        self,
+        parameters: ControllerParameters,
+        soft: SoftLimits,
+        tolerances: Tolerances,
+        require_hold: Callable[[Place], None],
     ) -> None:
-        """Apply new parameters from the next sample on."""
-        self._parameters, self._soft = parameters, soft
+        """Apply new parameters from the next sample on.
+
+        Args:
+            parameters, soft, tolerances: parts made of the new parameters.
+            require_hold: raises a :class:`TrajectoryError` if the motors cannot hold the arm on the
+                rest of a trajectory.
+        """
+        self._parameters, self._soft, self._require_hold = parameters, soft, require_hold
         self.outcome.set_tolerances(tolerances)
 
     @property
@@ -164,6 +177,7 @@ class Modes:
         """
         self.require_free()
         self._motion.follow(trajectory, at)
+        self._watch.end()
         self.outcome.begin(sent)
         self._stopping = self._retracting = False
         self.mode, self.reason = "follow", self._slowness()
@@ -246,7 +260,7 @@ class Modes:
 
         The force is the last estimate that was no older than ``FORCE_AGE`` when the order came, or
         arrives during the stop or within ``FORCE_WAIT`` after it; without an estimate the arm stays
-        where it stopped.
+        where it stopped. A retreat that does not end the contact stops, see :class:`RetreatWatch`.
 
         Raises:
             InputError: in mode safe.
@@ -389,6 +403,8 @@ class Modes:
             self._stopping = False
             if self._retracting:
                 self._retreat()
+        if self.mode == "hold":
+            self._look_at_retreat()
         self.desired = motion.desired()
         return self.desired
 
@@ -428,18 +444,33 @@ class Modes:
                 p.retract_distance,
                 p.retract_time,
             )
+            self._require_hold(Place(way, 0.0))
         except (RbdControlError, np.linalg.LinAlgError) as error:
             self.reason += f": cannot retract along the force on {found.link}: {error}"
             return
         stopped = self._motion.trajectory.final
         self._motion.run(way)
+        self._watch.begin(self._samples.stamp, way.final - stopped)
         if self._interruption is not None:
             self._interruption.retreated(stopped, way.final)
         self.reason += f": retracted along the force on {found.link}"
 
+    def _look_at_retreat(self) -> None:
+        """Stop a retreat that does not end the contact, where the arm is: it then presses no more.
+
+        At its end the arm is held at the measured position, too.
+        """
+        lag = self._motion.desired().q_d - self._samples.q
+        samples, moves = self._samples, self._motion.moving
+        why = self._watch.finds(samples.stamp, samples.now, lag, moves)
+        if why:
+            self._stop()
+            self.reason += f", and stopped: {why}"
+
     def _stop(self) -> None:
         """Bring the desired motion to rest at the arm's position, unless a stop is in progress."""
         self._retracting = False
+        self._watch.end()
         if self._stopping and self._motion.moving:
             return
         q, v = self._samples.q, self._samples.v
@@ -467,6 +498,7 @@ class Modes:
         self._give_up(why)
         self._motion.drop_waiting()
         self._retracting = self._stopping = False
+        self._watch.end()
 
     def _is_kept_by_contact(self) -> bool:
         """Return whether there is a contact to which the reaction is hold, float or retract."""

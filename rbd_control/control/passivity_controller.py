@@ -178,7 +178,7 @@ class PassivityController:
         self._start.check(follows)
         self._parts.soft.close_behind(samples.q)
         watches.speed()
-        if watches.chatter(path.acting):
+        if watches.chatter(path.acting, path.braking):
             path.weaken_brake()
             modes.explain(WEAKENED)
         watches.detector(samples.now)
@@ -231,6 +231,9 @@ class PassivityController:
     def set_parameters(self, parameters: ControllerParameters, model: Model | None = None) -> None:
         """Apply new parameters from the next sample on; on an error the old ones stay in force.
 
+        If the motors cannot hold the arm with them on the rest of the trajectory that it follows,
+        the arm is stopped and held, see :meth:`hold`.
+
         Args:
             parameters: the complete new parameters.
             model: another model of the same arm, for example with another payload. The estimates
@@ -241,8 +244,15 @@ class PassivityController:
                 ``adapted_links``, and after the start for a joint without effort limit.
             ParameterError: as the constructor.
         """
-        self._use(self._parts_for(parameters, model))
+        parts = self._parts_for(parameters, model)
+        is_as_heavy = self._is_as_heavy(parts.limits, parts.model)
+        self._use(parts)
         self._samples.repetition.forget_torque()
+        if not is_as_heavy:
+            try:
+                self._planning.require_rest(parts.limits, parts.law.weight)
+            except TrajectoryError as error:
+                self._modes.hold(f"the trajectory cannot go on: {error}")
 
     def check_parameters(self, parameters: ControllerParameters, model: Model) -> None:
         """Raise the errors that :meth:`set_parameters` would raise, and change nothing."""
@@ -252,8 +262,9 @@ class PassivityController:
         """Raise an error for a change that would make the arm too heavy for its motors.
 
         Call it while the arm is under control, before :meth:`set_parameters`, which accepts such a
-        change. It uses the posture of the last valid sample, and for an unchanged model the
-        estimates of the adaptive law if they are heavier.
+        change. It uses the posture of the last valid sample and the rest of the trajectory that the
+        arm follows, and for an unchanged model the estimates of the adaptive law if they are
+        heavier.
 
         Raises:
             InputError: naming the first joint whose torque limit is too low for the weight. A joint
@@ -261,9 +272,24 @@ class PassivityController:
                 its limit than before.
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        ArmLimits.of(model, parameters).refuse_heavier(
-            self._weight(model), self._parts.limits, self._weight(self.model)
-        )
+        limits, weight = ArmLimits.of(model, parameters), self._weight(model)
+        limits.refuse_heavier(weight, self._parts.limits, self._weight(self.model))
+        if self._is_as_heavy(limits, model):
+            return
+        try:
+            self._planning.require_rest(
+                limits,
+                self.law.weight
+                if self.law.belongs_to(model)
+                else lambda q: np.abs(gravity_torque(model, q)),
+            )
+        except TrajectoryError as error:
+            raise InputError(f"the trajectory could not go on, cancel it first: {error}") from error
+
+    def _is_as_heavy(self, limits: ArmLimits, model: Model) -> bool:
+        """Return whether the arm and its torque limits for the weight are the present ones."""
+        present = self._parts.limits.weight
+        return self.law.belongs_to(model) and np.array_equal(limits.weight, present)
 
     def _weight(self, model: Model) -> Array:
         """Return the magnitude of the gravity torque at the last valid sample, (nv,) [N·m or N].
@@ -288,7 +314,7 @@ class PassivityController:
         self._samples.set_parameters(limits, parameters)
         # A start takes the present delay for the shortest, so an earlier one does not matter.
         self._observed.set_parameters(limits, replace(parameters, delay_growth=0.0))
-        self._modes.set_parameters(parameters, soft, parts.tolerances)
+        self._modes.set_parameters(parameters, soft, parts.tolerances, self._planning.require_hold)
         self._planning.set_parts(parts)
         self._watches.set_parts(parts)
         self._path.set_parts(parts)

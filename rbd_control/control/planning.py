@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion, Place
@@ -141,6 +142,27 @@ class Planning:
         """
         self._law.take_estimates()
         require_hold(self._limits, self._law.weight, self._samples.q, place.trajectory, place.time)
+
+    def require_rest(self, limits: ArmLimits, weight: Callable[[Array], Array]) -> None:
+        """Raise an error if the motors could not hold the arm on what it still follows.
+
+        That is the rest of the trajectory and the trajectory that waits for its splice; without
+        either nothing is checked.
+
+        Args:
+            limits: limits of the arm; ``weight`` is used.
+            weight: function that returns gravity torques, see :class:`PlanningState`.
+
+        Raises:
+            TrajectoryError: as :meth:`require_hold`.
+        """
+        if self._modes.mode != "follow":
+            return
+        places = [self._motion.place]
+        if self._motion.waiting is not None:
+            places.append(Place(self._motion.waiting.trajectory, 0.0))
+        for place in places:
+            require_hold(limits, weight, self._samples.q, place.trajectory, place.time)
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a plan from its splice on.

@@ -45,6 +45,7 @@ brake the sinking. A motion of the joint against gravity is still damped.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,16 @@ from rbd_control.control.torque_step import safe_step
 from rbd_control.dynamics import Model
 
 Array = NDArray[np.float64]
+
+
+class SafeStep(NamedTuple):
+    """The torque of mode safe for one sample, (nv,) each [N·m or N]."""
+
+    command: Array
+    motors: Array
+    """Torque of the motors. It differs from the command if the arm compensates its own gravity."""
+    brake: Array
+    """Part of the motor torque beyond the gravity torque."""
 
 
 class SafeTorque:
@@ -94,7 +105,7 @@ class SafeTorque:
         dt: float,
         period: float,
         share: float = 1.0,
-    ) -> tuple[Array, Array]:
+    ) -> SafeStep:
         """Return the command and the motor torque ``g + brake`` of ``safe_torque: damping``.
 
         The motor torque keeps the torque limits. The brake of joint i is between 0 and
@@ -110,8 +121,7 @@ class SafeTorque:
             share: share of ``safe_damping`` that is used, 0 to 1.
 
         Returns:
-            The command and the torque of the motors, (nv,) each [N·m or N]. They differ for an arm
-            that compensates its own gravity: its command is the brake only.
+            The torques. The command of an arm that compensates its own gravity is the brake only.
         """
         weight, brake = safe_step(
             self._described if self._compensated else packed,
@@ -125,4 +135,4 @@ class SafeTorque:
             period,
         )
         motors = weight + brake
-        return (brake if self._compensated else motors), motors
+        return SafeStep(brake if self._compensated else motors, motors, brake)

@@ -71,6 +71,8 @@ class TorquePath:
         model_error: why the model is known to be wrong; empty if it is not. With an error
             :meth:`brake` compensates no gravity.
         brake_share: share of ``safe_damping`` that :meth:`brake` uses.
+        braking: (nv,) part of the last motor torque beyond the gravity torque, if :meth:`brake`
+            was the last command and not zero by its rules; otherwise None [N·m or N].
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
@@ -81,6 +83,7 @@ class TorquePath:
         self.withheld = np.zeros(model.nv)
         self.model_error = ""
         self.brake_share = 1.0
+        self.braking: Array | None = None
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -173,7 +176,7 @@ class TorquePath:
         sent = motors.send(final, q)
         self._is_limited = final is not wanted.torque
         self.withheld = wanted.torque - final
-        self.is_tracking = is_tracking
+        self.is_tracking, self.braking = is_tracking, None
         return LimitedTorque(sent, cut is not wanted.torque, slow is not limited)
 
     def brake(self) -> LimitedTorque:
@@ -187,7 +190,7 @@ class TorquePath:
             return self.zero()
         self.is_tracking = False
         self._law.tank.skip()
-        sent, _ = self._safe.torque(
+        step = self._safe.torque(
             self._safe.weightless if self.model_error else self._law.packed,
             samples.q,
             samples.v,
@@ -196,7 +199,9 @@ class TorquePath:
             samples.longest_period,
             self.brake_share,
         )
-        return LimitedTorque(self._motors.send_command(sent, samples.q))
+        sent = self._motors.send_command(step.command, samples.q)
+        self.braking = step.brake
+        return LimitedTorque(sent)
 
     def weaken_brake(self) -> None:
         """Halve the damping of :meth:`brake`, which is too high for the delay of the loop.
@@ -215,23 +220,24 @@ class TorquePath:
 
         It sets ``is_tracking`` to false.
         """
-        self.is_tracking = False
+        self.is_tracking, self.braking = False, None
         return LimitedTorque(self._motors.repeat())
 
     def zero(self) -> LimitedTorque:
         """Store and return the command of exactly zero, (nv,)."""
-        self.is_tracking = False
+        self.is_tracking, self.braking = False, None
         self._law.tank.skip()
         return LimitedTorque(self._motors.zero(self._samples.q))
 
     def halt(self) -> LimitedTorque:
         """Store and return zero without any computation that could fail, after an exception."""
-        self.is_tracking = False
+        self.is_tracking, self.braking = False, None
         return LimitedTorque(self._motors.halt())
 
     def take_back(self) -> None:
         """Treat the last command as not sent; the previous command continues to act."""
         self._motors.take_back()
+        self.braking = None
         self._law.tank.acts(self._motors.acting)
         self._is_limited = True
 

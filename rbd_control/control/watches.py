@@ -82,7 +82,7 @@ class Watches:
         self._chatter.reset()
         self._stuck.forget()
 
-    def chatter(self, torque: Array) -> bool:
+    def chatter(self, torque: Array, braking: Array | None) -> bool:
         """Switch to a fault if the torque swings to and fro, see :class:`Chatter`.
 
         The fault also discards what the adaptive law has learned. All modes are checked: the
@@ -91,9 +91,10 @@ class Watches:
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
                 the desired state advances, so that it belongs to this torque.
+            braking: (nv,) part of it that brakes in mode safe [N·m or N]; None if nothing does.
 
         Returns:
-            Whether the torque of the mode safe swings, which then needs a weaker brake.
+            Whether the brake of mode safe swings, which then must be weaker.
         """
         is_safe = self._modes.mode == "safe"
         if is_safe != self._was_safe:  # swings of one law and of the other do not add up
@@ -101,7 +102,9 @@ class Watches:
             self._chatter.reset()
         samples = self._samples
         if is_safe:
-            return self._chatter.swings_in_safe(samples.now, torque, self._limits)
+            return braking is not None and self._chatter.swings_in_safe(
+                samples.now, braking, self._limits
+            )
         acceleration = self._modes.desired.a_d
         demanded = acceleration  # zero at rest and in float
         if acceleration.any():

@@ -28,7 +28,8 @@ class OrderServices:
     Args:
         node: the node.
         controller: returns the controller of the configured node.
-        before_stop: called with the name of an order that stops the arm, before it is executed;
+        before_stop: called with the name of an order that stops the arm, before it is executed,
+            and with ``fault`` before a resumption from mode safe;
             returns whether it has discarded a trajectory that was being planned.
         obstacle: returns the reason why ``~/resume`` is forbidden, such as another publisher of
             torque; an empty text if it is allowed.
@@ -94,6 +95,8 @@ class OrderServices:
         obstacle = self._obstacle()
         if obstacle:
             raise InputError(f"cannot resume: {obstacle}")
+        if self._controller().mode == "safe":
+            self._before_stop("fault")  # what was sent before the fault is not followed after it
         return self._controller().resume(time.monotonic())
 
     async def _save_estimates(

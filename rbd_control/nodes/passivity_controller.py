@@ -182,6 +182,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._send_zero()
             raise
 
+    def _on_jump(self) -> None:
+        """Hold the arm where it is after a jump of the clock; no trajectory of before follows."""
+        self._trajectories.discard("the clock of the joint states jumped")
+        self.controller.clock_went_back()
+
     def _compare(self, sample: JointSample) -> None:
         """Compare a sample with those before it, while the node is not active."""
         self.controller.observe(sample.stamp, sample.q, sample.v, time.monotonic())
@@ -359,7 +364,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             model.joint_names,
             lambda: self.parameters.timeout,
             self._on_sample,
-            on_jump=self._controller.clock_went_back,
+            on_jump=self._on_jump,
             newest_only=True,
         )
         if self.robot.supporting:

@@ -123,6 +123,15 @@ class ControllerMachine(OrderRules):
             rig.show(*UNUSABLE[kind](rig, *rig.measure()))
         self._look()
 
+    @rule(kind=st.sampled_from(sorted(UNUSABLE)), good=st.sampled_from([1, 4, 9, 19]))
+    def a_bad_joint_state_now_and_then(self, kind: str, good: int) -> None:
+        """One in some joint states cannot be used."""
+        rig = self.rig
+        for _ in range(10):
+            rig.run(good)
+            rig.show(*UNUSABLE[kind](rig, *rig.measure()))
+        self._look()
+
     @rule(seconds=st.sampled_from([0.01, 0.03, 0.1, 0.1]))
     def freeze(self, seconds: float) -> None:
         """The driver repeats its last joint state."""

@@ -25,6 +25,7 @@ NUMBERS = (
     "entry",  # row since which the mode is of the same kind and nothing disturbs; see RigState
     "disturbed",  # whether something disturbs in this row
     "stopping",  # time since an order to stop that still holds [s]; -1 for none
+    "brake",  # share of safe_damping that mode safe uses
 )
 VECTORS = (
     "q",  # true position [rad or m]

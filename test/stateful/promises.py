@@ -215,6 +215,14 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
 
 
 @promise
+def only_a_late_brake_is_weakened(s: Stretch) -> None:
+    """Without delay in the loop the brake of mode safe keeps its strength."""
+    if s.rig.setup.delay == 0.0 and s.rig.lag == 0.0:
+        weaker = s.brake[1:] < s.brake[:-1]
+        assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
+
+
+@promise
 def only_resume_leaves_safe(s: Stretch) -> None:
     """Only :meth:`resume` ends mode safe."""
     left = (s.mode[:-1] == SAFE) & (s.mode[1:] != SAFE)

@@ -48,6 +48,9 @@ class Rig(RigState):
         )
         return self._plant.measure(*((1.0 - part) * x[0] + part * x[1] for x in (q, v)))
 
+    _fastest_of: tuple[object, Array] = None, np.zeros(0)
+    """Parameters, and the highest plausible speeds that follow from them, (n,)."""
+
     def start(self) -> None:
         """Start, or start again, as the node does when it is activated: the torque is zero then."""
         self.torque = np.zeros(self.n)

@@ -92,8 +92,6 @@ class RigState:
         self._kind, self._entry = 0, 0
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
-        self._fastest_of: tuple[object, Array] = None, np.zeros(self.n)
-        """Parameters, and the highest plausible speeds that follow from them, (n,)."""
         self._plant = Plant(setup)
         self.payload = 0.0
         """Mass of the announced payload [kg]."""
@@ -315,6 +313,7 @@ class RigState:
                 self._entry,
                 disturbed,
                 self.now - self.orders.stopped,
+                self.controller.brake_share,
             ),
             (
                 self.q,

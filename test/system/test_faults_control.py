@@ -301,6 +301,29 @@ def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> N
     assert WEAKENED in plain.process.output
 
 
+def test_a_retreat_that_is_blocked_stops(plain: Arm, probe: Probe) -> None:
+    """[127] The flag stays raised, and the arm does not follow."""
+    assert set_parameters(probe, plain.name, contact_reaction="retract").successful
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "link_7"
+    wrench.wrench.force.z = 20.0
+    plain.source.still = True
+    plain.source.noise = 1e-3  # joint states that repeat would be another fault
+    touched = probe.repeated(plain.topic("wrench"), wrench)
+    flag = probe.repeated(plain.topic("contact"), Bool(data=True))
+    try:
+        with touched, flag:
+            report = probe.wait_for_report(
+                plain.name, lambda r: "and stopped: " in r.message, "presses on"
+            )
+    finally:
+        assert set_parameters(probe, plain.name, contact_reaction="hold").successful
+    assert "retracted along the force on link_7, and stopped: the arm cannot" in report.message
+    # It is held where it is, so that it does not press.
+    error = np.abs(plain.errors[-1].position).max()
+    assert error < 1e-3, error
+
+
 def test_gains_that_are_too_high_for_the_joint_states_are_a_warning(
     plain: Arm, probe: Probe
 ) -> None:

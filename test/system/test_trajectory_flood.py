@@ -166,6 +166,26 @@ def test_gaps_between_torques(probe: Probe, source: Source, process: Process, wa
     probe.call(Trigger, f"{NODE}/cancel")
 
 
+def test_a_jump_of_the_clock_discards_what_is_being_planned(
+    probe: Probe, source: Source, process: Process, waves: Waves
+) -> None:
+    """[25] A restarted simulator may have moved the arm: nothing of before is followed."""
+    publisher = probe.node.create_publisher(JointTrajectory, TOPIC, 50)
+    probe.wait(publisher.get_subscription_count, "nobody listens")
+
+    def is_discarded() -> bool:
+        for _ in range(3):
+            publisher.publish(waves.good)
+        source.shift -= 1.0
+        report = probe.report(NODE)
+        if is_of_the_machine(report, PARAMETERS["timeout"]):
+            resume(probe)
+        probe.call(Trigger, f"{NODE}/cancel")
+        return "is discarded: the clock of the joint states jumped" in process.output
+
+    probe.wait(is_discarded, "is followed")
+
+
 def test_a_stop_discards_what_is_being_planned(
     probe: Probe, source: Source, process: Process, waves: Waves
 ) -> None:
