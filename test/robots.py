@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from bench.speed.mechanisms import TALOS_GRIPPERS
+from rbd_control.simulation import arm7_urdf
 
 RECORDINGS = Path(__file__).resolve().parent / "data"
 """Folder of the recordings that ship with the tests; its README.md describes them."""
@@ -67,6 +69,19 @@ def two_joint_urdf(prefix: str = "") -> str:
     <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
 </robot>
 """
+
+
+def two_arms() -> str:
+    """Return the description of two arms beside each other, ``left_`` and without prefix."""
+    arm = arm7_urdf()
+    links = arm[arm.index("<link") : arm.rindex("</robot>")]
+    root = re.findall(r'<link name="(\w+)"', links)[0]
+    left = re.sub(r'((?:name|link)=")', r"\1left_", links)
+    base = (
+        f'<joint name="left_base" type="fixed"><parent link="{root}"/>'
+        f'<child link="left_{root}"/></joint>'
+    )
+    return f"{arm[: arm.index('<link')]}{links}{left}{base}</robot>"
 
 
 def panda_arm_urdf() -> str:

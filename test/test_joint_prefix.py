@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from rbd_control.joint_states.prefix import PATIENCE, PrefixMatch, names_with_other_prefix
+import pytest
+from robots import urdf_path
+
+from rbd_control.dynamics import Model
+from rbd_control.joint_states.prefix import (
+    PATIENCE,
+    PrefixMatch,
+    belongs_to_others,
+    names_with_other_prefix,
+)
 
 MODEL = ("joint_1", "joint_2")
 LEFT, RIGHT = ("left_joint_1", "left_joint_2"), ("right_joint_1", "right_joint_2")
@@ -70,3 +79,46 @@ def test_a_joint_of_the_model_that_is_missing_is_no_prefix() -> None:
     for k in range(10):
         assert not match.look(("joint_1", *LEFT), 0.5 * k)
     assert found(match) is None
+
+
+def test_joints_of_the_same_description_are_never_taken_for_the_model_s() -> None:
+    """They are another arm, and the driver of the own arm is down."""
+    match = PrefixMatch(MODEL, (*LEFT, "torso"))
+    for k in range(10):
+        assert not match.look(("torso", *LEFT), 0.5 * k)
+    assert found(match) is None
+    assert not match.is_ambiguous
+    # They do not keep the names of the own driver from being accepted.
+    assert not match.look(RIGHT, 10.0)
+    assert match.look(RIGHT, 10.0 + 1.1 * PATIENCE)
+    assert found(match) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("names", "of_left", "of_model"),
+    [
+        (LEFT, True, False),
+        (MODEL, False, True),
+        (("left_joint_1", "left_joint_9"), True, False),  # one name is enough
+        (("ur_left_joint_1", "ur_left_joint_2"), True, False),  # the longer name fits better
+        (("ur_joint_1", "ur_joint_2"), False, True),
+        (("ur_joint_1", "ur_joint_9"), False, False),
+        (HAND, False, False),
+    ],
+)
+def test_whose_names_they_are(names: tuple[str, ...], of_left: bool, of_model: bool) -> None:
+    assert belongs_to_others(names, MODEL, LEFT) is of_left
+    assert belongs_to_others(names, LEFT, MODEL) is of_model
+
+
+def test_a_model_knows_all_other_joints_of_its_description() -> None:
+    arm = tuple(f"panda_joint{i}" for i in range(1, 8))
+    fingers = ("panda_finger_joint1", "panda_finger_joint2")
+    whole = Model.from_urdf(urdf_path("panda"))
+    held = Model.from_urdf(urdf_path("panda"), locked={fingers[0]: 0.0})
+    assert whole.joint_names == (*arm, fingers[0])
+    assert held.joint_names == arm
+    assert whole.mimic_joints == fingers[1:]
+    assert set(held.other_joints) == {*fingers, *whole.fixed_joints}
+    assert "panda_joint8" in whole.fixed_joints
+    assert set(whole.other_joints) == {fingers[1], *whole.fixed_joints}

@@ -44,6 +44,16 @@ def test_names_of_another_robot() -> None:
     assert "same joint" not in said
 
 
+def test_names_of_another_arm_of_the_description() -> None:
+    intake = JointStateIntake(PANDA)
+    names = [f"left_{name}" for name in PANDA]
+    assert intake.accept(1.0, 1.0, names, [0.0] * 7, [0.0] * 7, [0.0] * 7) is None
+    said = advice(TOPIC, 1, intake, [*names, "torso"])
+    assert "they have left_panda_joint1, " in said
+    assert said.endswith(", other joints of the description")
+    assert "is 'left_panda_joint1' the same joint" in advice(TOPIC, 1, intake, ["torso"])
+
+
 def test_impossible_numbers() -> None:
     intake = JointStateIntake(PANDA)
     assert intake.accept(1.0, 1.0, PANDA, [1e30] * 7, [0.0] * 7, [0.0] * 7) is None

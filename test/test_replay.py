@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
+from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf, two_arms
 from swinging_arm import (
     JOINTS,
     MODEL,
@@ -21,8 +21,10 @@ from swinging_arm import (
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
+from rbd_control.joint_states import JointMessage
 from rbd_control.playback.envelope import Envelope
 from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.motions import read_motions
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 
@@ -180,6 +182,33 @@ def test_joint_matching() -> None:
         match_joints(model, ("left_1", "left_2", "right_1", "right_2"))
     with pytest.raises(RecordingError, match="3 names are given for the model's 2"):
         match_joints(model, ("a", "b", "c"), ["a", "b", "c"])
+    others = ("left_1", "left_2", "torso")
+    assert match_joints(model, ("q_1", "q_2", "left_1", "left_2"), others=others)[0] == (
+        "q_1",
+        "q_2",
+    )
+    assert match_joints(model, others, others[:2], others=others)[0] == others[:2]
+    with pytest.raises(RecordingError, match="these are other joints of its URDF; name those of"):
+        match_joints(model, others, others=others)
+
+
+def test_a_recording_of_another_arm_of_the_description_is_refused() -> None:
+    both = Model.from_urdf(two_arms(), locked={f"left_joint_{i}": 0.1 for i in range(1, 8)})
+    q, zero = [0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2], [0.0] * 7
+    for prefix in ("left_", "right_"):
+        names = tuple(f"{prefix}joint_{i}" for i in range(1, 8))
+        messages = [
+            JointMessage(START + k / RATE, START + k / RATE, names, q, zero, zero)
+            for k in range(400)
+        ]
+        if prefix == "left_":
+            with pytest.raises(RecordingError, match=r"has no joint joint_1, .*; its joints are"):
+                replay(recorded(messages), both, DetectorParameters())
+            with pytest.raises(RecordingError, match="name those of the arm in joints"):
+                read_motions(recorded(messages), both)
+        else:
+            (note,) = read_motions(recorded(messages), both).notes
+            assert "right_joint_1 in the recording is taken for joint_1" in note
 
 
 def test_envelope_keeps_extremes_in_bounded_memory() -> None:

@@ -85,6 +85,8 @@ class Model:
     root of a floating base is excluded."""
     joint_row: dict[str, int]
     """Row in ``arrays`` of the body that each moving joint moves, mimic joints included."""
+    fixed_joints: tuple[str, ...] = ()
+    """The joints of the description that do not move: fixed and locked joints."""
     remarks: tuple[str, ...] = ()
     """Errors of the description that do not prevent its use."""
 
@@ -131,6 +133,7 @@ class Model:
         rows, root_rows = tree.bodies, 6 if floating_base else 0
         # Select by `leads`, not by ratio 1: a mimic joint may have the multiplier 1.
         bodies = [body for body in rows if body.leads]
+        moving = {row.joint for row in rows[root_rows:]}
         g = checked_array("gravity", gravity, (3,))
         lower, upper, velocity, effort = np.array([body.limits for body in bodies]).T
         model = cls(
@@ -151,6 +154,7 @@ class Model:
             link_placement={k: _read_only(v) for k, v in tree.link_placement.items()},
             body_links=tuple(row.link for row in rows[root_rows:]),
             joint_row={row.joint: i for i, row in enumerate(rows) if i >= root_rows},
+            fixed_joints=tuple(joint.name for joint in robot.joints if joint.name not in moving),
             remarks=tuple(remarks),
         )
         return with_rotors(model, rotors) if rotors else model
@@ -186,6 +190,11 @@ class Model:
     def mimic_joints(self) -> tuple[str, ...]:
         """Names of the moving joints that mimic another joint."""
         return tuple(name for name in self.joint_row if name not in self.joint_names)
+
+    @property
+    def other_joints(self) -> tuple[str, ...]:
+        """Names of all joints of the description that are not in ``joint_names``."""
+        return self.mimic_joints + self.fixed_joints
 
     @property
     def floating_base(self) -> bool:

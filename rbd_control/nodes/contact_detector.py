@@ -18,6 +18,7 @@ from rbd_control.errors import InputError, RbdControlError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
+from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import (
     FrameParameters,
     ReceivingParameters,
@@ -122,14 +123,15 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def _make_input(self) -> SampleSource:
         """Return the source of the samples."""
+        model = self.robot.model
         source = JointStateInput(
             self,
-            self.robot.model.joint_names,
+            model.joint_names,
             lambda: SILENCE,
             self._on_sample,
             self._on_silence,
             self._on_jump,
-            match_prefix=True,
+            prefix=PrefixMatch(model.joint_names, model.other_joints),
         )
         if self.robot.supporting:
             source.held = HeldJoints(self.robot.supporting)

@@ -86,13 +86,13 @@ class JointStateInput:
         on_silence: called every :data:`WATCH_PERIOD` while the node is active and joint states are
             silent.
         on_jump: called before the first sample after the clock has gone back, and when
-            ``match_prefix`` changes the accepted joints; only while the node is active. With None,
+            ``prefix`` changes the accepted joints; only while the node is active. With None,
             joint states that are older than the last sample are dropped.
         newest_only: process only the newest usable joint state in the queue and skip the others,
             because torque for them would be too late. Otherwise all are processed in order.
-        match_prefix: accept joints whose names differ from ``joint_names`` by one prefix, as
-            ``replay`` does, if no other joints match. Do not use it in a node that moves an arm:
-            the joints may belong to another arm.
+        prefix: accepts joints whose names differ from ``joint_names`` by one prefix, as ``replay``
+            does, if no other joints match. With None only the exact names are accepted. Leave it
+            None in a node that moves an arm: the joints may belong to another arm.
 
     Attributes:
         tap: with ``newest_only``, called with each usable sample among the newest
@@ -125,14 +125,15 @@ class JointStateInput:
         on_jump: Callable[[], None] | None = None,
         *,
         newest_only: bool = False,
-        match_prefix: bool = False,
+        prefix: PrefixMatch | None = None,
     ) -> None:
         self._node, self._timeout = node, timeout
         self._on_sample, self._on_silence, self._on_jump = on_sample, on_silence, on_jump
         self._newest_only = newest_only
         rehearse_intake()
         self._names = tuple(joint_names)
-        self._prefix = PrefixMatch(joint_names) if match_prefix else None
+        self._prefix = prefix
+        self._others = frozenset[str]() if prefix is None else prefix.others
         self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
         self._jumps = 0
         # The time of receipt from the executor would be better, but the events executor of
@@ -348,7 +349,7 @@ class JointStateInput:
             self._patience = time.monotonic() + SAID_EVERY
             topic = self._subscription.topic_name
             publishers = self._node.count_publishers(topic)
-            self._node.get_logger().warning(advice(topic, publishers, self._intake))
+            self._node.get_logger().warning(advice(topic, publishers, self._intake, self._others))
         if self._node.is_active and self.is_silent:
             self._on_silence()
 

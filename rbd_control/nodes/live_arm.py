@@ -315,7 +315,7 @@ def places(model: Model, names: Sequence[str]) -> list[tuple[int, int]]:
         Pairs (row in q, index in ``names``); joints that ``names`` lacks are left out.
     """
     try:
-        matched, _ = match_joints(model.joint_names, names)
+        matched, _ = match_joints(model.joint_names, names, others=model.other_joints)
     except RecordingError:
         matched = model.joint_names
     index = {name: place for place, name in enumerate(names)}

@@ -80,7 +80,7 @@ def read_motions(
     """
     with about(recording.path):
         recorded = recording.names_with(joints or model.joint_names)
-        names, notes = match_joints(model.joint_names, recorded, joints)
+        names, notes = match_joints(model.joint_names, recorded, joints, others=model.other_joints)
         intake = JointStateIntake(names, follow_jumps=True)
         clock = ReplayClock()
         times: list[Array] = []

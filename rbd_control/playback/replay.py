@@ -90,7 +90,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
     """
     with about(recording.path):
         recorded = recording.names_with(joints or model.joint_names)
-        names, notes = match_joints(model.joint_names, recorded, joints)
+        names, notes = match_joints(model.joint_names, recorded, joints, others=model.other_joints)
     notes = [*notes, *unset(parameters, model), *filter(None, [surface.note])]
     parameters = with_default_thresholds(parameters, model)
     intake = JointStateIntake(names, follow_jumps=True)

@@ -1,10 +1,14 @@
-"""A running detector and joint states whose names differ from the model's by a prefix."""
+"""A running detector and joint states whose names differ from the model's by a prefix.
+
+The numbers in brackets are those of the fault list.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from robots import two_arms
 from std_msgs.msg import Bool
 
 from .bringup import BringUp, Process
@@ -99,3 +103,36 @@ def test_another_arm_before_the_own_joint_states(
     wait_for_verdict(probe)
     own.on = False
     never_taken(probe, detector, taken=1)
+
+
+def test_another_arm_of_the_description_before_the_own_joint_states(
+    bring_up: BringUp, probe: Probe
+) -> None:
+    """[9] The driver of the own arm is down; the detector holds the joints of the other arm."""
+    node, topic = f"one_of_two/{NODE}", "one_of_two/joint_states"
+    own, other = resting(), resting()
+    own.on, other.names = False, OTHERS
+    for source in (own, other):
+        probe.stream(source, topic)
+    parameters = {**PARAMETERS, "robot_description": two_arms(), "joints": list(MODEL.joint_names)}
+    del parameters["urdf"]
+    contact = probe.listen(Bool, f"{node}/contact", LATCHED)
+    process = bring_up.start(NODE, parameters, ("-r", "__ns:=/one_of_two"))
+    process.wait_until(lambda: "held joints: left_joint_1 at 0.1" in process.output)
+    probe.wait_for_report(
+        node,
+        lambda r: int(r.values.get("missing joint", 0)) > LASTING or TAKEN in process.output,
+        "the joint states of the other arm are not counted",
+    )
+    report = probe.report(node)
+    assert TAKEN not in process.output
+    assert "joints taken for the model's" not in report.values
+    assert "no usable joint states for 0.1 s, last dropped: missing joint" in report.message
+    assert report.values["valid"] == "False"
+    assert not contact, "a verdict on another arm"
+    process.wait_until(lambda: "other joints of the description" in process.output)
+    own.on = True
+    probe.wait(lambda: contact, "no verdict on the own arm")
+    process.kill()
+    for source in (own, other):
+        probe.end_stream(source)

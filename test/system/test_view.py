@@ -18,6 +18,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.context import Context
 from rclpy.node import Node
+from robots import two_arms
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
@@ -208,6 +209,9 @@ def test_joints_match_by_name_or_but_for_one_prefix() -> None:
     assert places(MODEL, JOINTS[::-1]) == [(k, 6 - k) for k in range(7)]
     assert places(MODEL, [f"left_{joint}" for joint in JOINTS]) == [(k, k) for k in range(7)]
     assert places(MODEL, ["gripper", "joint_3"]) == [(2, 1)]
+    # The joints of another arm in the description are not drawn as the joints of this arm.
+    left = [f"left_{joint}" for joint in JOINTS]
+    assert places(Model.from_urdf(two_arms(), locked=dict.fromkeys(left, 0.0)), left) == []
 
 
 def test_a_view_that_hears_nothing_says_what_it_waits_for(bring_up: BringUp) -> None:

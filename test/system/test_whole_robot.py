@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from robots import urdf_path
+from robots import two_arms, urdf_path
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
@@ -62,19 +62,6 @@ def test_the_controller_holds_the_arm_it_is_told_of(
     assert sent.shape == (7,)
     # At rest where it holds, torque is the weight of arm, hand and fingers.
     assert np.abs(sent - weight(description)).max() < 0.5
-
-
-def two_arms() -> str:
-    """Return the description of two arms beside each other, ``left_`` and without prefix."""
-    arm = arm7_urdf()
-    links = arm[arm.index("<link") : arm.rindex("</robot>")]
-    root = re.findall(r'<link name="(\w+)"', links)[0]
-    left = re.sub(r'((?:name|link)=")', r"\1left_", links)
-    base = (
-        f'<joint name="left_base" type="fixed"><parent link="{root}"/>'
-        f'<child link="left_{root}"/></joint>'
-    )
-    return f"{arm[: arm.index('<link')]}{links}{left}{base}</robot>"
 
 
 @pytest.mark.parametrize("node", ["contact_detector", "passivity_controller"])
