@@ -13,7 +13,15 @@ from robots import urdf_path
 from rbd_control import Robot
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
-from rbd_control.robot.held_joints import HeldJoints, SupportingJoint
+from rbd_control.robot.held_joints import (
+    LIMIT,
+    RETURN_REPORTS,
+    RETURN_TIME,
+    TOLERANCE,
+    WEIGHT,
+    HeldJoints,
+    SupportingJoint,
+)
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -69,53 +77,120 @@ def test_a_held_joint_within_the_arm_counts_and_fingers_do_not(panda: str) -> No
     assert Robot.of(RobotParameters(robot_description=arm7_urdf())).supporting == ()
 
 
-def test_two_reports_elsewhere_are_a_motion_and_one_in_place_ends_it() -> None:
+class Reports:
+    """Reports of held joints to a :class:`HeldJoints`, and how often its result changed.
+
+    Attributes:
+        held: the judge of the reports.
+        now: time of the next report [s].
+        changes: number of changes between in place and moved.
+        count: number of reports.
+    """
+
+    def __init__(self, *joints: SupportingJoint, rate: float = 100.0) -> None:
+        self.held = HeldJoints(joints or [TILT])
+        self.now, self.period = 50.0, 1.0 / rate
+        self.changes = self.count = 0
+
+    def look(self, *positions: float, name: str = "tilt") -> str:
+        """Report positions of a joint one after the other; return the last result."""
+        for position in positions:
+            before = self.held.moved
+            self.held.look((name,), np.array([position]), self.now)
+            self.now += self.period
+            self.count += 1
+            self.changes += bool(before) != bool(self.held.moved)
+        return self.held.moved
+
+
+BACK = round(RETURN_TIME * 100.0) + 2
+"""Number of reports at 100 Hz after which a joint is back, despite the rounding of the time."""
+
+
+def test_two_reports_elsewhere_are_a_motion() -> None:
     held = HeldJoints([TILT])
     names = ("joint_1", "tilt")
-    for position in (0.1, 0.1099, 0.0901, 0.3, 0.1, 0.3):  # one wrong number is no motion
-        held.look(names, (5.0, position))
+    for position in (0.1, 0.1099, 0.0901, 0.3, 0.1, 0.3, *[0.1] * 19, 0.3):
+        held.look(names, (5.0, position), 1.0)  # one wrong number is no motion
         assert not held.moved
-    held.look(names, (5.0, 0.4))
+    held.look(names, (5.0, 0.4), 1.0)
     sentence = held.moved
     assert sentence.startswith("held joint tilt is at 0.4 instead of 0.1 and carries the arm")
-    held.look(names, (5.0, 0.5))
+    held.look(names, (5.0, 0.5), 1.0)
     assert held.moved == sentence  # one fault has one text
-    held.look(("joint_1",), (5.0,))
+    held.look(("joint_1",), (5.0,), 9.0)
     assert held.moved == sentence
-    held.look(names, (5.0, 0.105))
-    assert not held.moved
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(1000.0, 501), (100.0, 51), (10.0, RETURN_REPORTS)])
+def test_a_joint_is_back_after_a_while_near_its_place(rate: float, expected: int) -> None:
+    reports = Reports(rate=rate)
+    assert reports.look(0.3, 0.3)
+    # Within the tolerance, but not near enough; and not without exception.
+    assert reports.look(*[0.108] * 1000)
+    assert reports.look(*[0.1] * (expected - 1), 0.106)
+    before = reports.count
+    while reports.look(0.104):
+        assert reports.count < before + 1000
+    assert reports.count - before == pytest.approx(expected, abs=1)  # rounding of the time
+    assert not reports.look(0.3)
+    assert reports.look(0.3)
+
+
+@pytest.mark.parametrize("good", range(WEIGHT + 3))
+def test_publishers_that_contradict_each_other_are_a_motion(good: int) -> None:
+    """Every second report to every tenth: found in time, and for as long as it lasts."""
+    reports = Reports()
+    share = [0.6, *[0.1] * good]
+    needed = 1 + -(-(LIMIT - WEIGHT) // (WEIGHT - good)) if good < WEIGHT else 0
+    for k in range(2000):
+        moved = reports.look(*share)
+        assert bool(moved) == (k + 1 >= needed > 0), k
+    assert reports.changes == (needed > 0)
+    if good in (1, WEIGHT - 1):
+        assert (needed - 1) * (good + 1) + 1 == {1: 5, WEIGHT - 1: 101}[good]
+
+
+def test_the_noise_of_a_joint_at_the_tolerance_is_one_motion() -> None:
+    reports, random = Reports(rate=1000.0), np.random.default_rng(1)
+    for k in range(20_000):  # 20 s; away by 0.5 mrad/s
+        reports.look(0.1 + 0.9 * TOLERANCE + 5e-7 * k + random.normal(scale=2e-4))
+    assert reports.held.moved
+    assert reports.changes == 1
+    for k in range(40_000):  # and back
+        reports.look(0.1 + 1.9 * TOLERANCE - 5e-7 * k + random.normal(scale=2e-4))
+    assert not reports.held.moved
+    assert reports.changes == 2
 
 
 @pytest.mark.parametrize("position", [math.nan, math.inf, 1e30])
 def test_an_impossible_position_changes_nothing(position: float) -> None:
-    held = HeldJoints([TILT])
+    reports = Reports()
     for k in range(3):
-        held.look(("tilt",), np.array([position]))
-        assert bool(held.moved) == (k == 2)
-        held.look(("tilt",), (0.2,))
-    held.look(("tilt",), np.array([position]))
-    held.look(("tilt",), ())
-    assert held.moved
+        assert bool(reports.look(position)) == (k == 2)
+        reports.look(0.2)
+    assert reports.look(position)
+    reports.held.look(("tilt",), (), reports.now)
+    assert reports.look(*[0.1] * (BACK - 2))
+    assert reports.look(position)
+    assert not reports.look(0.1, 0.1)
 
 
 def test_joints_come_in_messages_of_their_own_and_count_separately() -> None:
-    held = HeldJoints([TILT, SupportingJoint("pan", 0.0, is_continuous=False)])
+    reports = Reports(TILT, SupportingJoint("pan", 0.0, is_continuous=False))
     for _ in range(2):
-        held.look(("tilt",), (0.3,))
-        held.look(("pan",), (0.3,))
-    assert "tilt" in held.moved
-    held.look(("tilt",), (0.1,))
-    assert "pan" in held.moved
-    held.look(("pan",), (0.0,))
-    assert not held.moved
+        reports.look(0.3)
+        reports.look(0.3, name="pan")
+    assert "tilt" in reports.held.moved
+    reports.look(*[0.1] * BACK)
+    assert "pan" in reports.held.moved
+    assert not reports.look(*[0.0] * BACK, name="pan")
 
 
 def test_a_whole_turn_of_a_continuous_joint_is_no_motion() -> None:
     for is_continuous in (True, False):
-        held = HeldJoints([SupportingJoint("base", math.pi, is_continuous)])
-        for _ in range(2):
-            held.look(("base",), (-math.pi + 1e-4,))
-        assert bool(held.moved) is not is_continuous
+        reports = Reports(SupportingJoint("base", math.pi, is_continuous))
+        assert bool(reports.look(*[-math.pi + 1e-4] * 2, name="base")) is not is_continuous
 
 
 # The controller -----------------------------------------------------------------------------------

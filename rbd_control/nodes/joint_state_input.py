@@ -254,7 +254,7 @@ class JointStateInput:
             self._node.guard.dropped(self._subscription.topic_name, error)
             return None
         if self.held is not None:
-            self.held.look(message.name, message.position)
+            self.held.look(message.name, message.position, begin)
         sample = self._intake.accept(*message)
         if sample is None:
             if self._prefix is not None and self._intake.last_reason == "missing joint":

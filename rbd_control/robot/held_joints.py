@@ -18,11 +18,32 @@ from rbd_control.robot.joint_choice import FARTHEST, joints_above
 TOLERANCE = 0.01
 """Largest distance of a joint from its held position that counts as standing there [rad or m]."""
 
-REPORTS = 2
-"""Number of successive reports beyond ``TOLERANCE`` that are a motion; one may be a wrong number.
+WEIGHT = 10
+"""Amount by which a report beyond ``TOLERANCE`` raises the score of a joint; others lower it by 1.
 
-One report within ``TOLERANCE`` ends the motion.
+The score is never below zero.
 """
+
+LIMIT = 20
+"""Score from which a joint counts as moved.
+
+Two successive reports beyond ``TOLERANCE`` reach it; one report, which may be a wrong number, does
+not. If several publishers contradict each other, the third such report reaches it if every second
+report is beyond ``TOLERANCE`` (5 reports), and the eleventh if every tenth report is (101 reports).
+With fewer the score does not grow.
+"""
+
+RETURN_TOLERANCE = 0.5 * TOLERANCE
+"""Largest distance from the held position at which a moved joint counts as back [rad or m].
+
+It is smaller than ``TOLERANCE``, so that the noise of a joint between them changes nothing.
+"""
+
+RETURN_TIME = 0.5
+"""Time for which all reports of a moved joint must be within ``RETURN_TOLERANCE`` [s]."""
+
+RETURN_REPORTS = 10
+"""Minimum number of reports in this time; with fewer it is longer."""
 
 MOST_NAMES = 64
 """Maximum number of lists of joint names whose places are stored."""
@@ -101,6 +122,11 @@ def _changes_weight(
 class HeldJoints:
     """Compares reported positions of held joints with the positions at which the model holds them.
 
+    A joint has moved once its score reaches :data:`LIMIT`. It is back once it has been reported
+    within :data:`RETURN_TOLERANCE` for :data:`RETURN_TIME` without exception, in at least
+    :data:`RETURN_REPORTS` reports. Therefore neither noise at the tolerance nor a second publisher
+    that contradicts the first makes the result alternate.
+
     Args:
         joints: the joints, see :func:`supporting_joints`.
 
@@ -112,11 +138,14 @@ class HeldJoints:
     def __init__(self, joints: Sequence[SupportingJoint]) -> None:
         self._joints = {joint.name: joint for joint in joints}
         self._places: dict[Sequence[str], tuple[tuple[int, SupportingJoint], ...]] = {}
-        self._beyond: dict[str, int] = {}
+        self._scores: dict[str, int] = {}
+        """Scores above zero of joints that have not moved."""
+        self._returning: dict[str, tuple[float, int]] = {}
+        """Time of the first of the successive reports near the held position [s], their number."""
         self._sentences: dict[str, str] = {}
         self.moved = ""
 
-    def look(self, names: Sequence[str], positions: Any) -> None:
+    def look(self, names: Sequence[str], positions: Any, now: float) -> None:
         """Look at the held joints in one joint state; it may contain none of them.
 
         A message with another number of positions than names is ignored, and so are positions that
@@ -125,6 +154,7 @@ class HeldJoints:
         Args:
             names: names of its joints, a tuple.
             positions: positions in the order of ``names`` [rad or m].
+            now: time of receipt on the steady clock [s].
         """
         places = self._places.get(names)
         if places is None:
@@ -134,32 +164,54 @@ class HeldJoints:
         for place, joint in places:
             position = float(positions[place])
             off = abs(position - joint.position)
-            if off > TOLERANCE or self._beyond:
-                self._count(joint, position, off)
+            if off > TOLERANCE or self._scores or self._sentences:
+                self._judge(joint, position, off, now)
 
-    def _count(self, joint: SupportingJoint, position: float, off: float) -> None:
-        """Count the reports of a joint away from its held position, and set :attr:`moved`.
+    def _judge(self, joint: SupportingJoint, position: float, off: float, now: float) -> None:
+        """Decide whether a joint has moved or is back, and set :attr:`moved`.
 
         Args:
             joint: the joint.
             position: its reported position [rad or m].
             off: distance of this position from the held position [rad or m].
+            now: time of receipt on the steady clock [s].
         """
         name = joint.name
         if joint.is_continuous and off < inf:
             off = abs(remainder(off, 2.0 * pi))
-        if off <= TOLERANCE:
-            if self._beyond.pop(name, 0) >= REPORTS:
+        if not off <= FARTHEST:  # also for NaN
+            return
+        if name in self._sentences:
+            if self._is_back(name, off, now):
                 del self._sentences[name]
-        elif off <= FARTHEST:  # False for NaN
-            self._beyond[name] = self._beyond.get(name, 0) + 1
-            if self._beyond[name] == REPORTS:
-                self._sentences[name] = (
-                    f"held joint {name} is at {position:.4g} instead of {joint.position:.4g} and "
-                    f"carries the arm, so the model is wrong; move it back or configure the node "
-                    f"again, or name it in joints"
-                )
+        elif self._has_moved(name, off):
+            self._sentences[name] = (
+                f"held joint {name} is at {position:.4g} instead of {joint.position:.4g} and "
+                f"carries the arm, so the model is wrong; move it back or configure the node "
+                f"again, or name it in joints"
+            )
         self.moved = next(iter(self._sentences.values()), "")
+
+    def _has_moved(self, name: str, off: float) -> bool:
+        """Update the score of a joint, and return whether it has reached :data:`LIMIT`."""
+        score = self._scores.pop(name, 0) + (WEIGHT if off > TOLERANCE else -1)
+        if 0 < score < LIMIT:
+            self._scores[name] = score
+        return score >= LIMIT
+
+    def _is_back(self, name: str, off: float, now: float) -> bool:
+        """Count the successive reports of a moved joint near its held position.
+
+        Returns:
+            Whether they are enough and have lasted long enough.
+        """
+        since, count = self._returning.pop(name, (now, 0))
+        if off > RETURN_TOLERANCE:
+            return False
+        if count + 1 >= RETURN_REPORTS and now - since >= RETURN_TIME:
+            return True
+        self._returning[name] = (since, count + 1)
+        return False
 
     def _learn(self, names: Sequence[str]) -> tuple[tuple[int, SupportingJoint], ...]:
         """Store and return the places of the held joints in a list of names."""

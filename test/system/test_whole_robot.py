@@ -96,23 +96,31 @@ def test_two_drivers_with_effort_leave_the_choice_to_the_parameter(
         probe.end_stream(arm)
 
 
+def on_a_torso() -> str:
+    """Return the description of the arm on a joint ``torso`` that tilts it."""
+    text = arm7_urdf()
+    root = re.findall(r'<link name="(\w+)"', text)[0]
+    joint = f"""<link name="pelvis"/><joint name="torso" type="revolute"><parent link="pelvis"/>
+      <child link="{root}"/><axis xyz="0 1 0"/>
+      <limit lower="-1" upper="1" effort="500" velocity="1"/></joint></robot>"""
+    return text.replace("</robot>", joint)
+
+
 @pytest.mark.parametrize(
     "node", ["contact_detector", "passivity_controller", "contact_aware_controller"]
 )
 def test_a_held_joint_that_carries_the_arm_moves(
     bring_up: BringUp, probe: Probe, node: str
 ) -> None:
-    """[123] The model is wrong then. The torso reports its position in messages of its own."""
-    text = arm7_urdf()
-    root = re.findall(r'<link name="(\w+)"', text)[0]
-    joint = f"""<link name="pelvis"/><joint name="torso" type="revolute"><parent link="pelvis"/>
-      <child link="{root}"/><axis xyz="0 1 0"/>
-      <limit lower="-1" upper="1" effort="500" velocity="1"/></joint></robot>"""
+    """[123] The model is wrong then. The torso reports its position in messages of its own.
+
+    A second publisher contradicts these messages; this changes nothing.
+    """
     names = [f"joint_{i}" for i in range(1, 8)]
     q = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
-    arm = Source(names, q, np.zeros(7), gravity_torque(Model.from_urdf(text), q))
-    torso = Source(("torso",), (0.0,))
-    for source in (arm, torso):
+    arm = Source(names, q, np.zeros(7), gravity_torque(Model.from_urdf(arm7_urdf()), q))
+    torso, stray = Source(("torso",), (0.0,)), Source(("torso",), (0.0,))
+    for source in (arm, torso, stray):
         probe.stream(source, f"{node}_on_torso/joint_states")
     random = np.random.default_rng(1)
 
@@ -121,7 +129,7 @@ def test_a_held_joint_that_carries_the_arm_moves(
         arm.position = q + 1e-6 * random.normal(size=7)
 
     timer = probe.every(0.01, disturb)
-    given: dict[str, Any] = {"robot_description": text.replace("</robot>", joint), "joints": names}
+    given: dict[str, Any] = {"robot_description": on_a_torso(), "joints": names}
     is_detector = node == "contact_detector"
     if not is_detector:
         given["timeout"] = STANDSTILL
@@ -137,6 +145,11 @@ def test_a_held_joint_that_carries_the_arm_moves(
         name, lambda r: "held joint torso is at 0.012 instead of 0" in r.message, "no fault"
     )
     assert report.level == ERROR
+    report = probe.later_report(name)
+    assert "held joint torso is at 0.012 instead of 0" in report.message
+    stray.on = False
+    said = "no verdict: held joint" if is_detector else "safe torque: held joint"
+    assert process.output.count(said) == 1, process.output
     if is_detector:
         assert report.values["valid"] == "False"
         torso.position = (0.0,)
@@ -157,5 +170,5 @@ def test_a_held_joint_that_carries_the_arm_moves(
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
     probe.end_repetition(timer)
-    for source in (arm, torso):
+    for source in (arm, torso, stray):
         probe.end_stream(source)
