@@ -72,6 +72,7 @@ class Setting:
             return self.servers.setdefault(kind, Server(kind))
 
         node: Any = SimpleNamespace(
+            is_active=True,
             create_client=create_client,
             destroy_client=lambda _: None,
             create_subscription=lambda *_, **__: SimpleNamespace(topic_name="/status"),
@@ -81,6 +82,7 @@ class Setting:
             refusals=SimpleNamespace(add=lambda *_: None),
             get_logger=lambda: log,
         )
+        self.node = node
         self.orders = StopOrders(node, ["arm"], ["pause"], "", ShortLock())
         self.orders.look(0.0)
         self.cancel, self.pause = self.servers[CancelGoal], self.servers[Trigger]
@@ -89,6 +91,11 @@ class Setting:
     def is_settled(self) -> bool:
         """Return whether the orders are settled; the type checker would narrow a property."""
         return self.orders.are_settled
+
+    def start_goal(self) -> None:
+        """Receive the status of the action with a goal that has just begun."""
+        status = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
+        self.orders._cancellers[0]._on_status(GoalStatusArray(status_list=[status]))
 
     def repeat(self) -> None:
         """Let a period pass, and repeat the requests."""
@@ -218,13 +225,19 @@ def test_answers_of_an_earlier_stop_do_not_count(setting: Setting) -> None:
 
 
 def test_a_goal_that_arrives_during_a_cancellation_is_cancelled(setting: Setting) -> None:
-    canceller = setting.orders._cancellers[0]
-    canceller._on_status(
-        GoalStatusArray(status_list=[GoalStatus(status=GoalStatus.STATUS_EXECUTING)])
-    )
+    setting.start_goal()
     assert len(setting.cancel.requests) == 1
     setting.cancel.answer(0)
     assert len(setting.cancel.requests) == 2
+
+
+def test_a_node_that_is_not_active_cancels_no_new_goal(setting: Setting) -> None:
+    """A deactivation that fails does not end the requests of the stop."""
+    setting.start_goal()
+    setting.node.is_active = False
+    setting.cancel.answer(0)
+    setting.start_goal()
+    assert len(setting.cancel.requests) == 1
 
 
 def test_requests_without_answer_do_not_accumulate(setting: Setting) -> None:

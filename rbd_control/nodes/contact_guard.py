@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -229,6 +230,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
     def activate(self) -> None:
         """Start to guard the arm; an earlier stop and the recorded path are discarded."""
+        # A deactivation that failed may have left the requests of a stop in force.
+        self._orders_made.end()
         self._motion.forget()
         self._retreat.reset()
         self._look()
@@ -238,12 +241,14 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     def deactivate(self) -> None:
         """Stop guarding the arm, and stop a retreat.
 
-        Cancelled goals stay cancelled; new goals are no longer cancelled.
+        Cancelled goals stay cancelled; new goals are no longer cancelled. An exception in one step
+        does not prevent the other steps.
         """
-        self._watchdog.stop()
-        self._stop.end()
-        self._orders_made.end()
-        self._retreat.end(self._motion)
+        with ExitStack() as steps:  # calls them in reverse order
+            steps.callback(self._retreat.end, self._motion)
+            steps.callback(self._orders_made.end)
+            steps.callback(self._stop.end)
+            steps.callback(self._watchdog.stop)
 
     def parameters_changed(self) -> None:
         """Apply the new parameters."""

@@ -16,8 +16,10 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from rbd_control.errors import ParameterError
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.guarded_node import GuardedNode
+from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.publications import try_request
 from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.wording import shortened
@@ -209,8 +211,8 @@ class StopRequest:
 class GoalCanceller:
     """Cancels all running goals of one action, and every new goal until :meth:`end` is called.
 
-    The cancel request has neither goal id nor stamp, which means all goals. The type of the
-    action need not be known.
+    New goals are cancelled only while the node is active. The cancel request has neither goal id
+    nor stamp, which means all goals. The type of the action need not be known.
 
     Args:
         node: the node.
@@ -228,7 +230,7 @@ class GoalCanceller:
         ParameterError: if no action can have this name.
     """
 
-    def __init__(self, node: GuardedNode, action: str, lock: ShortLock) -> None:
+    def __init__(self, node: ManagedNode[NodeParameters], action: str, lock: ShortLock) -> None:
         self._node, self._lock = node, lock
         self.request = StopRequest(
             node, CancelGoal, f"{action}/_action/cancel_goal", self._take_answer, lock
@@ -300,7 +302,7 @@ class GoalCanceller:
         self.cancelled += len(answer.goals_canceling)
         if answer.return_code != CancelGoal.Response.ERROR_NONE:
             return f"return code {answer.return_code}"
-        if self._again and self._forbids:
+        if self._again and self._cancels_new_goals:
             self.send()
         return ""
 
@@ -308,13 +310,21 @@ class GoalCanceller:
         """Count running goals; during a stop, cancel them before the next repetition."""
         self.running = sum(s.status in RUNNING for s in message.status_list)
         with self._lock.held():
-            if self._forbids and self.running:
+            if self._cancels_new_goals and self.running:
                 if self.request.is_waiting:
                     self._again = True
                 else:
                     self.send()
         # Query the publishers after the request, which must not wait for this query.
         self._publishers = self._present_publishers() if self.running else frozenset()
+
+    @property
+    def _cancels_new_goals(self) -> bool:
+        """Whether new goals are cancelled; never while the node is not active.
+
+        A deactivation that fails may skip :meth:`end`.
+        """
+        return self._forbids and self._node.is_active
 
     def _present_publishers(self) -> frozenset[bytes]:
         """Return the identifiers of the present publishers of the status."""
@@ -340,7 +350,7 @@ class StopOrders:
 
     def __init__(
         self,
-        node: GuardedNode,
+        node: ManagedNode[NodeParameters],
         actions: Sequence[str],
         services: Sequence[str],
         moveit_topic: str,

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from action_msgs.msg import GoalStatus, GoalStatusArray
 from contact_event import EVENT
 from detector_bench import Bench, on_joint
 from diagnostic_msgs.msg import DiagnosticArray
@@ -18,13 +19,16 @@ from robots import panda_arm_urdf
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
+from rbd_control.contact_stop import ContactStop
 from rbd_control.contact_stop.arm_motion import RECOVERY
 from rbd_control.dynamics import Model
+from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.contact_guard import LATEST_RETREAT, STAMPED, ContactGuard
 from rbd_control.nodes.contact_messages import event_message
 from rbd_control.nodes.diagnostics import ERROR, Status
 from rbd_control.nodes.messages import Stamp, to_stamp
-from rbd_control.nodes.stop_orders import StopRequest
+from rbd_control.nodes.retreat_output import RetreatOutput
+from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders, StopRequest
 from rbd_control.nodes.verdict_output import StampedVerdict
 
 from .fault_setting import ros_here
@@ -222,17 +226,74 @@ def test_an_inactive_guard_reports_no_stop_in_progress() -> None:
 # Lifecycle ----------------------------------------------------------------------------------------
 
 
-def test_a_node_whose_deactivation_fails_is_inactive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its state was "active" although it stopped nothing, and it could not be activated again."""
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [
+        (ContactGuard, "deactivate"),
+        (CallbackWatchdog, "stop"),
+        (ContactStop, "end"),
+        (StopOrders, "end"),
+        (RetreatOutput, "end"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_node_whose_deactivation_fails_is_inactive(
+    owner: type, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[116] After a failed deactivation during a stop, the guard cancels no new goal.
 
-    def fail(_guard: ContactGuard) -> None:
+    It can be activated again; then it cancels new goals only from the next stop on.
+    """
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the middleware does not support this")
+
+    cancelled: list[str] = []
+    monkeypatch.setattr(GoalCanceller, "send", lambda canceller: cancelled.append(canceller.name))
+    with cell() as c:
+        c.stop()
+        assert cancelled == ["/follow"]
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, step, fail)
+            assert c.guard.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+        assert "cannot deactivate: RuntimeError" in "".join(c.said)
+        assert not c.guard.is_active
+        assert c.guard._state_machine.current_state[0] == State.PRIMARY_STATE_INACTIVE
+        start_goal(c)
+        assert c.guard.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        assert c.guard._state_machine.current_state[0] == State.PRIMARY_STATE_ACTIVE
+        assert report(c.guard)[1]["guard"] == "watching"
+        start_goal(c)
+        assert cancelled == ["/follow"]
+        c.flag = True
+        c.step()
+        assert cancelled == 2 * ["/follow"]
+        start_goal(c)
+        assert cancelled == 3 * ["/follow"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(CallbackWatchdog, "stop"), (ContactStop, "end"), (StopOrders, "end")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_deactivation_that_fails_stops_the_retreat(
+    owner: type, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[116] An inactive guard does not supervise the retreat."""
+
+    def fail(*_: object) -> None:
         raise RuntimeError("the middleware does not support this")
 
     with cell() as c:
+        c.retreat()
         with monkeypatch.context() as patch:
-            patch.setattr(ContactGuard, "deactivate", fail)
-            assert c.guard.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
-        assert not c.guard.is_active
-        assert c.guard._state_machine.current_state[0] == State.PRIMARY_STATE_INACTIVE
-        assert c.guard.trigger_activate() == TransitionCallbackReturn.SUCCESS
-        assert c.guard.is_active
+            patch.setattr(owner, step, fail)
+            c.guard.trigger_deactivate()
+        c.assert_held("the guard is deactivated")
+
+
+def start_goal(c: Cell) -> None:
+    """Let the guard receive the status of the action with a goal that has just begun."""
+    status = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
+    c.guard._orders_made._cancellers[0]._on_status(GoalStatusArray(status_list=[status]))
