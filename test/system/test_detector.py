@@ -45,7 +45,7 @@ def source(streamed: Source) -> Source:
         inputs.fresh_efforts_of_a_repeated_pose,
         inputs.bursts,
         inputs.publishers_come_and_go,
-        inputs.a_clock_that_goes_back,
+        inputs.a_clock_that_jumps,
         scenarios.tare_and_reset,
     ],
     ids=lambda scenario: scenario.__name__,
