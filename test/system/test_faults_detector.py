@@ -11,13 +11,14 @@ import time
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.duration import Duration
 from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from .bringup import BringUp, Process
-from .detector_scenarios import MODEL, NODE, PARAMETERS, resting, touched
+from .detector_scenarios import MODEL, NODE, PARAMETERS, POSTURE, PUSH, resting, touched
 from .fault_setting import set_parameters
 from .probe import LATCHED, Heard, Probe, Source, efforts
 
@@ -162,26 +163,99 @@ def test_what_waited_during_a_pause_gives_no_verdict(
     wait_for_verdict(probe, contact, raised)
 
 
-def test_joint_states_behind_many_others_give_no_verdict(
-    probe: Probe, contact: Heard, source: Source
-) -> None:
+SLOW = f"slow/{NODE}"
+"""A detector that takes at least ``DURATION`` for each joint state of a burst."""
+
+MOVED = POSTURE + 0.0005
+"""Position in a burst, by which the detector recognizes it [rad]."""
+
+DURATION = 0.01
+"""Shortest time in which the slow detector processes a joint state of a burst [s]."""
+
+BEFORE, PUSHED, AFTER = 200, 50, 50
+"""Numbers of joint states in a burst: without push, with push, without push."""
+
+STEP = 0.005
+"""Time between the stamps of a burst [s]."""
+
+SLOW_CLOCK = 2.0 * (BEFORE + PUSHED + AFTER) * STEP
+"""Time by which the clock of the sender is slow, so that no stamp of a burst is in the future [s].
+
+A constant delay does not make joint states late.
+"""
+
+SLOW_SAMPLES = f"""
+import time
+from rbd_control.nodes.contact_detector import ContactDetectorNode
+
+judge = ContactDetectorNode.judge
+
+def judge_slowly(self, sample, stamp):
+    if sample.q[0] > {0.5 * (POSTURE[0] + MOVED[0])}:
+        time.sleep({DURATION})
+    judge(self, sample, stamp)
+
+ContactDetectorNode.judge = judge_slowly
+"""
+
+
+def burst(begin: Time) -> list[JointState]:
+    """Return joint states of which only some in the middle show a push.
+
+    Args:
+        begin: time before the first stamp.
+    """
+    messages = []
+    for k in range(BEFORE + PUSHED + AFTER):
+        source = resting()
+        source.position = MOVED
+        if BEFORE <= k < BEFORE + PUSHED:
+            touched(source)
+        messages.append(source.message((begin + Duration(seconds=(k + 1) * STEP)).to_msg()))
+    return messages
+
+
+def test_joint_states_behind_many_others_give_no_verdict(bring_up: BringUp, probe: Probe) -> None:
     """[48] A detector that falls behind says so: it runs, but what it judges is old.
 
-    Joint states arrive faster than it can process them, until its queue is full.
+    A push shows only in joint states that wait behind others for more than half of the time in
+    which the detector processes the others.
     """
-    wait_for_verdict(probe, contact, False)
-    clock = probe.node.get_clock()
+    # Reliable, so that all joint states before the push arrive.
+    parameters = {**PARAMETERS, "best_effort": False}
+    bring_up.start(NODE, parameters, ["-r", "__ns:=/slow"], preamble=SLOW_SAMPLES)
+    contact = probe.listen(Bool, f"{SLOW}/contact")
+    torques = probe.listen(JointState, f"{SLOW}/external_joint_torques")
+    source = resting()
+    source.shift = -SLOW_CLOCK
+    probe.stream(source, "slow/joint_states")
+    publisher = probe.node.create_publisher(JointState, "slow/joint_states", 1000)
+    probe.wait(lambda: publisher.get_subscription_count() and torques, "no residual")
+    first = 0
 
-    def is_counted() -> bool:
-        source.on = False
-        for _ in range(5000):
-            source.publishers[0].publish(source.message(clock.now().to_msg()))
-        found = probe.report(NODE)
+    def is_sent_at_once() -> bool:
+        """Send a burst; return whether it was sent quickly enough for the push to wait."""
+        nonlocal first
+        wait_for_verdict(probe, contact, False)
+        first, judged = len(contact), len(torques)
+        with probe.stalled():
+            source.on = False
+        messages = burst(probe.node.get_clock().now() + Duration(seconds=source.shift))
+        begin = time.monotonic()
+        for message in messages:
+            publisher.publish(message)
+        took = time.monotonic() - begin
+        last = messages[-1].header.stamp
+        probe.wait(lambda: torques[-1].header.stamp == last, "the burst is not judged")
+        assert any(np.allclose(message.effort, PUSH, atol=0.05) for message in torques[judged:])
         source.on = True
         wait_for_verdict(probe, contact, False)
-        return int(found.values["late"]) > 0
+        return took < 0.5 * BEFORE * DURATION
 
-    probe.wait(is_counted, "joint states behind others count as new")
+    probe.wait(is_sent_at_once, "the machine delays each burst")
+    assert not any(message.data for message in contact[first:]), "a flag of late joint states"
+    assert int(probe.report(SLOW).values["late"]) >= PUSHED
+    source.on = False
 
 
 def test_no_tare_before_there_is_a_mean(bring_up: BringUp, probe: Probe, source: Source) -> None:
