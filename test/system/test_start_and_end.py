@@ -22,7 +22,7 @@ from rbd_control.simulation import arm7_urdf
 
 from . import controller_scenarios, detector_scenarios
 from .bringup import PATIENCE, STANDSTILL, BringUp
-from .probe import LATCHED, Probe
+from .probe import LATCHED, Heard, Probe
 
 UNPHYSICAL = arm7_urdf().replace('<mass value="4"/>', '<mass value="-4"/>', 1)
 
@@ -300,19 +300,45 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     assert np.allclose(steps, 0.005, atol=1e-6)
     probe.wait(lambda: description and description[-1].data == arm7_urdf(), "no description")
     probe.wait(lambda: truth and not truth[-1].data, "contact from nothing")
-    topic = "effort_controller/commands"
-    probe.send(topic, Float64MultiArray(data=[0.0] * 6))
-    probe.send(topic, Float64MultiArray(data=[float("nan")] * 7))
-    probe.wait_for_report(
-        "simulated_arm", lambda r: r.values["bad commands"] == "2", "bad commands are not counted"
-    )
-    # Torque on the first of `joints`, which is the last of the arm.
-    probe.wait(
-        lambda: (
-            probe.send(topic, Float64MultiArray(data=[2.0, *[0.0] * 6]))
-            or states[-1].position[6] > 0.75
-        ),
-        "the torque does not turn its joint",
-    )
+    bad_commands_close_the_brakes(probe, states, [0.0] * 6, 2.0)
+    bad_commands_close_the_brakes(probe, states, [float("nan")] * 7, -2.0)
     arm.signal(signal.SIGTERM)
     assert arm.wait() == 0
+
+
+def bad_commands_close_the_brakes(
+    probe: Probe, states: Heard, bad_torque: list[float], torque: float
+) -> None:
+    """[88] Good commands among bad ones move the arm; bad commands alone do not.
+
+    Args:
+        probe: the other end of the topics.
+        states: joint states of the arm.
+        bad_torque: data of the bad commands.
+        torque: torque of the good commands on joint_7 [N·m].
+    """
+    topic, name = "effort_controller/commands", "simulated_arm"
+    count = int(probe.report(name).values["bad commands"])
+    begin = states[-1].position[6]
+    # joint_7, the last of the arm, is the first of `joints`.
+    good, bad = Float64MultiArray(data=[torque, *[0.0] * 6]), Float64MultiArray(data=bad_torque)
+
+    def is_turned() -> bool:
+        return bool((states[-1].position[6] - begin) / torque > 0.025)
+
+    with probe.repeated(topic, bad):
+        with probe.repeated(topic, good):
+            probe.wait(is_turned, "the torque does not turn its joint")
+            report = probe.wait_for_report(
+                name,
+                lambda r: (
+                    "brakes closed" not in r.message and int(r.values["bad commands"]) > count
+                ),
+                "bad commands are not counted, or close the brakes",
+            )
+        count = int(report.values["bad commands"])
+        probe.wait_for_report(
+            name,
+            lambda r: "brakes closed" in r.message and int(r.values["bad commands"]) > count,
+            "bad commands keep the brakes open",
+        )
