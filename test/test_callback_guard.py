@@ -28,3 +28,31 @@ def test_a_reaction_that_fails_is_counted_by_itself() -> None:
         True,
     ]
     assert not any("so far" in line for line in lines if line not in reactions)
+
+
+def test_each_callback_and_topic_writes_one_log_line_in_a_period() -> None:
+    lines: list[str] = []
+    now, begin, times = [0.0], 100.0, 1000
+    guard = CallbackGuard(lines.append, lambda *_: None, lambda: now[0])
+    topics, callbacks = ("/joint_states", "/contact"), ("timer watch", "callback of /contact")
+
+    def fail_all() -> None:
+        for callback in callbacks:
+            guard.run(callback, fail)
+        for topic in topics:
+            guard.dropped(topic, ValueError("no"))
+
+    for k in range(times):
+        now[0] = begin + k * LOG_PERIOD / times
+        fail_all()
+    starts = [
+        *(f"{callback} failed: ValueError: no" for callback in callbacks),
+        *(f"dropped a malformed message on {topic}: ValueError: no" for topic in topics),
+    ]
+    assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == 4 * [True]
+    now[0] = begin + LOG_PERIOD
+    fail_all()
+    assert len(lines) == 8
+    assert all(line.endswith(f"({times + 1} so far)") for line in lines[4:])
+    assert guard.failures == dict.fromkeys(callbacks, times + 1)
+    assert guard.malformed == dict.fromkeys(topics, times + 1)
