@@ -14,6 +14,7 @@ from rich.table import Table
 
 from rbd_control.cli.arm_file import alarms, write_arm_file
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
+from rbd_control.cli.command_files import input_files, result_files
 from rbd_control.cli.drive_gains import (
     effort_options,
     gain_evidence,
@@ -26,6 +27,7 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
+from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
@@ -47,10 +49,11 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         arguments: the arguments that :mod:`rbd_control.cli.arguments.calibrate` defines.
 
     Raises:
-        RbdControlError: for bad input, and for recordings that do not suffice for a calibration;
-            the message names the file.
+        RbdControlError: for bad input, for recordings that do not suffice for a calibration, and
+            if an output would replace an input or another output; the message names the file.
         OSError: naming a result that cannot be written.
     """
+    refuse_clashes(input_files(arguments, arguments.recordings), output_files(arguments))
     prepare_output(arguments.out)
     html = HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
     console = console_for_output()
@@ -96,6 +99,12 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         )
     _write_further(calibration, arguments, console)
     return 0
+
+
+def output_files(arguments: argparse.Namespace) -> list[NamedFile]:
+    """Return the files that the calibration of one arm writes."""
+    out = NamedFile("--out", arguments.out, is_arm_file=True)
+    return [out, *result_files(arguments, "calibration.html", "calibration.png")]
 
 
 def _write_further(

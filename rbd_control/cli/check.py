@@ -6,8 +6,10 @@ import argparse
 
 from rbd_control.check.page import print_check, write_check_json
 from rbd_control.check.run import check_recording
+from rbd_control.cli.command_files import input_files, result_files
 from rbd_control.cli.guard import NO_RESULT
 from rbd_control.cli.replay import console_for_output
+from rbd_control.files.file_clashes import refuse_clashes
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.check_page import check_page
@@ -24,9 +26,14 @@ def run_check(arguments: argparse.Namespace) -> int:
         The exit code: 0, or 1 if a finding has the level ``bad`` (a red line, ``WRONG``).
 
     Raises:
-        RbdControlError: for bad input; the message names the file.
+        RbdControlError: for bad input; the message names the file. Also if an output would replace
+            an input or another output.
         OSError: naming a result that cannot be written.
     """
+    refuse_clashes(
+        input_files(arguments, [arguments.recording]),
+        result_files(arguments, "check.html", "check.json"),
+    )
     html = HtmlOutput.of_command(arguments, "check.html", "check.json")
     recording = read_recording(arguments.recording, arguments.topic)
     model, parameters = configured(

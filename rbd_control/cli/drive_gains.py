@@ -78,9 +78,11 @@ def effort_options(arguments: argparse.Namespace) -> EffortOptions:
 def payload_paths(arguments: argparse.Namespace) -> list[Path]:
     """Return the path of the recording in each ``--payload-recording RECORDING=MASS…``.
 
-    Texts without a path are left out; :func:`gain_evidence` refuses them.
+    Texts without a path are left out; :func:`gain_evidence` refuses them. Commands other than
+    ``calibrate`` have none.
     """
-    paths = (text.rpartition("=")[0] for text in arguments.payload_recordings)
+    texts = getattr(arguments, "payload_recordings", ())
+    paths = (text.rpartition("=")[0] for text in texts)
     return [Path(path) for path in paths if path]
 
 

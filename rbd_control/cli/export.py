@@ -9,10 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from rbd_control.cli.command_files import arm_files
 from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
 from rbd_control.export.identifiers import default_prefix
+from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.output_files import prepare_output
 from rbd_control.playback.configuration import named
 from rbd_control.robot.robot import Robot
@@ -27,15 +29,18 @@ def run_export(arguments: argparse.Namespace) -> int:
         arguments: the arguments that :mod:`rbd_control.cli.arguments.export` defines.
 
     Raises:
-        RbdControlError: for bad input; the message names the file if the input is a file.
+        RbdControlError: for bad input; the message names the file if the input is a file. Also if
+            an output would replace an input.
         OSError: naming a file that cannot be written.
     """
     header: Path = arguments.to
     if header.suffix != ".h":
         raise InputError(f"--to is {header.name}; give a file that ends with .h")
-    for path in (header, header.with_suffix(".c")):
-        prepare_output(path)
     urdf = named(arguments.urdf)
+    outputs = [NamedFile("--to", path) for path in (header, header.with_suffix(".c"))]
+    refuse_clashes(arm_files(urdf, None, ("URDF", "")), outputs)
+    for output in outputs:
+        prepare_output(output.path)
     held = _held(urdf, dict(arguments.lock), arguments.joints)
     robot = Robot.load(urdf, locked=held)
     # Only the file name, because exported files may be published.

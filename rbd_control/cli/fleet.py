@@ -20,11 +20,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from rbd_control.cli.calibrate import output_files, run_calibrate
+from rbd_control.cli.command_files import arm_files, input_files
 from rbd_control.cli.drive_gains import effort_options, gain_evidence
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.cli.kept_parameters import existing_sections
 from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
+from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.output_files import prepare_output
 from rbd_control.fleet.dask_workers import DaskWorkers
 from rbd_control.fleet.discovery import find_recordings
@@ -34,7 +37,7 @@ from rbd_control.fleet.outcome import Record
 from rbd_control.fleet.run import Entry, FleetRun, Workers, run_fleet
 from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
 from rbd_control.fleet.store import Store
-from rbd_control.fleet.table import CSV, TABLES, record_row, refuse_format, write_table
+from rbd_control.fleet.table import CSV, TABLES, is_table, record_row, refuse_format, write_table
 from rbd_control.playback.labels import read_labels
 from rbd_control.playback.truth import Label
 from rbd_control.wording import listed
@@ -70,7 +73,9 @@ def run_replay_fleet(arguments: argparse.Namespace) -> int:
             truth = tuple(labels[index])
         return _entry(ReplayJob(source, truth, arguments.curve), row, free)
 
-    return _run(arguments, "replay", _entries(arguments, paths, entry))[1]
+    entries = _entries(arguments, paths, entry)
+    refuse_clashes(_input_files(arguments, entries), _output_files(arguments, "replay", entries))
+    return _run(arguments, "replay", entries)[1]
 
 
 def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
@@ -92,10 +97,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
             and for ``--out`` if the recordings have several descriptions.
         OSError: naming a result that cannot be written.
     """
-    if arguments.out:
-        prepare_output(arguments.out)
-        existing_sections(arguments.out)  # refuses a file that is not to be overwritten
-    else:
+    if not arguments.out:
         _refuse(arguments, ("report", "json", "html"))
     _refuse(arguments, ("payload_recordings",))
     paths = _recordings(arguments)
@@ -116,6 +118,13 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
         return _entry(job, row, True)
 
     entries = _entries(arguments, paths, entry)
+    written = _output_files(arguments, "calibrate", entries)
+    if arguments.out:
+        written += output_files(arguments)
+    refuse_clashes(_input_files(arguments, entries), written)
+    if arguments.out:
+        prepare_output(arguments.out)
+        existing_sections(arguments.out)  # refuses a file that is not to be overwritten
     described = {os.path.realpath(each.job.source.urdf): each.job.source.urdf for each in entries}
     if arguments.out and len(described) > 1:
         raise InputError(
@@ -125,8 +134,6 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     run, code = _run(arguments, "calibrate", entries)
     usable = [Path(record.recording) for record in run.records if record.result]
     if arguments.out and usable:
-        from rbd_control.cli.calibrate import run_calibrate
-
         (urdf,) = described.values()
         is_given = urdf == _absolute(arguments.urdf)
         changed = {"recordings": usable, "urdf": arguments.urdf if is_given else urdf}
@@ -138,7 +145,31 @@ def _recordings(arguments: argparse.Namespace, labels: Path | None = None) -> li
     """Return the recordings of a fleet, without its sheet, its labels and its own tables."""
     tables = [arguments.fleet / f"{name}.{CSV}" for name in TABLES]
     others = [path for path in (arguments.sheet, labels) if path]
-    return find_recordings(arguments.recordings, [*others, *tables])
+    return find_recordings(arguments.recordings, [*others, *filter(is_table, tables)])
+
+
+def _input_files(arguments: argparse.Namespace, entries: Sequence[Entry]) -> list[NamedFile]:
+    """Return all files that a fleet reads: those of the arguments, and those in the sheet."""
+    files = input_files(arguments, [entry.job.recording for entry in entries])
+    given = _absolute(arguments.urdf)
+    arms = {(entry.job.source.urdf, entry.job.source.config) for entry in entries}
+    for urdf, config in arms:
+        options = (
+            "--urdf" if urdf == given else "column urdf of --sheet",
+            "column config of --sheet",
+        )
+        files += arm_files(urdf, config, options)
+    return files
+
+
+def _output_files(
+    arguments: argparse.Namespace, command: str, entries: Sequence[Entry]
+) -> list[NamedFile]:
+    """Return the table of a fleet, and the file with the result of each recording."""
+    store = Store(arguments.fleet, command)
+    table = arguments.fleet / f"{command}.{arguments.format or CSV}"
+    results = [store.path(str(entry.job.recording)) for entry in entries]
+    return [NamedFile("--fleet", path) for path in (table, *results)]
 
 
 def _refuse(arguments: argparse.Namespace, options: Sequence[str]) -> None:

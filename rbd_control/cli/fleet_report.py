@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,10 +14,13 @@ from rich.table import Table
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
+from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.output_files import prepare_output
+from rbd_control.fleet.outcome import Record
 from rbd_control.fleet.store import Store
 from rbd_control.fleet.study import Study, study
-from rbd_control.fleet.table import CSV, Row, refuse_format, write_table
+from rbd_control.fleet.table import CSV, REPORT_TABLES, Row, refuse_format, write_table
+from rbd_control.playback.storage import recorded_files
 from rbd_control.wording import printable
 
 _ROWS = 60
@@ -86,6 +90,10 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
             f"no results of a fleet in {arguments.folder}; run replay or calibrate with --fleet"
         )
     folder = arguments.out or arguments.folder
+    refuse_clashes(
+        _input_files(arguments.folder, records),
+        [NamedFile("--out", folder / f"{name}.{kind}") for name in REPORT_TABLES],
+    )
     prepare_output(folder / f"arms.{kind}")
     found = study(records)
     console = console_for_output()
@@ -97,6 +105,14 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
         complain("no recording has a result", str(arguments.folder))
         return NO_RESULT
     return 0
+
+
+def _input_files(folder: Path, records: Sequence[Record]) -> Iterator[NamedFile]:
+    """Yield the results of a fleet, and the recordings that they describe."""
+    for record in records:
+        yield NamedFile("DIR", Store(folder, record.command).path(record.recording))
+        for file in recorded_files(Path(record.recording)):
+            yield NamedFile("a recording of the fleet in DIR", file)
 
 
 def _print(found: Study, console: Console) -> None:

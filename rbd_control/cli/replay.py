@@ -10,9 +10,11 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress
 
+from rbd_control.cli.command_files import input_files, result_files
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
+from rbd_control.files.file_clashes import refuse_clashes
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
@@ -22,6 +24,7 @@ from rbd_control.playback.report import (
     print_curve,
     print_overview,
     print_result,
+    report_files,
     write_json,
     write_report,
 )
@@ -46,12 +49,16 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
     Raises:
         RbdControlError: for bad input; the message names the file. Also for ``--curve`` without
-            true contacts.
+            true contacts, and if an output would replace an input or another output.
         OSError: naming a result that cannot be written.
     """
+    paths = arguments.recordings
+    refuse_clashes(
+        input_files(arguments, paths), result_files(arguments, "report.html", *report_files(paths))
+    )
     html = HtmlOutput.of_command(arguments, "report.html", "report.json")
-    recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
-    labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
+    recordings = [read_recording(path, arguments.topic) for path in paths]
+    labels = arguments.labels and read_labels(arguments.labels, paths)
     if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):
         raise RecordingError(
             "--curve needs the true contacts, which no recording contains; give --labels"

@@ -21,8 +21,14 @@ CSV = "csv"
 PARQUET = "parquet"
 FORMATS = (CSV, PARQUET)
 
-TABLES = ("replay", "calibrate", "arms", "days", "joints", "drifts")
+REPORT_TABLES = ("arms", "days", "joints", "drifts")
+"""Names of the tables of ``fleet-report``, without suffix."""
+
+TABLES = ("replay", "calibrate", *REPORT_TABLES)
 """Names of all tables in the folder of a fleet, without suffix."""
+
+_FIRST_COLUMNS = (b"recording", b"arm", b"")
+"""First columns of all tables; a table without rows has no column."""
 
 
 def refuse_format(name: str) -> None:
@@ -57,6 +63,18 @@ def write_table(rows: Sequence[Row], folder: Path, name: str, kind: str) -> Path
     path = folder / f"{name}.{kind}"
     write_whole(path, _parquet(rows, columns) if kind == PARQUET else _csv(rows, columns))
     return path
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a CSV file is a table of a fleet, by its first column.
+
+    False for a file that does not exist or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.readline(100).split(b",")[0].strip() in _FIRST_COLUMNS
+    except OSError:
+        return False
 
 
 def record_row(record: Record) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import Path
 
@@ -23,6 +23,17 @@ _ROWS = 100
 """Maximum number of printed rows of a table of events or contacts."""
 
 
+def report_files(recordings: Sequence[str | Path]) -> list[str]:
+    """Return the names of all files that :func:`write_report` may write.
+
+    Args:
+        recordings: the recordings; the result of more than one is an :class:`Overview`.
+    """
+    several = len(recordings) > 1
+    pictures = [_picture(path, k + 1 if several else 0) for k, path in enumerate(recordings)]
+    return ["report.json", *pictures, "curve.png"]
+
+
 def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
     """Write the result into ``folder``, which is created if it does not exist.
 
@@ -39,10 +50,14 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
     write_json(result, folder / "report.json")
     overview = result if isinstance(result, Overview) else Overview((result,))
     for k, each in enumerate(overview.results):
-        number = f"_{k + 1}_{Path(each.recording).stem}" if result is overview else ""
-        draw_residuals(each, folder / f"residual{number}.png")
+        draw_residuals(each, folder / _picture(each.recording, k + 1 if result is overview else 0))
     if overview.curve:
         draw_curve(overview.curve, folder / "curve.png")
+
+
+def _picture(recording: str | Path, number: int) -> str:
+    """Return the file name of a picture of residuals; ``number`` is 0 for a single recording."""
+    return f"residual_{number}_{Path(recording).stem}.png" if number else "residual.png"
 
 
 def write_json(result: ReplayResult | Overview, path: str | Path) -> None:

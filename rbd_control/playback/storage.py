@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Protocol
 
@@ -94,6 +96,20 @@ def storage_files(path: Path) -> list[Path]:
     for file in files:
         refuse_special(file, RecordingError)
     return files
+
+
+def recorded_files(path: Path) -> list[Path]:
+    """Return the files of a recording, which need not be readable.
+
+    Args:
+        path: the recording. For a folder, the result is ``metadata.yaml`` and all storage files in
+            it; for any other path, it is the path itself.
+    """
+    if not os.path.isdir(path):  # Path.is_dir() raises an error for some unreadable paths
+        return [path]
+    with suppress(OSError):
+        return [path / METADATA, *(item for item in path.iterdir() if _is_storage(item))]
+    return []
 
 
 def _is_storage(file: Path) -> bool:

@@ -25,6 +25,10 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.command_files import result_files
+    from rbd_control.files.file_clashes import refuse_clashes
+
+    refuse_clashes((), result_files(arguments, "demo.json", "demo.html", "demo.png"))
     with ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
     code: int = run_demo(
