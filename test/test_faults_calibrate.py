@@ -29,13 +29,28 @@ def column(change: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return changed
 
 
-WRONG = {
-    "dead": column(np.zeros_like),
-    "constant": column(lambda effort: np.full_like(effort, 3.0)),
-    "sign-flipped": column(lambda effort: -effort),
-    "absurd": column(lambda effort: 3e12 * effort),
-    "all dead": np.zeros_like,
+WRONG: dict[str, tuple[Callable[[Array], Array], str]] = {
+    "dead": (column(np.zeros_like), "joint 'joint_2' publishes no effort"),
+    "constant": (
+        column(lambda effort: np.full_like(effort, 3.0)),
+        "the effort of joint 'joint_2' never changes, it is 3 throughout",
+    ),
+    "sign-flipped": (
+        column(lambda effort: -effort),
+        "the effort of joint 'joint_2' has the wrong sign",
+    ),
+    "absurd": (column(lambda effort: 3e12 * effort), "2500 x too large (effort of joint_2)"),
+    "implausible": (
+        column(lambda effort: 3e4 * effort),
+        "effort or speed of joint 'joint_2' is implausible in 100% of the samples",
+    ),
+    "another unit": (
+        column(lambda effort: 5.0 * effort),
+        "the effort of joint 'joint_2' is 5 times the model's torque",
+    ),
+    "all dead": (np.zeros_like, "effort is not measured: it is exactly zero on all joints"),
 }
+"""Changes of the efforts, and the reason with which ``calibrate`` refuses them."""
 
 
 def recording(
@@ -66,17 +81,24 @@ def recording(
 def test_efforts_that_no_arm_has_are_refused(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """[81] Or at least named: no thresholds without a word."""
+    """[81] One line names the joint, and no file is written; the tables would name all joints."""
+    change, reason = WRONG[kind]
     file, out = tmp_path / "motion.csv", tmp_path / "arm.yaml"
-    recording(file, WRONG[kind])
-    code = main(["calibrate", str(file), "--urdf", "arm7", "--out", str(out)])
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err
-    assert code != 0 or "joint_2" in said.out + said.err
-    if code:
-        assert not out.exists()
-        assert "joint" in said.err
-        assert said.err.count("\n") == 1
+    recording(file, change)
+    assert main(["calibrate", str(file), "--urdf", "arm7", "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"rbd-control: {file}: ")
+    assert reason in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_the_motion_itself_is_accepted(tmp_path: Path) -> None:
+    """Only the changed efforts are the reason of the refusals."""
+    file, out = tmp_path / "motion.csv", tmp_path / "arm.yaml"
+    recording(file, np.copy)
+    assert main(["calibrate", str(file), "--urdf", "arm7", "--out", str(out)]) == 0
+    assert out.exists()
 
 
 @pytest.mark.parametrize(
