@@ -78,18 +78,26 @@ def test_one_absurd_effort_raises_no_flag(
     assert "Traceback" not in process.output
 
 
+@pytest.mark.parametrize(
+    ("effort", "says"),
+    [(1e6, "implausible effort on joint_2"), (1e30, "too large (effort of joint_2)")],
+    ids=["1e+06", "1e+30"],
+)
 def test_efforts_that_stay_absurd_give_no_verdict(
-    probe: Probe, contact: Heard, source: Source
+    effort: float, says: str, probe: Probe, contact: Heard, source: Source
 ) -> None:
-    """[53, 67] For as long as they last, with the reason."""
+    """[53, 67] For as long as they last, with the reason; above 1e9 as if no message came."""
     first = len(contact)
-    effort = resting().effort
-    source.effort = np.where(np.arange(MODEL.nv) == 1, 1e6, effort)
+    source.effort = np.where(np.arange(MODEL.nv) == 1, effort, resting().effort)
     report = probe.wait_for_report(
         NODE, lambda r: r.values.get("valid") == "False" and r.level > 0, "is believed"
     )
-    assert "effort" in report.message
+    assert says in report.message
     assert not any(message.data for message in contact[first:])
+    probe.later_report(NODE)
+    ended = len(contact)
+    probe.later_report(NODE)
+    assert len(contact) == ended, "a verdict is repeated"
 
 
 @pytest.mark.parametrize("joints", ["all", "joint_2"])
