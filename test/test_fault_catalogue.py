@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -21,6 +22,11 @@ start processes with kernels of their own."""
 
 CITATION = re.compile(r"`(test/[\w/]+\.py::[^`]+)`")
 NUMBERS = re.compile(r"\[(\d+(?:, \d+)*)\]")
+REFERENCE = re.compile(
+    r"\((\d+)\)|\b(?:as|as in|as row|see|that|way:) (\d+)\b(?!\.\d| %)(?: and (\d+))?",
+    re.IGNORECASE,
+)
+"""References from one row to another: ``as 53``, ``see 1 and 2``, ``(19)``."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,67 @@ def test_every_test_written_for_faults_is_cited(collected: set[str]) -> None:
     cited = {test.partition("[")[0] for row in FAULTS for test in row.tests}
     written = {test.partition("[")[0] for test in collected if "/test_faults_" in test}
     assert not written - cited, f"not in docs/faults.md: {written - cited}"
+
+
+def test_references_to_other_rows_exist() -> None:
+    known = {row.number for row in FAULTS}
+    named = {
+        row.number: {
+            int(number)
+            for match in REFERENCE.findall(f"{row.fault} {row.answer}")
+            for number in match
+            if number
+        }
+        for row in FAULTS
+    }
+    assert named[1] == {3}
+    assert named[3] == {1, 2}
+    assert named[112] == {117}
+    unknown = {number: rows - known for number, rows in named.items() if rows - known}
+    assert not unknown, f"rows that refer to rows which do not exist: {unknown}"
+
+
+def numbered(path: Path) -> dict[str, set[int]]:
+    """Return the numbers at the start of the docstrings of a file, by function."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            numbers = NUMBERS.match(ast.get_docstring(node) or "")
+            if numbers:
+                found[node.name] = {int(number) for number in numbers[1].split(", ")}
+    return found
+
+
+def test_cited_tests_name_the_rows_that_cite_them() -> None:
+    """A test names all rows that cite it, and no row that cites other tests of its file instead.
+
+    Tests without numbers are left out. Many tests of the system run a scenario: its name is the
+    parameter, as in ``test_detector[bursts]``, or follows ``test_``.
+    """
+    scenarios: dict[str, set[int]] = {}
+    for path in (ROOT / SYSTEM).glob("*_scenarios.py"):
+        scenarios |= numbered(path)
+    citing: dict[tuple[str, str], set[int]] = {}
+    citing_file: dict[str, set[int]] = {}
+    named: dict[tuple[str, str], set[int]] = {}
+    for row in FAULTS:
+        for test in row.tests:
+            file, _, name = test.partition("::")
+            function, _, parameter = name.removesuffix("]").partition("[")
+            citing_file.setdefault(file, set()).add(row.number)
+            known = {**scenarios, **numbered(ROOT / file)}
+            for key in (parameter, function, function.removeprefix("test_")):
+                if key in known:
+                    named[file, key] = known[key]
+                    citing.setdefault((file, key), set()).add(row.number)
+                    break
+    wrong = {
+        "::".join(test): f"names {sorted(rows)}, cited by {sorted(citing[test])}"
+        for test, rows in named.items()
+        if citing[test] - rows or (rows & citing_file[test[0]]) - citing[test]
+    }
+    assert named
+    assert wrong == {}
 
 
 def test_numbers_in_the_tests_are_those_of_the_page() -> None:

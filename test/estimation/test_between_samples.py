@@ -131,7 +131,7 @@ def delay_at_rest(model: Model, stamps: np.ndarray, begin: float) -> float:
 
 @pytest.mark.parametrize("size", [5, 6, 10, 20])
 def test_samples_in_batches_do_not_hide_a_contact(model: Model, size: int) -> None:
-    """[14] Times of receipt of a driver that sends several samples at once."""
+    """[16] Times of receipt of a driver that sends several samples at once."""
     k = np.arange(10000)
     stamps = 1.0 + (k // size) * size / RATE + (k % size) * 1e-5
     # The residual exceeds the threshold in the first batch; four more batches are seen at most.

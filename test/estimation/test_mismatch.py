@@ -125,7 +125,7 @@ def test_too_few_samples_give_no_mismatch(model: Model) -> None:
 
 
 def test_a_joint_without_effort(model: Model) -> None:
-    """[25] It is named, whether or not gravity loads it, and the others are judged without it."""
+    """[61] It is named, whether or not gravity loads it, and the others are judged without it."""
     for i in range(6):
         dead = motion(model)
         dead.tau[:, i] = 0.0

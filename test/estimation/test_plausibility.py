@@ -102,7 +102,7 @@ def test_one_absurd_sample_is_a_lost_message(
 def test_persistent_failures_give_no_verdict(
     model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
-    """[17, 53, 67] Two samples are bridged, the third is not, however long it lasts; then all is well again."""
+    """[17, 53, 67] Two samples are bridged, the third is not; afterwards all is well again."""
     column, value, says = absurd
     for first, last in ((700, 703), (700, 760), (700, 900), (0, 500)):
         detections = detect(model, changed(recording, column, slice(first, last), 1, value))

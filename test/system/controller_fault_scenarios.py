@@ -129,7 +129,7 @@ def fed_rubbish(probe: Probe, source: Source) -> None:
 
 
 def paused(probe: Probe, source: Source, process: Process) -> None:
-    """[16, 48] After a pause beyond its timeout the controller reports the gap and holds still."""
+    """[16, 48, 80] After a pause beyond its timeout it reports the gap and holds still."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.2, seconds=4.0))
     probe.wait(lambda: np.abs(np.array(commands[-1].data) - WEIGHT).max() > 0.5, "does not move")

@@ -76,7 +76,7 @@ def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
 
 
 def absurd_efforts(probe: Probe, source: Source) -> None:
-    """[5, 26, 53] One impossible number is dropped and counted: no flag, no event, no silence."""
+    """[53, 67] One impossible number is dropped and counted: no flag, no event, no silence."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     events = probe.listen(DiagnosticArray, f"{NODE}/events")
@@ -110,7 +110,7 @@ def absurd_efforts(probe: Probe, source: Source) -> None:
 
 
 def a_joint_without_effort(probe: Probe, source: Source) -> None:
-    """[25, 61] It is named and there is no verdict; nothing ends, and nothing is flagged."""
+    """[61] It is named and there is no verdict; nothing ends, and nothing is flagged."""
     contact = listen_without_contact(probe)
     flags = len(contact)
     gravity = gravity_torque(MODEL, POSTURE)
@@ -135,7 +135,7 @@ def a_joint_without_effort(probe: Probe, source: Source) -> None:
 
 
 def doubtful_data(probe: Probe, source: Source) -> None:
-    """[13, 16, 17] Frozen data, a gap and a leap: no verdict, with its reason, and then again."""
+    """[13, 16, 17, 19] Frozen data, a gap and a leap: no verdict, with the reason; then one."""
     contact = listen_without_contact(probe)
     assert set_parameters(probe, repeated_time_at_rest=0.3).successful
     probe.wait_for_report(NODE, lambda r: "repeated" in r.message, "frozen data are believed")

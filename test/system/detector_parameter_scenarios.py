@@ -33,7 +33,7 @@ from .probe import LATCHED, Probe, Report, Source, efforts
 
 
 def absurd_parameters(probe: Probe, source: Source) -> None:
-    """[25] They are refused, also beside one that is fine, and the verdict goes on."""
+    """[78] They are refused, also beside one that is fine, and the verdict goes on."""
     contact = listen_without_contact(probe)
     # The source repeats its samples, which may be no fault here although the arm moves.
     assert set_parameters(probe, repeated_time=3600.0).successful

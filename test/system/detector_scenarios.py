@@ -134,7 +134,7 @@ def _tool_wrench_is_told(probe: Probe) -> None:
 
 
 def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
-    """[2, 3] What is missing is never taken as zero: no verdict, which is silence."""
+    """[1, 2, 3] What is missing is never taken as zero: no verdict, which is silence."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     wrenches = probe.listen(WrenchStamped, f"{NODE}/tool_wrench")
     zeros, nans = np.zeros(MODEL.nv), np.full(MODEL.nv, nan)

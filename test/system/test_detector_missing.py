@@ -56,7 +56,7 @@ def running(bring_up: BringUp) -> Iterator[Running]:
 
 @pytest.mark.usefixtures("source")
 def test_a_detector_that_never_published(probe: Probe, running: Running) -> None:
-    """[56] A warning at once, in the log and in the diagnostics; without a reaction, none."""
+    """[66] A warning at once, in the log and in the diagnostics; without a reaction, none."""
     process = running.start()
     report = probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not warn")
     assert report.level == 1
@@ -70,7 +70,7 @@ def test_a_detector_that_never_published(probe: Probe, running: Running) -> None
 
 @pytest.mark.usefixtures("source")
 def test_require_detector(probe: Probe, running: Running) -> None:
-    """[56] The controller waits for a verdict and sends no torque before it."""
+    """[66] The controller waits for a verdict and sends no torque before it."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     running.start(require_detector=True)
     probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not wait for a detector")
@@ -88,7 +88,7 @@ def test_require_detector(probe: Probe, running: Running) -> None:
 
 @pytest.mark.usefixtures("source")
 def test_require_detector_and_an_activation_by_service(probe: Probe, running: Running) -> None:
-    """[56] Its first attempt failed: no verdict was read while it waited for other controllers."""
+    """[66] Its first attempt failed: no verdict was read while it waited for other controllers."""
     process = running.start(require_detector=True, autostart=False, discovery_time=1.0)
 
     def change(transition: int) -> bool:

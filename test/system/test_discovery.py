@@ -78,7 +78,7 @@ def holds(process: Process) -> bool:
 def test_of_two_that_start_at_once_one_holds_the_arm_until_it_ends(
     probe: Probe, pair: list[Process]
 ) -> None:
-    """[45, 46] The other waits, and takes over after zero torque; never do both send."""
+    """[71] The other waits, and takes over after zero torque; never do both send."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     probe.wait(lambda: any(map(holds, pair)), "none starts")
     winner = int(not holds(pair[0]))

@@ -302,7 +302,7 @@ def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> N
 
 
 def test_a_retreat_that_is_blocked_stops(plain: Arm, probe: Probe) -> None:
-    """[127] The flag stays raised, and the arm does not follow."""
+    """[128] The flag stays raised, and the arm does not follow."""
     assert set_parameters(probe, plain.name, contact_reaction="retract").successful
     wrench = WrenchStamped()
     wrench.header.frame_id = "link_7"

@@ -113,7 +113,7 @@ def source(streamed: Spoiled, probe: Probe) -> Iterator[Spoiled]:
 
 
 def test_single_unusable_messages_are_dropped_and_counted(probe: Probe, source: Spoiled) -> None:
-    """[4, 5, 8, 9, 10, 11, 15] Between good messages they change neither torque nor mode."""
+    """[4, 5, 8, 10, 11, 15] Between good messages they change neither torque nor mode."""
     commands = torques(probe)
     wait_for_torque(probe, commands, WEIGHT)
     before = probe.report(NODE)

@@ -55,7 +55,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 def test_a_bad_change_of_parameters_is_refused_as_a_whole(
     kind: str, probe: Probe, source: Source
 ) -> None:
-    """[37, 38] The reason names the parameter, no value changes, and the arm is held as before."""
+    """[38, 112] The reason names the parameter, no value changes, and the arm is held as before."""
     commands = torques(probe)
     answer = set_parameters(probe, NODE, payload_mass=1.0, **REFUSED[kind])
     assert not answer.successful

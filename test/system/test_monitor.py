@@ -53,7 +53,7 @@ def test_monitor(bring_up: BringUp, probe: Probe) -> None:
 
 
 def test_foreign_messages_on_the_topics(bring_up: BringUp, probe: Probe) -> None:
-    """[23] Arrays without an event and joint states of another robot are counted."""
+    """[79] Arrays without an event and joint states of another robot are counted."""
     name = "somebody"
     running = subprocess.Popen(
         [

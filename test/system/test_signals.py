@@ -129,7 +129,7 @@ def test_bursts_of_signals(bring_up: BringUp, probe: Probe) -> None:
 
 @pytest.mark.parametrize(("phase", "stride"), [("end", 7), ("start", 29)])
 def test_a_signal_at_each_line(bring_up: BringUp, phase: str, stride: int) -> None:
-    """[29, 43, 59] Of the code that activates the controller, and of that which ends it.
+    """[43, 72] Of the code that activates the controller, and of that which ends it.
 
     Every ``stride``-th line, to save time; by hand, ``python -m system.signal_sweep`` takes all.
     """
