@@ -33,6 +33,8 @@ def without_prolog(prolog: str) -> str:
     return prolog + ARM.partition("?>")[2]
 
 
+NO_BODY = "no rigid body can have the inertia"
+NO_GEOMETRY = "no collision geometry found"
 XACRO = "http://www.ros.org/wiki/xacro"
 LIMIT = '<limit lower="-2.9" upper="2.9" velocity="2" effort="180"/>'
 MASS = '<mass value="4"/>'
@@ -83,16 +85,30 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
 }
 
-TAKEN: dict[str, str] = {
-    "mimic": changed(LIMIT, f'{LIMIT}<mimic joint="joint_2"/>'),
-    "inertia of no body": changed('izz="0.0117119"', 'izz="0.5"'),
-    "massless link": changed(MASS + INERTIA_LINE, '<mass value="0"/>' + NO_INERTIA),
-    "missing meshes": changed(
-        '<geometry><cylinder radius="0.1" length="0.04"/></geometry>',
-        '<geometry><mesh filename="package://nowhere/link_0.stl"/></geometry>',
+
+def without_meshes(link: str) -> str:
+    """Return the description that ships with missing meshes as the only geometry of a link."""
+    before, name, after = ARM.partition(f'<link name="{link}">')
+    body, end, rest = after.partition("</link>")
+    mesh = '<geometry><mesh filename="package://nowhere/link.stl"/></geometry>'
+    missing = re.sub(r"<geometry>.*?</geometry>", mesh, body, flags=re.DOTALL)
+    assert missing != body
+    return before + name + missing + end + rest
+
+
+TAKEN: dict[str, tuple[str, str]] = {
+    "mimic": (changed(LIMIT, f'{LIMIT}<mimic joint="joint_2"/>'), ""),
+    # 32, with one warning that names the links
+    "inertia of no body": (
+        changed('izz="0.0117119"', 'izz="0.5"').replace('izz="0.00612625"', 'izz="0.5"'),
+        f"{NO_BODY} of links 'link_1', 'link_2', so ",
     ),
-    "no velocity limit": changed(LIMIT, LIMIT.replace('velocity="2"', 'velocity="0"')),
+    "massless link": (changed(MASS + INERTIA_LINE, '<mass value="0"/>' + NO_INERTIA), ""),
+    # 34
+    "missing meshes": (without_meshes("link_1"), f"{NO_GEOMETRY} for link_1: "),
+    "no velocity limit": (changed(LIMIT, LIMIT.replace('velocity="2"', 'velocity="0"')), ""),
 }
+"""Descriptions, and the log line of the detector about each; empty for none."""
 
 
 @pytest.fixture(scope="module")
@@ -138,5 +154,12 @@ def test_a_bad_description_fails_the_configuration(
 
 @pytest.mark.parametrize("kind", [*TAKEN])
 def test_a_peculiar_description_is_taken(kind: str, probe: Probe, detector: Process) -> None:
-    """[31, 32, 33, 34, 35] Massless, mimic, without meshes, velocity limit not filled in."""
-    assert configure(probe, TAKEN[kind]), detector.output
+    """[31, 32, 33, 34, 35] With one log line where the page says so, and none otherwise."""
+    description, says = TAKEN[kind]
+    before = len(detector.output)
+    assert configure(probe, description), detector.output
+    detector.wait_until(lambda: "configured: joint" in detector.output[before:])
+    said = detector.output[before:]
+    assert says in said
+    assert said.count("[WARN]") == said.count(NO_BODY) == says.count(NO_BODY), said
+    assert said.count(NO_GEOMETRY) == says.count(NO_GEOMETRY), said
