@@ -80,9 +80,10 @@ def arm(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     chosen = [what for what in NODES if given[what] == "true"]
     nodes = [NODES[what] for what in chosen]
     require_sections(given["params_file"], given["namespace"], nodes)
-    given["urdf"] = given["urdf"] or _described(nodes, given)
     together = {"detector", "controller"}
-    result: list[LaunchDescriptionEntity] = [_robot_state(given)]
+    # The nodes keep their own: another node of the file may have another description.
+    shown = {**given, "urdf": given["urdf"] or _described(nodes, given)}
+    result: list[LaunchDescriptionEntity] = [_robot_state(shown)]
     if given["one_process"] == "true" and together <= set(chosen):
         result.append(_both(given))
         chosen = [what for what in chosen if what not in together]
@@ -124,11 +125,10 @@ def _parameters(executable: str, given: dict[str, str]) -> dict[str, Any]:
         executable,
         given["prefix"],
         listed_names(given["joints"]),
+        given["urdf"],
     )
     if given["actions"] and executable == "contact_guard":
         parameters["actions"] = listed_names(given["actions"])
-    if given["urdf"]:
-        parameters["urdf"] = given["urdf"]
     if given["frame_prefix"] and executable in IN_FRAMES:
         parameters["frame_prefix"] = given["frame_prefix"]
     if given["use_sim_time"] == "true":

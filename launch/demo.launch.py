@@ -32,6 +32,10 @@ SWITCHES = {
 }
 """Arguments that are true or false."""
 
+COMMANDS = ("effort_controller/commands", "simulated_arm/commands")
+"""Remapping of the topic with the torque, which the driver of a real arm in this domain may receive
+under its usual name."""
+
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
@@ -87,7 +91,10 @@ def _node(name: str, given: dict[str, str], on_exit: Shutdown | None = None) -> 
         ]
         if parameters
         else [],
-        remappings=[(topic, given[topic]) for topic in ("joint_states", "robot_description")],
+        remappings=[
+            *((topic, given[topic]) for topic in ("joint_states", "robot_description")),
+            COMMANDS,
+        ],
         output="screen",
         on_exit=on_exit,
     )

@@ -120,7 +120,7 @@ def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 
 def _detector(given: dict[str, str]) -> LifecycleNode:
     parameters = _parameters("contact_detector", given)
-    parameters |= {"urdf": given["urdf"], "autostart": False}
+    parameters["autostart"] = False
     if not parameters.get("joints"):
         parameters |= _recorded_joints(given, parameters)
     if given["frame_prefix"]:
@@ -168,8 +168,11 @@ def _started(name: str, parameters: dict[str, Any], given: dict[str, str]) -> di
 
 
 def _parameters(node: str, given: dict[str, str]) -> dict[str, Any]:
-    joints = listed_names(given["joints"]) if node == "contact_detector" else []
-    return node_parameters(given["params_file"], given["namespace"], node, joints=joints)
+    file, namespace = given["params_file"], given["namespace"]
+    if node != "contact_detector":
+        return node_parameters(file, namespace, node)
+    joints = listed_names(given["joints"])
+    return node_parameters(file, namespace, node, joints=joints, urdf=given["urdf"])
 
 
 def _typed(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,16 @@ def test_a_node_in_a_namespace_gets_the_sections_of_its_bare_name_too(file: Path
     assert node_parameters("", "left", detector) == {}
 
 
+def test_a_urdf_that_is_given_replaces_the_description_of_the_file(tmp_path: Path) -> None:
+    """A node prefers the text to the path, and ``calibrate`` may have written the text."""
+    path = tmp_path / "arm.yaml"
+    old = {"urdf": "old.urdf", "robot_description": arm7_urdf()}
+    path.write_text(yaml.safe_dump({"/**": {"ros__parameters": old}}), encoding="utf-8")
+    assert node_parameters(path, "", "contact_detector") == old
+    given = node_parameters(path, "", "contact_detector", urdf="new.urdf")
+    assert given == {"urdf": "new.urdf"}
+
+
 def test_the_prefix_is_put_before_joints_and_links_that_lack_it(file: Path) -> None:
     found = node_parameters(file, "left", "contact_detector", "left_")
     assert found["joints"] == ["left_a", "left_b"]

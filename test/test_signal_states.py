@@ -59,6 +59,26 @@ def test_an_active_node_is_led_to_its_end(
     assert not signalled(monkeypatch, node(active=True), is_compiling=is_compiling)
 
 
+def test_a_second_signal_leaves_a_stopping_node_its_zero_torque(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``ros2 launch`` and the terminal send one each; a node that stops is no longer active."""
+
+    def end(_code: int) -> None:
+        raise EndedError
+
+    monkeypatch.setattr(run, "end_now", end)
+    watch: Any = SimpleNamespace(is_compiling=True)
+    signals = Signals(watch)
+    signals.nodes = nodes = [node(active=True)]
+    signals.started()
+    signals._on_signal(signal.SIGINT, None)
+    assert nodes[0].stopping
+    nodes[0].is_active = False
+    signals._on_signal(signal.SIGINT, None)
+    assert signals.received == 2
+
+
 def test_a_signal_that_python_ignores_at_the_end_prints_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

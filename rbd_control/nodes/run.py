@@ -169,7 +169,8 @@ class Signals:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.received += 1
-        if self._is_ending:
+        # Nodes that are stopping still have to send zero torque.
+        if self._is_ending or (self.has_started and any(node.stopping for node in self.nodes)):
             return
         # An arm may depend on an active node, also while this or another node is configured.
         is_active = any(node.is_active for node in self.nodes)

@@ -159,6 +159,7 @@ def node_parameters(
     node: str,
     prefix: str = "",
     joints: Sequence[str] = (),
+    urdf: str = "",
 ) -> dict[str, Any]:
     """Return the parameters of one node of an arm, by name, from a parameter file.
 
@@ -174,6 +175,7 @@ def node_parameters(
         prefix: common prefix of the joints and links in the description of this arm; it is added
             to names without it, but not to keywords such as 'all'.
         joints: joints of the arm without prefix; empty: the joints of the file.
+        urdf: path of a URDF in place of the description in the file; empty: that of the file.
 
     Returns:
         The parameters without empty lists, which have no type in ROS 2.
@@ -185,6 +187,9 @@ def node_parameters(
     values = _of_file(params_file, namespace.strip("/"), node) if params_file else {}
     if joints:
         values["joints"] = list(joints)
+    if urdf:
+        values.pop("robot_description", None)  # a node would prefer it
+        values["urdf"] = urdf
     if prefix:
         values |= {
             name: _prefixed(values[name], prefix, keywords)
