@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -294,6 +294,40 @@ def test_a_joint_whose_drive_has_stopped_does_not_run_away(
     assert command.mode == "safe"
     assert f"joint_{joint + 1} is stuck, or its joint states are frozen" in command.reason
     assert max(speeds) < FASTEST[joint]
+
+
+@pytest.mark.parametrize("period", [10, 25, 40])
+@pytest.mark.parametrize("frozen", [range(7), (1,)], ids=["all joints", "one joint"])
+def test_parameters_that_change_often_hide_no_fault(
+    model: Model, frozen: Sequence[int], period: int
+) -> None:
+    """[51, 114] A payload estimator or a slider: each change restarted the comparison of torques.
+
+    Args:
+        model: the arm.
+        frozen: joints that repeat their state of rest.
+        period: period of the changes, in joint states of 1 ms.
+    """
+    loop = Loop(model, tracking_limit=(0.0,))
+    loop.run(0.2)
+    begin = loop.arm.q
+    loop.follow(HOME + 0.4 * (np.arange(7) == 1), 2.0)
+    given, here = loop.controller.parameters, list(frozen)
+    for k in range(1000):
+        sample = loop.arm.reading()
+        assert sample is not None
+        q, v = np.array(sample.q), np.array(sample.v)
+        q[here], v[here] = begin[here], 0.0
+        command = loop.controller.update(sample.stamp, q, v)
+        if command.mode == "safe":
+            break
+        loop.arm.step(command.torque)
+        if k % period == 0:
+            loaded = model.with_payload("tool", 0.1 + 1e-4 * k, np.zeros(3), 1e-3 * np.eye(3))
+            loop.controller.set_parameters(replace(given, slow_factor=0.2 + 1e-5 * k), loaded)
+    assert command.mode == "safe"
+    assert "to the last digit" in command.reason
+    assert np.abs(loop.arm.v).max() < FASTEST[1]
 
 
 def test_a_joint_at_rest_beside_others_that_move_is_not_stuck(model: Model) -> None:

@@ -212,6 +212,21 @@ def test_what_follows_of_a_trajectory_counts(model: Model) -> None:
         loop.controller.resume()
 
 
+def test_a_lower_speed_limit_stops_a_faster_trajectory(model: Model) -> None:
+    """It went on at 1.2 times the new limit until the arm had lost it by ``tracking_limit``."""
+    loop = Loop(model)
+    loop.follow(HOME + 0.8 * (np.arange(7) == 0), 1.0)
+    loop.run(0.4)
+    given = loop.controller.parameters
+    loop.controller.set_parameters(replace(given, velocity_limit=(1.3,)))
+    assert loop.run(0.05).mode == "follow"
+    loop.controller.set_parameters(replace(given, velocity_limit=(0.5,)))
+    command = loop.run(0.3)
+    assert command.mode == "hold"
+    assert "cannot go on: joint 'joint_1' would reach a speed of 1.2 " in command.reason
+    assert np.abs(loop.arm.v).max() < 0.05
+
+
 def test_the_learned_weight_counts(model: Model) -> None:
     """[112] With limits that suffice for the described arm only, a joint sank by 1.2 rad."""
     parameters = replace(NO_RATE, adaptive=True)

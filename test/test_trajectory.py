@@ -120,6 +120,18 @@ def test_the_arm_may_come_in_from_outside_its_limits() -> None:
     assert build(points("q"), start=outside).duration == 3.0
 
 
+def test_a_start_that_is_too_fast_is_slowed_down_at_once() -> None:
+    """A stop begins with the measured speed; the whole trajectory was permitted it."""
+    limit = LIMITS.velocity_limit
+    fast = DesiredState(HERE.q_d, 1.5 * limit, np.zeros(2))
+    soon = HERE.q_d + 0.2 * limit
+    stopped = [TrajectoryPoint(soon, np.zeros(2), (), 0.3)]
+    assert build(stopped, start=fast, limits=LIMITS).duration == 0.3
+    on = [TrajectoryPoint(HERE.q_d + 0.3 * limit, np.zeros(2), (), 1.0)]
+    with pytest.raises(TrajectoryError, match="begins at a speed of .* is still too fast"):
+        build(on, start=fast, limits=LIMITS)
+
+
 def test_resumed_leads_into_the_rest() -> None:
     trajectory = build(points("qv"))
     start = DesiredState.at_rest(trajectory.sample(0.5).q_d)

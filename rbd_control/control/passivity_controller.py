@@ -232,7 +232,8 @@ class PassivityController:
         """Apply new parameters from the next sample on; on an error the old ones stay in force.
 
         If the motors cannot hold the arm with them on the rest of the trajectory that it follows,
-        the arm is stopped and held, see :meth:`hold`.
+        or this trajectory is faster than a lowered ``velocity_limit``, the arm is stopped and held,
+        see :meth:`hold`.
 
         Args:
             parameters: the complete new parameters.
@@ -246,13 +247,16 @@ class PassivityController:
         """
         parts = self._parts_for(parameters, model)
         is_as_heavy = self._is_as_heavy(parts.limits, parts.model)
+        is_slower = bool((parts.limits.velocity < self._parts.limits.velocity).any())
         self._use(parts)
-        self._samples.repetition.forget_torque()
-        if not is_as_heavy:
-            try:
+        self._samples.repetition.law_changes()
+        try:
+            if is_slower:
+                self._planning.require_speed()
+            if not is_as_heavy:
                 self._planning.require_rest(parts.limits, parts.law.weight)
-            except TrajectoryError as error:
-                self._modes.hold(f"the trajectory cannot go on: {error}")
+        except TrajectoryError as error:
+            self._modes.hold(f"the trajectory cannot go on: {error}")
 
     def check_parameters(self, parameters: ControllerParameters, model: Model) -> None:
         """Raise the errors that :meth:`set_parameters` would raise, and change nothing."""

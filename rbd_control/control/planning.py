@@ -156,13 +156,26 @@ class Planning:
         Raises:
             TrajectoryError: as :meth:`require_hold`.
         """
-        if self._modes.mode != "follow":
-            return
-        places = [self._motion.place]
-        if self._motion.waiting is not None:
-            places.append(Place(self._motion.waiting.trajectory, 0.0))
-        for place in places:
+        for place in self._ahead():
             require_hold(limits, weight, self._samples.q, place.trajectory, place.time)
+
+    def require_speed(self) -> None:
+        """Raise an error if what the arm still follows is faster than the present speed limits.
+
+        Raises:
+            TrajectoryError: naming the segment, the joint and its limit.
+        """
+        limits = self._soft.now()
+        for place in self._ahead():
+            place.trajectory.check_rest(limits, place.time)
+
+    def _ahead(self) -> list[Place]:
+        """Return the trajectory that is followed and the one that waits for its splice."""
+        if self._modes.mode != "follow":
+            return []
+        waiting = self._motion.waiting
+        waits = [] if waiting is None else [Place(waiting.trajectory, 0.0)]
+        return [self._motion.place, *waits]
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a plan from its splice on.

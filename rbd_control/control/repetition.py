@@ -99,6 +99,8 @@ class Repetition:
         self._moving = self._measured = False
         self._frozen = ""
         self._torque: Array | None = None
+        self._pushed: Array | None = None
+        self._law_changed = False
         self._order = 0
         self._pushed_since = np.inf
 
@@ -161,11 +163,15 @@ class Repetition:
             withheld: (nv,) torque of the last sample that limits have withheld [N·m or N]; a change
                 of the torque by so much moves no joint.
             order: number that changes when the torque jumps, because the desired motion jumps or
-                the law changes; the comparison then restarts.
+                the law ends or begins to track it; the comparison then restarts.
 
         Returns:
             The reason if the joint states are frozen, otherwise an empty text.
         """
+        before, self._pushed = self._pushed, torque
+        changed, self._law_changed = self._law_changed, False
+        if changed and self._torque is not None and before is not None:
+            self._torque = self._torque + (torque - before)
         if self._torque is None or order != self._order:
             self._torque, self._order = torque, order
             self._pushed_since = np.inf
@@ -191,8 +197,16 @@ class Repetition:
         )
         return self._frozen
 
+    def law_changes(self) -> None:
+        """Leave the next step of the torque out: gains, payload or other parameters change.
+
+        What the torque has changed by before still counts. Otherwise parameters that change again
+        and again would hide frozen joint states.
+        """
+        self._law_changed = True
+
     def forget_torque(self) -> None:
-        """Restart the comparison of torques, for example after a change of payload or gains."""
+        """Restart the comparison of torques, because the arm did not receive the last ones."""
         self._torque, self._pushed_since = None, np.inf
 
     @property

@@ -50,12 +50,23 @@ class StuckJoint:
         self._still = np.zeros(joints)
         self._stamp = self._excess_since = 0.0
         self._jumps = self._excess = 0
+        self._last_s: Array | None = None
+        self._law_changed = False
         self.forget()
 
     def forget(self) -> None:
         """Forget all samples; the next sample is not compared with an earlier sample."""
         self._memory[:] = np.nan
         self._excess = 0
+        self._last_s = None
+
+    def law_changes(self) -> None:
+        """Leave the next step of the velocity error out, because parameters of the law change.
+
+        What it has changed by before still counts. Otherwise parameters that change again and again
+        would hide a stuck joint.
+        """
+        self._law_changed = True
 
     def driven(
         self,
@@ -89,6 +100,9 @@ class StuckJoint:
         if jumps != self._jumps:
             self._jumps = jumps
             self.forget()
+        if self._law_changed and self._last_s is not None:
+            self._memory[3] += s - self._last_s
+        self._law_changed, self._last_s = False, s
         self._stamp, q, v = sample
         least = np.maximum(2.0 * step, DESIRED_CHANGE), repeated_time - ROUNDING
         if drive_of_still(self._stamp, q, v, desired, s, least, self._memory, self._driven):

@@ -39,6 +39,9 @@ POSITION_SLACK = 1e-3
 SPEED_SLACK = 1.01
 """Tolerance factor on the velocity limit, so that a plan at the limit is accepted."""
 
+SLOWING = 0.3
+"""Time within which a trajectory must slow down a start above a speed limit [s]."""
+
 LEAD_IN = 0.25
 """Shortest time on a trajectory from its interruption to the knot at which it is rejoined [s].
 
@@ -333,8 +336,9 @@ class Trajectory:
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
         """Compare positions and speeds of the splines at sampled times with the limits.
 
-        A start outside of a limit moves this limit to the position or speed of the start, for the
-        whole trajectory. Accelerations are not checked.
+        A start outside of a position limit moves this limit to the position of the start, for the
+        whole trajectory. A start above a speed limit, as during a stop, must be slowed down to the
+        limit evenly within :data:`SLOWING`. Accelerations are not checked.
 
         Args:
             limits: limits to keep; with None only finite numbers are required.
@@ -355,6 +359,8 @@ class Trajectory:
             self.coefficients, lengths, lowest, highest, fastest, _PROBES
         )
         if not what:
+            if limits is not None:
+                self._check_slowing(limits.velocity_limit, np.abs(start.v_d), first_point)
             return
         point = first_point + i
         before = "here" if i == 0 else f"point {point - 1}"
@@ -371,6 +377,49 @@ class Trajectory:
             f"{place}: the spline passes {worst:.4g}; its limits are "
             f"{limits.lower_limit[j]:g} to {limits.upper_limit[j]:g}"
         )
+
+    def check_rest(self, limits: JointLimits, since: float) -> None:
+        """Compare the speeds from the segment at a time on with limits that have changed.
+
+        Args:
+            limits: limits of the speed to keep.
+            since: time from which the motion goes on [s].
+
+        Raises:
+            TrajectoryError: naming the segment, the joint and its speed limit.
+        """
+        knots = np.array(self.knots)
+        first = min(max(bisect_right(self.knots, since), 1), len(knots) - 1) - 1
+        endless = np.full(len(self.final), np.inf)
+        fastest = limits.velocity_limit * SPEED_SLACK
+        i, j, what, worst = first_over(
+            self.coefficients[first:], np.diff(knots)[first:], -endless, endless, fastest, _PROBES
+        )
+        if what:
+            raise TrajectoryError(
+                f"joint {self.joint_names[j]!r} would reach a speed of {worst:.4g} before point "
+                f"{first + i}; its limit is {limits.velocity_limit[j]:g}"
+            )
+
+    def _check_slowing(self, limit: Array, start: Array, first_point: int) -> None:
+        """Raise an error if a start above a speed limit is not slowed down within ``SLOWING``.
+
+        Args:
+            limit, start: speed limits and speeds at the start, (n,) each [rad/s or m/s].
+            first_point: as of :meth:`check`.
+        """
+        if (start <= limit * SPEED_SLACK).all():
+            return
+        lengths = np.diff(self.knots)[:, None]
+        times = np.array(self.knots[:-1])[:, None] + lengths * np.linspace(0.0, 1.0, _PROBES + 1)
+        part = np.maximum(1.0 - times / SLOWING, 0.0)[:, :, None]
+        over = np.abs(self.probe(_PROBES).v_d) - np.maximum(limit, part * start) * SPEED_SLACK
+        for i, k, j in np.argwhere(over > 0.0)[:1]:
+            raise TrajectoryError(
+                f"up to point {first_point + i}, joint {self.joint_names[j]!r}: it begins at a "
+                f"speed of {start[j]:.4g}, over its limit of {limit[j]:g}, and is still too fast "
+                f"after {times[i, k]:.3g} s; send it when the arm has stopped"
+            )
 
 
 def _check_points(q: Array, v: Array, joint_names: Sequence[str], limits: JointLimits) -> None:

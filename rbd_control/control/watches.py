@@ -49,7 +49,7 @@ class Watches:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
         self._tolerances, self._law, self._model = parts.tolerances, parts.law, parts.model
-        self._stuck.forget()
+        self._stuck.law_changes()
 
     def gap(self) -> None:
         """Switch to a fault if the time since the previous sample exceeds ``timeout``.
