@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 
 FRICTION = (0.3, 1.0)
 """Coulomb friction above which the line is doubtful and bad, as a fraction of the effort limit."""
+
+DETERMINED = 3.0
+"""Standard deviations above which the Coulomb friction of a joint is more than its uncertainty."""
 VAGUE_PAYLOAD = 0.1
 """Payload that the recording does not exclude from which the line is doubtful, as a fraction of the
 moving mass; at least :data:`~.explanations.LEAST_MASS`."""
@@ -159,9 +162,17 @@ def _rotors(model: Model, found: Sequence[Explanation]) -> list[Line]:
     return [Line("motor inertia", "doubtful", text, {"rotor_inertia": inertia})]
 
 
+def _is_determined(one: JointEffort) -> bool:
+    """Return whether the Coulomb friction of a joint exceeds its uncertainty by far."""
+    return one.is_torque and abs(one.friction[0]) > DETERMINED * one.coulomb_deviation
+
+
 def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
     limit = limits_or(model.effort_limit, np.inf)[model.nv - len(efforts) :]
-    coulomb = np.array([one.friction[0] if one.is_torque else 0.0 for one in efforts])
+    coulomb = np.array([one.friction[0] if _is_determined(one) else 0.0 for one in efforts])
+    if not coulomb.any():
+        text = "no Coulomb friction is seen, or the motion does not determine it"
+        return Line("friction", "good", text, {"largest_share": 0.0})
     shares = coulomb / limit
     i = int(np.argmax(shares if shares.any() else coulomb))
     share = float(shares[i])

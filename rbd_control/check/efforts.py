@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ CONFIDENT = 20.0
 LOADED = 0.01
 """RMS torque of the model, as a fraction of the effort limit, above which a scale of the effort up
 to :data:`LARGE` determines its unit."""
+DEPENDENT = 1e-3
+"""Relative singular value of the columns of friction, scaled to norm 1, below which the motion does
+not determine a combination of their coefficients."""
 UNCLEAR = 0.3
 """Unexplained RMS effort above which the kind is unclear, as a fraction of the default contact
 threshold."""
@@ -69,6 +73,9 @@ class JointEffort:
     friction: tuple[float, float, float]
     """Coulomb [N·m or N], viscous [N·m·s/rad or N·s/m] and constant friction [N·m or N]; zero if
     the effort is not measured."""
+    coulomb_deviation: float
+    """Standard deviation of the Coulomb friction, infinite if the motion does not determine it
+    [N·m or N]."""
     misfit: float
     """RMS of the effort that neither model nor friction explains [N·m or N]; zero if the effort is
     not measured."""
@@ -164,9 +171,10 @@ def _doubted(effort: JointEffort) -> JointEffort:
 
 
 def _not_measured(joint: str, why: str) -> JointEffort:
-    nan = float("nan")
     none = (0.0, 0.0, 0.0)
-    return JointEffort(joint, "not measured", "bad", why, _MEND, False, nan, nan, "none", none, 0.0)
+    return JointEffort(
+        joint, "not measured", "bad", why, _MEND, False, nan, nan, "none", none, inf, 0.0
+    )
 
 
 @dataclass(frozen=True)
@@ -245,6 +253,7 @@ def _of_joint(
         deviation,
         sure if known else "none",
         friction,
+        float(errors[0]),
         misfit,
     )
 
@@ -283,13 +292,22 @@ def _of_gravity(parameters: DetectorParameters) -> _Verdict:
 
 
 def _friction(evidence: Evidence, i: int) -> tuple[tuple[float, float, float], Array]:
-    """Return Coulomb, viscous and constant friction of a joint, and standard deviations (3,)."""
+    """Return Coulomb, viscous and constant friction of a joint, and standard deviations (3,).
+
+    A coefficient that the motion does not determine has an infinite standard deviation: far below
+    the velocity scale, for example, Coulomb and viscous friction are the same.
+    """
     features = evidence.friction[:, i]
     rest = evidence.raw[:, i, EFFORT] - evidence.raw[:, i, NEED]
-    theta, *_ = np.linalg.lstsq(features, rest, rcond=None)
+    size = np.linalg.norm(features, axis=0)
+    size[size == 0.0] = 1.0
+    u, s, v = np.linalg.svd(features / size, full_matrices=False)
+    kept = s > DEPENDENT * s[0]
+    theta = v[kept].T @ (u[:, kept].T @ rest / s[kept]) / size
     left = rest - features @ theta
-    variance = left.var() * np.diag(np.linalg.pinv(features.T @ features))
-    return (float(theta[0]), float(theta[1]), float(theta[2])), np.sqrt(variance)
+    deviations = left.std() * np.linalg.norm(v[kept].T / s[kept], axis=1) / size
+    deviations[(np.abs(v[~kept]) > DEPENDENT).any(axis=0)] = np.inf
+    return (float(theta[0]), float(theta[1]), float(theta[2])), deviations
 
 
 def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:

@@ -17,8 +17,9 @@ from rbd_control.check.findings import Line
 from rbd_control.check.run import push_line
 from rbd_control.check.undisturbed import _padded
 from rbd_control.check.weakest_push import WeakestPush
-from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import Motion
+from rbd_control.simulation import arm7_urdf
 
 LINK = (
     '<link name="{name}"><inertial><origin xyz="{com} 0 0"/><mass value="2"/>'
@@ -164,8 +165,10 @@ def test_no_push_at_all() -> None:
 def test_friction_limit_and_joint_belong_together(limits: Any, shown: str) -> None:
     model: Any = SimpleNamespace(nv=2, effort_limit=np.array(limits))
     efforts: Any = [
-        SimpleNamespace(joint="a", friction=(10.0, 0.0, 0.0), is_torque=True),
-        SimpleNamespace(joint="b", friction=(2.0, 0.0, 0.0), is_torque=True),
+        SimpleNamespace(
+            joint="a", friction=(10.0, 0.0, 0.0), is_torque=True, coulomb_deviation=0.1
+        ),
+        SimpleNamespace(joint="b", friction=(2.0, 0.0, 0.0), is_torque=True, coulomb_deviation=0.1),
     ]
     assert _friction(model, efforts).text == shown
 
@@ -181,3 +184,16 @@ def test_neighbours_of_outlying_samples_are_padded_on_both_sides(n: int) -> None
         out = np.arange(n) == i
         near = np.abs(np.arange(n) - i) <= 4
         np.testing.assert_array_equal(_padded(out), near)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-5, 0.0])
+def test_an_arm_at_rest_tells_nothing_about_friction(noise: float) -> None:
+    """Far below the velocity scale Coulomb and viscous friction are the same; it told 4.7e7 N·m."""
+    model, random = Model.from_urdf(arm7_urdf()), np.random.default_rng(0)
+    held = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    t = np.arange(0.0, 16.0, 0.01)
+    q = held + 1e-6 * random.normal(size=(t.size, 7))
+    v = noise * random.normal(size=(t.size, 7))
+    tau = gravity_torque(model, held) + 1e-3 * random.normal(size=(t.size, 7))
+    found = line(check(Motion("rest", t, q, v, tau), model), "friction")
+    assert found.text == "no Coulomb friction is seen, or the motion does not determine it"
