@@ -283,6 +283,22 @@ def test_no_motion_leads_through_a_posture_that_is_too_heavy(model: Model, via: 
     controller.set_trajectory(names, [*around, TrajectoryPoint(BENT_BACK, time_from_start=9.0)])
 
 
+@pytest.mark.parametrize(("count", "cycle"), [(2000, 20), (1500, 15), (100, 2)])
+def test_no_cycle_of_a_long_motion_leads_through_a_posture_that_is_too_heavy(
+    model: Model, count: int, cycle: int
+) -> None:
+    """[117] Each k-th segment was checked: always the same posture of a cycle of k segments."""
+    controller = started(model, STRAIGHT_IS_TOO_HEAVY, FOLDED)
+    step = np.arange(1, count + 1)
+    share = 0.5 - 0.5 * np.cos(2.0 * np.pi * step / cycle)
+    q = FOLDED + share[:, None] * (BENT_BACK - FOLDED)
+    points = [
+        TrajectoryPoint(x, time_from_start=t) for x, t in zip(q, 10.0 / cycle * step, strict=True)
+    ]
+    with pytest.raises(TrajectoryError, match="joint_2 cannot hold the arm on the way .*, after"):
+        controller.set_trajectory(model.joint_names, points)
+
+
 def test_an_overloaded_joint_may_move_to_where_it_bears_less(model: Model) -> None:
     """[117] On the way from a posture that is too heavy it must not bear more than there."""
     straight = FOLDED * (np.arange(7) != 3)

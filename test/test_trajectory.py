@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from time import process_time
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BPoly, CubicSpline
 
+from rbd_control.control.spline_kernels import travels
 from rbd_control.control.trajectory import (
     DesiredState,
     JointLimits,
@@ -240,20 +242,44 @@ def test_many_points_are_checked_and_quickly(fields: str) -> None:
         build([TrajectoryPoint(HERE.q_d, time_from_start=1.0 + i) for i in range(2001)])
 
 
-@pytest.mark.parametrize("count", [1, 7, 400])
+@pytest.mark.parametrize("count", [1, 7, 400, 2000])
 @pytest.mark.parametrize("since", [0.0, 0.35, 1.0])
-def test_the_path_covers_the_time_from_since_to_the_end(count: int, since: float) -> None:
+@pytest.mark.parametrize("most", [100, 2000])
+def test_the_path_covers_the_time_from_since_to_the_end(
+    count: int, since: float, most: int
+) -> None:
+    """No segment was to be left out: a motion of as many segments repeats itself unseen."""
     knots = np.linspace(0.0, 1.0, count + 1)
     q = np.sin(3.0 * knots)[:, None]
     none = np.full_like(q, np.nan)
     v = none.copy()
     v[[0, -1]] = 0.0
     trajectory = Trajectory.joining(("a",), knots, q, v, none)
-    times, positions = trajectory.path(100, since)
-    assert len(times) <= 400
-    assert (times >= since).all()
+    times, positions = trajectory.path(0.02, most, since)
+    assert len(times) <= most + 2 * count + 1
+    assert (times[0], times[-1]) == (since, 1.0)
+    assert (np.diff(times) >= 0.0).all()
     assert np.allclose(positions, [trajectory.sample(t).q_d for t in times], atol=1e-12)
-    # With 400 segments each fourth is used, so that the last three may be missing.
-    gaps = np.diff([since, *times, 1.0])
-    assert gaps.max() <= 3.0 / 400.0 + 1.0 / 100.0 + 1e-9
-    assert gaps.min() >= -1e-12
+    assert np.isin(knots[knots >= since], times).all()
+    between = np.digitize(times[~np.isin(times, [*knots, since])], knots)
+    assert set(between) >= set(range(bisect_right(knots, since) + 1, count + 1))
+    # The step is the mean travel of a segment, which is exceeded where the joint is fast.
+    assert np.abs(np.diff(positions[:, 0])).max() < 2.0 * 0.02
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_travel_of_a_segment_is_never_underestimated(seed: int) -> None:
+    """And it is exact for a joint that does not turn back, as in a quintic from rest to rest."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.uniform(0.01, 10.0, 8)
+    ends = (rng.normal(size=(9, 3)) * scale for scale in (1.0, 2.0, 5.0))
+    trajectory = Trajectory.joining(("a", "b", "c"), np.r_[0.0, lengths.cumsum()], *ends)
+    q = trajectory.probe(1000).q_d
+    travel = np.abs(np.diff(q, axis=1)).sum((1, 2))
+    assert (travels(trajectory.coefficients, lengths) >= travel * (1.0 - 1e-9)).all()
+    still = np.zeros((2, 3))
+    q = rng.normal(size=(2, 3))
+    direct = Trajectory.joining(("a", "b", "c"), np.array((0.0, 2.0)), q, still, still)
+    assert travels(direct.coefficients, np.array((2.0,)))[0] == pytest.approx(
+        np.abs(q[1] - q[0]).sum()
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 
 
 @compiled
@@ -155,3 +155,82 @@ def first_over(coefficients, lengths, lowest, highest, fastest, probes):
             if high > highest[j]:
                 return i, j, 2, high
     return 0, 0, 0, 0.0
+
+
+@compiled
+def travels(coefficients, lengths):
+    """Return how far the joints travel in each segment at most, (m,), the sum of all joints.
+
+    A polynomial travels at most as far as the polygon of its Bernstein coefficients
+    ``b_i = sum_{k <= i} C(i, k) / C(5, k) c_k h^k``; equally far if the polygon does not turn back.
+    Its speed is at most ``5 / h`` times the longest side of the polygon.
+
+    Args:
+        coefficients: (m, 6, n) by segment, power and joint.
+        lengths: (m,) durations of the segments [s].
+    """
+    m, _, n = coefficients.shape
+    result = np.zeros(m)
+    b = np.empty(6)
+    choices = (1.0, 5.0, 10.0, 10.0, 5.0, 1.0)  # C(5, k)
+    for i in range(m):
+        for j in range(n):
+            power = 1.0
+            for k in range(6):
+                b[k] = coefficients[i, k, j] * power / choices[k]
+                power *= lengths[i]
+            for first in range(1, 6):
+                for k in range(5, first - 1, -1):
+                    b[k] += b[k - 1]
+            for k in range(5):
+                result[i] += abs(b[k + 1] - b[k])
+    return result
+
+
+@inlined
+def _put(coefficients, i, u, time, times, q, at):
+    """Store a time, and the position of segment ``i`` at its time ``u``, in row ``at`` of arrays.
+
+    Returns:
+        The next row.
+    """
+    times[at] = time
+    for j in range(coefficients.shape[2]):
+        value = 0.0
+        for k in range(5, -1, -1):
+            value = value * u + coefficients[i, k, j]
+        q[at, j] = value
+    return at + 1
+
+
+@compiled
+def postures(coefficients, knots, counts, first, since):
+    """Return times (k,) and positions (k, n) of a spline from the time ``since`` to its end.
+
+    In each segment ``i`` they are the knot, and one time in each of ``counts[i]`` equal parts of
+    the segment: in the middle of the parts of the first segment, and later by the golden ratio
+    further in each following segment. A motion that repeats itself every few segments is therefore
+    seen at other phases in each repetition. The gap between two times is at most one part.
+
+    Args:
+        coefficients: (m, 6, n) by segment, power and joint.
+        knots: (m + 1,) times [s].
+        counts: (m,) numbers of positions between the knots.
+        first: the segment of the time ``since``.
+        since: earliest time [s], which takes the place of the first knot.
+    """
+    m, _, n = coefficients.shape
+    size = 1
+    for i in range(first, m):
+        size += counts[i] + 1
+    times, q = np.empty(size), np.empty((size, n))
+    at, phase = 0, 0.5
+    for i in range(first, m):
+        begin = max(since - knots[i], 0.0) if i == first else 0.0
+        part = (knots[i + 1] - knots[i] - begin) / counts[i]
+        for p in range(counts[i] + 1):
+            u = begin if p == 0 else begin + (p - 1 + phase) * part
+            at = _put(coefficients, i, u, max(knots[i] + u, since), times, q, at)
+        phase = (phase + 0.618033988749895) % 1.0
+    _put(coefficients, m - 1, knots[m] - knots[m - 1], max(knots[m], since), times, q, at)
+    return times, q

@@ -165,8 +165,10 @@ class TrackingLaw:
         Args:
             q: positions, (..., nv) [rad or m].
         """
-        described = np.abs(gravity_torque(self._described, q))
-        return np.maximum(described, np.abs(gravity_torque(self._model, q)))
+        described, model = np.abs(gravity_torque(self._described, q)), self._model
+        if model is self._described:
+            return described
+        return np.maximum(described, np.abs(gravity_torque(model, q)))
 
     @property
     def packed(self) -> Array:

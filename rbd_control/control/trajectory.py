@@ -16,7 +16,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.spline_kernels import fill_velocities, first_over, hermite, polynomials
+from rbd_control.control.spline_kernels import (
+    fill_velocities,
+    first_over,
+    hermite,
+    polynomials,
+    postures,
+    travels,
+)
 from rbd_control.control.waypoints import Points, TrajectoryPoint, Waypoints
 from rbd_control.errors import TrajectoryError
 
@@ -315,23 +322,25 @@ class Trajectory:
         a = (powers[:, :, :4] * (2, 6, 12, 20)) @ c[:, 2:]
         return DesiredState(q, v, a)
 
-    def path(self, most: int, since: float = 0.0) -> tuple[Array, Array]:
+    def path(self, step: float, most: int, since: float = 0.0) -> tuple[Array, Array]:
         """Return times (k,) [s] and positions (k, n) [rad or m] on the way from a time to the end.
 
-        They are equidistant in each segment. Segments are left out if there are more than ``most``.
+        They include the first and the last position, each knot and a position in each segment.
 
         Args:
-            most: approximate number of positions; k is at most ``4 most``.
+            step: desired travel between two positions, the sum of all joints [rad or m]. Where a
+                joint moves unevenly, the travel is up to five times as far.
+            most: if ``step`` requires more than this number of positions between the knots, the
+                step becomes longer; k is at most ``most + 2 m + 1`` for m segments.
             since: earliest time [s].
         """
         knots, segments = np.array(self.knots), len(self.knots) - 1
         first = min(max(bisect_right(self.knots, since), 1), segments) - 1
-        some = slice(first, None, max((segments - first) // most, 1))
-        c = self.coefficients[some]
-        u = np.diff(knots)[some, None] * np.linspace(0.0, 1.0, max(most // len(c), 1) + 1)
-        times = knots[:-1][some, None] + u
-        later = times >= since
-        return times[later], ((u[:, :, None] ** np.arange(6)) @ c)[later]
+        way = np.zeros(segments)
+        way[first:] = travels(self.coefficients[first:], np.diff(knots[first:]))
+        # A minimum of one part, also if the travel overflows.
+        counts = np.fmax(np.ceil(way / max(step, way.sum() / most)), 1.0).astype(np.int64)
+        return postures(self.coefficients, knots, counts, first, since)
 
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
         """Compare positions and speeds of the splines at sampled times with the limits.
