@@ -354,6 +354,41 @@ def test_no_stream_leads_where_the_arm_is_too_heavy(model: Model) -> None:
     assert abs(gravity_torque(model, q)[1]) > 0.25 * model.effort_limit[1]
 
 
+def test_no_stream_leads_through_a_posture_that_is_too_heavy(model: Model) -> None:
+    """[117] Only its points were compared with the limits; with a long horizon they lie apart."""
+    names = model.joint_names
+    parameters = replace(STRAIGHT_IS_TOO_HEAVY, stream_horizon=2.0)
+    controller = started(model, parameters, FOLDED)
+    beyond = FOLDED + 0.85 * (BENT_BACK - FOLDED)
+    controller.set_trajectory(names, [TrajectoryPoint(FOLDED, time_from_start=1.9)])
+    controller.update(0.001, FOLDED, STILL)
+    with pytest.raises(TrajectoryError, match="joint_2 cannot hold the arm on the way .*, after"):
+        controller.set_trajectory(names, [TrajectoryPoint(beyond, time_from_start=1.98)])
+    near = FOLDED + 0.05 * (BENT_BACK - FOLDED)
+    controller.set_trajectory(names, [TrajectoryPoint(near, time_from_start=1.98)])
+    assert controller._planning._stream is not None
+
+
+def test_a_stream_does_not_swing_past_its_point_where_the_arm_is_too_heavy(model: Model) -> None:
+    """[117] The point can be held; past it, where the arm would go on, it is too heavy."""
+    names = model.joint_names
+    parameters = replace(STRAIGHT_IS_TOO_HEAVY, stream_horizon=1.0)
+    controller = started(model, parameters, FOLDED)
+    elbow = np.arange(model.nv) == 3
+    loads = np.abs(gravity_torque(model, FOLDED + np.linspace(0.0, 0.4, 401)[:, None] * elbow))
+    last = FOLDED + 1e-3 * np.flatnonzero(loads[:, 1] < 50.0)[-1] * elbow
+    q = FOLDED
+    for k in range(1, 12):
+        q = FOLDED + 0.1 * k * (last - FOLDED)
+        controller.set_trajectory(names, [TrajectoryPoint(np.minimum(q, last), (), (), 0.5)])
+        trajectory = controller._planning._streamed
+        assert trajectory is not None
+        _, way = trajectory.path(0.005, 1000)
+        assert np.abs(gravity_torque(model, way))[:, 1].max() < 50.0 * 1.001
+        for i in range(1, 51):
+            controller.update(0.05 * (k - 1) + 1e-3 * i, controller._motion.desired().q_d, STILL)
+
+
 def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> None:
     """[112] The torque limits were lowered while it was interrupted."""
     names, upright = model.joint_names, np.zeros(model.nv)

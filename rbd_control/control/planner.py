@@ -158,6 +158,9 @@ def plan(
             turned=state.turned,
         )
 
+    def hold(trajectory: Trajectory) -> None:
+        require_hold(state.limits, state.weight, state.start.q_d, trajectory)
+
     arrived, last = None, state.stream
     may_stream = request.streams and len(waypoints.times) == 1 and p.stream_horizon > 0.0
     if may_stream and waypoints.times[0] + delay <= p.stream_horizon:
@@ -165,17 +168,22 @@ def plan(
         arrived = StreamPoint(point.final, state.stamp)
         if last is not None and 0.0 <= state.stamp - last.stamp <= 2.0 * p.stream_horizon:
             past = past_point(
-                point, state.start, last, state.stamp, p.stream_horizon, state.soft, p.stop_time
+                point,
+                state.start,
+                last,
+                state.stamp,
+                p.stream_horizon,
+                state.soft,
+                p.stop_time,
+                hold,
             )
-            # The points of a stream lie close together: the end of each is enough.
-            require_hold(state.limits, state.weight, state.start.q_d, past, past.duration)
             return PlannedTrajectory(request, state, past, arrived)
     if p.stretch_to_limits:
         trajectory = stretched(build, model, state.limits, state.start)
         trajectory.check(state.soft, state.start)
     else:
         trajectory = build(1.0, state.soft)
-    require_hold(state.limits, state.weight, state.start.q_d, trajectory)
+    hold(trajectory)
     return PlannedTrajectory(request, state, trajectory, arrived)
 
 

@@ -11,6 +11,7 @@ point is high, the arm passes the point later, see :func:`past_point`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,12 +52,14 @@ def past_point(
     horizon: float,
     limits: JointLimits,
     stop_time: float,
+    require_hold: Callable[[Trajectory], None],
 ) -> Trajectory:
     """Return the motion from ``start`` past a point of a stream.
 
     The motion passes the point with the speed of the stream, continues with decreasing speed,
     returns to the point and ends there at rest. If no such motion that reaches the point within
-    ``2 horizon`` keeps the limits, the motion reaches the point at speed zero and stays there.
+    ``2 horizon`` keeps the limits, or if the motors cannot hold the arm somewhere on it, the motion
+    reaches the point at speed zero and stays there.
 
     Args:
         point: the motion that would stop at the point.
@@ -68,9 +71,12 @@ def past_point(
         stop_time: shortest time from the passage of the point to rest [s]. The time to the point is
             extended, up to ``2 horizon``, until no joint changes its speed by more than its speed
             limit within ``stop_time``. This absorbs the jitter of the arrivals.
+        require_hold: raises a :class:`TrajectoryError` if the motors cannot hold the arm on the way
+            or at the end of a motion.
 
     Raises:
-        TrajectoryError: if the motion that reaches the point at speed zero exceeds a limit as well.
+        TrajectoryError: if the motion that reaches the point at speed zero exceeds a limit as well,
+            or is too heavy.
     """
     longest, elapsed = 2.0 * horizon, stamp - last.stamp
     still = np.zeros_like(point.final)
@@ -103,9 +109,11 @@ def past_point(
     assert motion is not None
     try:
         motion.check(limits, start)
+        require_hold(motion)
     except TrajectoryError:
         motion = _past(point, start, still, min(time, longest), stop_time)
         motion.check(limits, start)
+        require_hold(motion)
     return motion
 
 
