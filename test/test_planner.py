@@ -192,6 +192,39 @@ def test_late_and_lost_points_of_a_stream_do_not_make_it_brake(
     assert max(accelerations) < 40.0
 
 
+@pytest.mark.parametrize("due", [1e-12, 1e-9, 1e-7, 1e-3])
+def test_a_stream_brakes_gently_for_a_point_that_is_due_at_once(model: Model, due: float) -> None:
+    """A point that was due in a nanosecond stopped the arm within 1 ms."""
+    controller = started(model)
+    names, along = model.joint_names, np.arange(7) == 0
+    for k in range(400):
+        if k % 40 == 0:
+            target = HOME + 1e-3 * k * along
+            controller.set_trajectory(names, [TrajectoryPoint(target, time_from_start=0.1)])
+        controller.update(1e-3 * (k + 1), controller._motion.desired().q_d, STILL)
+    here = controller._motion.desired()
+    assert here.v_d[0] > 0.8
+    point = [TrajectoryPoint(here.q_d, time_from_start=due)]
+    planned = controller.plan_trajectory(names, point, lead=0.0)
+    assert planned.state.stream is not None
+    p = controller.parameters
+    assert planned.trajectory.knots[1] <= 2.0 * p.stream_horizon
+    steepest = np.abs(planned.trajectory.probe(100).a_d).max((0, 1))
+    assert (steepest <= model.velocity_limit / p.stop_time).all()
+
+
+def test_a_stream_with_a_short_horizon_takes_the_longest_time(model: Model) -> None:
+    """The horizon limits the delay; the bound on the acceleration is then exceeded."""
+    parameters = replace(NO_RATE, stream_horizon=0.02, stop_time=1.0)
+    controller = started(model, parameters)
+    names, point = model.joint_names, [TrajectoryPoint(HOME + 0.03, time_from_start=1e-9)]
+    controller.set_trajectory(names, [TrajectoryPoint(HOME, time_from_start=0.01)])
+    controller.update(0.001, HOME, STILL)
+    planned = controller.plan_trajectory(names, point, lead=0.0)
+    assert planned.state.stream is not None
+    assert planned.trajectory.knots[1] == pytest.approx(0.04)
+
+
 def test_a_stream_keeps_the_speed_limits(model: Model) -> None:
     """A step of the teleoperator is taken in short time; one too far away is refused."""
     controller = started(model)

@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 _ROUNDS = 20
 """Maximum number of attempts of a motion past a point, each slower than the previous one."""
 
+_LEAST_TIME = 1e-3
+"""Shortest time to a point that is tried, as a share of the longest time."""
+
 _PROBES = 24
 """Number of intervals per segment at whose ends the speed is compared with the limits."""
 
@@ -70,7 +73,8 @@ def past_point(
         limits: position and speed limits to keep.
         stop_time: shortest time from the passage of the point to rest [s]. The time to the point is
             extended, up to ``2 horizon``, until no joint changes its speed by more than its speed
-            limit within ``stop_time``. This absorbs the jitter of the arrivals.
+            limit within ``stop_time``. This absorbs the jitter of the arrivals. With ``2 horizon``
+            the acceleration may exceed this bound.
         require_hold: raises a :class:`TrajectoryError` if the motors cannot hold the arm on the way
             or at the end of a motion.
 
@@ -88,12 +92,15 @@ def past_point(
             np.minimum(np.abs(pace), np.abs(mean)), limits.velocity_limit
         )
 
-    time = point.duration
+    # A point may be due in nanoseconds, from which the rounds would not lead far enough.
+    time = max(point.duration, _LEAST_TIME * longest)
     for _ in range(_ROUNDS):
         excess = stop_time * _steepest(point, start, speed_at(time), time, limits)
         if excess <= 1.0 or time >= longest:
             break
         time = min(max(1.05, min(excess, 4.0) ** 0.5) * time, longest)
+    else:
+        time = longest
     motion = None
     for _ in range(_ROUNDS):
         motion = _past(point, start, speed_at(time), time, stop_time)
