@@ -124,6 +124,25 @@ def test_stretching_keeps_limits_and_little_more(model: Model, speed: float) -> 
         plan(model, *points, start=start)
 
 
+@pytest.mark.parametrize("count", [100, 300, 2000])
+@pytest.mark.parametrize("amplitude", [0.1, 0.4])
+def test_stretching_sees_each_segment(model: Model, count: int, amplitude: float) -> None:
+    """From 300 segments on, torque and speed were computed at their ends only, where both are 0."""
+    times = 0.6 * amplitude * np.arange(1, count + 1)
+    joint = np.arange(7) == 0
+    points = [
+        TrajectoryPoint(HOME + amplitude * (i % 2 == 0) * joint, STILL, STILL, t)
+        for i, t in enumerate(times)
+    ]
+    limits: dict[str, Any] = {"torque_share": (0.9,)}
+    trajectory = plan(model, *points, stretch_to_limits=True, **limits)
+    q, v, a = (x[:50].reshape(-1, 7) for x in trajectory.probe(200))
+    effort = np.abs(inverse_dynamics(model, q, v, a)) / (0.9 * model.effort_limit)
+    used = max((np.abs(v) / model.velocity_limit).max(), effort.max())
+    assert trajectory.duration > 1.1 * times[-1]
+    assert 0.98 < used < 1.01
+
+
 def test_a_posture_too_heavy_is_not_stretched_for_ever(model: Model) -> None:
     point = TrajectoryPoint((0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0), (), (), 1.0)
     with pytest.raises(TrajectoryError, match=r"joint 'joint_2'.*the weight alone takes"):

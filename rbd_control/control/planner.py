@@ -43,6 +43,9 @@ loop: about 1 ms for 2000 points. The joints of a longer way (80 rad in total) t
 :data:`_STEP` between two positions.
 """
 
+_BATCH = 2000
+"""Number of positions whose gravity torques are computed at once."""
+
 _ROUNDING = 1e-9
 """Relative error of gravity torques that are equal, for example after a turn about the vertical."""
 
@@ -234,7 +237,9 @@ def require_hold(
         if since >= trajectory.duration:
             return
         times, positions = trajectory.path(_STEP, _POSITIONS, since)
-        weights = weight(positions)
+        # In parts that are too small for several threads, which could delay the control loop.
+        parts = range(0, len(positions), _BATCH)
+        weights = np.concatenate([weight(positions[i : i + _BATCH]) for i in parts])
         heavy = np.flatnonzero((needed_share(weights, limit) > accepted).any(axis=-1))
         for i in heavy[:1]:
             place = f"on the way to the last point, after {times[i]:.3g} s"

@@ -32,6 +32,36 @@ def polynomials(coefficients, i, u):
 
 
 @compiled
+def probes(coefficients, lengths, intervals):
+    """Return positions, velocities and accelerations at equidistant times of each segment.
+
+    Each is (m, intervals + 1, n).
+
+    Args:
+        coefficients: (m, 6, n) by segment, power and joint.
+        lengths: (m,) durations of the segments [s].
+        intervals: number of intervals between these times in a segment.
+    """
+    m, _, n = coefficients.shape
+    q, v, a = (
+        np.empty((m, intervals + 1, n)),
+        np.empty((m, intervals + 1, n)),
+        np.empty((m, intervals + 1, n)),
+    )
+    for i in range(m):
+        for p in range(intervals + 1):
+            u = lengths[i] * p / intervals
+            for j in range(n):
+                value = rate = half = 0.0
+                for k in range(5, -1, -1):
+                    half = half * u + rate
+                    rate = rate * u + value
+                    value = value * u + coefficients[i, k, j]
+                q[i, p, j], v[i, p, j], a[i, p, j] = value, rate, 2.0 * half
+    return q, v, a
+
+
+@compiled
 def fill_velocities(knots, q, v):
     """Replace rows of NaN in ``v`` by the velocities of a clamped cubic spline, in place.
 
@@ -234,3 +264,29 @@ def postures(coefficients, knots, counts, first, since):
         phase = (phase + 0.618033988749895) % 1.0
     _put(coefficients, m - 1, knots[m] - knots[m - 1], max(knots[m], since), times, q, at)
     return times, q
+
+
+@compiled
+def largest_effort(torque, weight, limit, carried):
+    """Return the first state whose gravity torque exceeds its limit, its joint, and the effort.
+
+    The effort is the largest ratio of the torque beyond gravity to the torque that gravity leaves
+    for it in its direction. State and joint are -1 if no gravity torque exceeds its limit; else the
+    effort is infinite.
+
+    Args:
+        torque, weight: torques and gravity torques of the states, (k, n) each [N·m or N].
+        limit: torque limits, (n,) [N·m or N].
+        carried: (n,) torques beyond gravity that are accepted in their direction [N·m or N].
+    """
+    effort = 0.0
+    for i in range(torque.shape[0]):
+        for j in range(torque.shape[1]):
+            if abs(weight[i, j]) > limit[j]:
+                return i, j, np.inf
+            rest = torque[i, j] - weight[i, j]
+            if rest > 0.0:
+                effort = max(effort, rest / max(limit[j] - weight[i, j], carried[j]))
+            elif rest < 0.0:
+                effort = max(effort, rest / min(-limit[j] - weight[i, j], carried[j]))
+    return -1, -1, effort

@@ -22,6 +22,7 @@ from rbd_control.control.spline_kernels import (
     hermite,
     polynomials,
     postures,
+    probes,
     travels,
 )
 from rbd_control.control.waypoints import Points, TrajectoryPoint, Waypoints
@@ -314,13 +315,7 @@ class Trajectory:
         Args:
             intervals: number of intervals between these times in a segment.
         """
-        c = self.coefficients
-        u = np.diff(self.knots)[:, None] * np.linspace(0.0, 1.0, intervals + 1)
-        powers = u[:, :, None] ** np.arange(6)
-        q = powers @ c
-        v = (powers[:, :, :5] * np.arange(1, 6)) @ c[:, 1:]
-        a = (powers[:, :, :4] * (2, 6, 12, 20)) @ c[:, 2:]
-        return DesiredState(q, v, a)
+        return DesiredState(*probes(self.coefficients, np.diff(self.knots), intervals))
 
     def path(self, step: float, most: int, since: float = 0.0) -> tuple[Array, Array]:
         """Return times (k,) [s] and positions (k, n) [rad or m] on the way from a time to the end.
