@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from time import process_time
 from types import SimpleNamespace
@@ -248,7 +247,7 @@ def test_many_points_are_checked_and_quickly(fields: str) -> None:
 def test_the_path_covers_the_time_from_since_to_the_end(
     count: int, since: float, most: int
 ) -> None:
-    """No segment was to be left out: a motion of as many segments repeats itself unseen."""
+    """No knot is left out: a motion that repeats itself after some segments would be unseen."""
     knots = np.linspace(0.0, 1.0, count + 1)
     q = np.sin(3.0 * knots)[:, None]
     none = np.full_like(q, np.nan)
@@ -261,10 +260,22 @@ def test_the_path_covers_the_time_from_since_to_the_end(
     assert (np.diff(times) >= 0.0).all()
     assert np.allclose(positions, [trajectory.sample(t).q_d for t in times], atol=1e-12)
     assert np.isin(knots[knots >= since], times).all()
-    between = np.digitize(times[~np.isin(times, [*knots, since])], knots)
-    assert set(between) >= set(range(bisect_right(knots, since) + 1, count + 1))
     # The step is the mean travel of a segment, which is exceeded where the joint is fast.
     assert np.abs(np.diff(positions[:, 0])).max() < 2.0 * 0.02
+
+
+def test_a_long_way_has_positions_in_each_segment_at_different_phases() -> None:
+    """There are fewer of them than the step requires, and each swing shows other postures."""
+    knots = np.arange(2001.0)
+    q = np.array([[-1.0], [1.0]])[np.arange(2001) % 2]
+    still = np.zeros_like(q)
+    trajectory = Trajectory.joining(("a",), knots, q, still, still)
+    times, positions = trajectory.path(0.04, 2000)
+    assert len(times) <= 6001
+    between = times[times % 1.0 > 0.0]
+    assert set(between.astype(int)) == set(range(2000))
+    assert np.diff(np.sort(between % 1.0)).max() < 0.002
+    assert np.diff(np.unique(positions[:, 0])).max() < 0.01
 
 
 @pytest.mark.parametrize("seed", range(20))

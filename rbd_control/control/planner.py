@@ -43,8 +43,11 @@ loop: about 1 ms for 2000 points. The joints of a longer way (80 rad in total) t
 :data:`_STEP` between two positions.
 """
 
-_BATCH = 2000
-"""Number of positions whose gravity torques are computed at once."""
+_BATCH = 1000
+"""Number of positions whose gravity torques are computed at once, too few for several threads.
+
+Further threads could delay the control loop. The arrays of one batch remain in the cache.
+"""
 
 _ROUNDING = 1e-9
 """Relative error of gravity torques that are equal, for example after a turn about the vertical."""
@@ -217,7 +220,7 @@ def require_hold(
 
     They cannot if the gravity torque of a joint exceeds ``limits.weight``. For a joint that exceeds
     it at the start already, postures are accepted in which the torque is no larger than at the
-    start. The way is sampled in steps of :data:`_STEP`, and in each segment at least twice.
+    start. The way is sampled in steps of :data:`_STEP`, and at each knot.
 
     Args:
         limits: limits of the arm; ``weight`` is used.
@@ -237,12 +240,11 @@ def require_hold(
         if since >= trajectory.duration:
             return
         times, positions = trajectory.path(_STEP, _POSITIONS, since)
-        # In parts that are too small for several threads, which could delay the control loop.
-        parts = range(0, len(positions), _BATCH)
-        weights = np.concatenate([weight(positions[i : i + _BATCH]) for i in parts])
-        heavy = np.flatnonzero((needed_share(weights, limit) > accepted).any(axis=-1))
-        for i in heavy[:1]:
-            place = f"on the way to the last point, after {times[i]:.3g} s"
-            require_weight(names, weights[i], limit, accepted, place)
+        for begin in range(0, len(positions), _BATCH):
+            weights = weight(positions[begin : begin + _BATCH])
+            heavy = np.flatnonzero((needed_share(weights, limit) > accepted).any(axis=-1))
+            for i in heavy[:1]:
+                place = f"on the way to the last point, after {times[begin + i]:.3g} s"
+                require_weight(names, weights[i], limit, accepted, place)
     except InputError as error:
         raise TrajectoryError(str(error)) from error

@@ -257,7 +257,7 @@ def postures(coefficients, knots, counts, first, since):
     at, phase = 0, 0.5
     for i in range(first, m):
         begin = max(since - knots[i], 0.0) if i == first else 0.0
-        part = (knots[i + 1] - knots[i] - begin) / counts[i]
+        part = (knots[i + 1] - knots[i] - begin) / max(counts[i], 1)
         for p in range(counts[i] + 1):
             u = begin if p == 0 else begin + (p - 1 + phase) * part
             at = _put(coefficients, i, u, max(knots[i] + u, since), times, q, at)

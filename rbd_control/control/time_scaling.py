@@ -29,7 +29,7 @@ itself would show the same states in each repetition.
 _MOST_INTERVALS = 48
 """Largest number of these intervals."""
 
-_BATCH = 2000
+_BATCH = 1000
 """Number of states whose torques are computed at once, too few for several threads.
 
 Further threads could delay the control loop.

@@ -320,7 +320,8 @@ class Trajectory:
     def path(self, step: float, most: int, since: float = 0.0) -> tuple[Array, Array]:
         """Return times (k,) [s] and positions (k, n) [rad or m] on the way from a time to the end.
 
-        They include the first and the last position, each knot and a position in each segment.
+        They include the first and the last position, each knot, and at least one position in each
+        segment in which the joints travel further than ``step``.
 
         Args:
             step: desired travel between two positions, the sum of all joints [rad or m]. Where a
@@ -333,8 +334,9 @@ class Trajectory:
         first = min(max(bisect_right(self.knots, since), 1), segments) - 1
         way = np.zeros(segments)
         way[first:] = travels(self.coefficients[first:], np.diff(knots[first:]))
-        # A minimum of one part, also if the travel overflows.
+        # One position at least where the travel exceeds the step, also if its sum overflows.
         counts = np.fmax(np.ceil(way / max(step, way.sum() / most)), 1.0).astype(np.int64)
+        counts[way <= step] = 0
         return postures(self.coefficients, knots, counts, first, since)
 
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
