@@ -267,6 +267,16 @@ def postures(coefficients, knots, counts, first, since):
 
 
 @compiled
+def highest_speeds(v):
+    """Return the highest speed of each joint, (n,), in states with the velocities ``v``, (k, n)."""
+    speeds = np.zeros(v.shape[1])
+    for i in range(v.shape[0]):
+        for j in range(v.shape[1]):
+            speeds[j] = max(speeds[j], abs(v[i, j]))
+    return speeds
+
+
+@compiled
 def largest_effort(torque, weight, limit, carried):
     """Return the first state whose gravity torque exceeds its limit, its joint, and the effort.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.spline_kernels import largest_effort
+from rbd_control.control.spline_kernels import highest_speeds, largest_effort
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import TrajectoryError
@@ -19,7 +19,7 @@ _STATES = 600
 """Approximate number of states of a short trajectory at which its torque is computed."""
 
 _MOST_STATES = 10000
-"""Approximate number of states of a long trajectory, which take about 6 ms."""
+"""Approximate number of states of a long trajectory, which take about 10 ms."""
 
 _INTERVALS = (4, 10, 48)
 """Numbers of intervals of a segment at whose ends speed and torque are computed.
@@ -96,6 +96,6 @@ def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits, start: Desi
                 f"joint {model.joint_names[j]!r}: at {q[i, j]:.4g} the weight alone takes "
                 f"{abs(weight[i, j]):.4g}; its limit is {limits.torque[j]:g}"
             )
-        speed = (np.maximum(v.max(0), -v.min(0)) / fastest).max()
+        speed = (highest_speeds(v) / fastest).max()
         excess = max(excess, float(speed), effort**0.5)
     return excess
