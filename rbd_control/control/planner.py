@@ -36,10 +36,10 @@ of a quintic from rest to rest, and by at most 0.5 % where a joint moves as unev
 """
 
 _POSITIONS = 2000
-"""Largest number of these positions beside two for each segment.
+"""Approximate number of these positions beside two for each segment, at most.
 
 It bounds the time of the check, which ``~/resume`` and changes of parameters make in the control
-loop: about 1 ms for 2000 points. The joints of a longer way (80 rad in total) travel further than
+loop: about 2 ms for 2000 points. The joints of a longer way (80 rad in total) travel further than
 :data:`_STEP` between two positions.
 """
 
