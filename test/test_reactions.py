@@ -167,6 +167,17 @@ def test_a_silent_detector_ends_a_retreat(model: Model) -> None:
     assert np.abs(loop.arm.v).max() < 0.05
 
 
+def test_a_retreat_by_request_needs_no_detector(model: Model) -> None:
+    """Of one that was silent before, nothing is expected."""
+    loop = moving(model)
+    loop.controller.contact(False)
+    loop.run(1.0)
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.retract()
+    command = loop.run(1.0)
+    assert command.reason == "retracting by request: retracted along the force on link_7"
+
+
 def test_a_contact_that_goes_with_the_arm_ends_a_retreat(model: Model) -> None:
     """[128] Somebody holds on to it, or its direction was wrong."""
     loop = moving(model, contact_reaction="retract", retract_time=1.5)

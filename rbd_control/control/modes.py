@@ -450,7 +450,7 @@ class Modes:
             return
         stopped = self._motion.trajectory.final
         self._motion.run(way)
-        self._watch.begin(self._samples.stamp, way.final - stopped)
+        self._watch.begin(self._samples.stamp, self._samples.now, way.final - stopped)
         if self._interruption is not None:
             self._interruption.retreated(stopped, way.final)
         self.reason += f": retracted along the force on {found.link}"

@@ -39,15 +39,18 @@ class RetreatWatch:
         self._verdict = verdict
         self._until: float | None = None
         self._way = np.zeros(0)
+        self._listens = False
 
-    def begin(self, stamp: float, way: Array) -> None:
+    def begin(self, stamp: float, now: float, way: Array) -> None:
         """Watch a retreat from now on.
 
         Args:
             stamp: stamp of the last joint state [s].
+            now: its arrival on the steady clock [s].
             way: displacement of the joints by the whole retreat, (nv,) [rad or m].
         """
         self._until, self._way = stamp + PATIENCE, way
+        self._listens = self._verdict.fresh(now)
 
     def end(self) -> None:
         """Watch no longer: another motion or another mode has taken the place of the retreat."""
@@ -57,8 +60,8 @@ class RetreatWatch:
         """Return why the retreat must stop, or an empty text; a reason ends the supervision.
 
         It must stop if the detector still reports contact after :data:`PATIENCE`, or while the arm
-        lags behind by more than :data:`LAG` of the way, and if a detector that was heard falls
-        silent, because nobody knows then whether the arm is free.
+        lags behind by more than :data:`LAG` of the way, and if a detector that was heard when the
+        retreat began falls silent, because nobody knows then whether the arm is free.
 
         Args:
             stamp: stamp of the last joint state [s].
@@ -74,7 +77,7 @@ class RetreatWatch:
                 why = f"the contact has lasted for {PATIENCE:g} s"
             elif lag @ self._way > LAG * (self._way @ self._way):
                 why = "the arm cannot move away"
-        elif self._verdict.is_lost(now):
+        elif self._listens and not self._verdict.fresh(now):
             why = self._verdict.missing(now)
         if why or (is_late and not moves):
             self._until = None
