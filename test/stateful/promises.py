@@ -216,8 +216,11 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
 
 @promise
 def only_a_late_brake_is_weakened(s: Stretch) -> None:
-    """Without delay in the loop the brake of mode safe keeps its strength."""
-    if s.rig.setup.delay == 0.0 and s.rig.lag == 0.0:
+    """Without delay in the loop the brake of mode safe keeps its strength.
+
+    An arm that its motors cannot hold may swing on its own, however it is braked.
+    """
+    if s.rig.setup.delay == 0.0 and s.rig.lag == 0.0 and s.rig.is_strong:
         weaker = s.brake[1:] < s.brake[:-1]
         assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
 
