@@ -33,8 +33,8 @@ SWITCHES = {
 """Arguments that are true or false."""
 
 COMMANDS = ("effort_controller/commands", "simulated_arm/commands")
-"""Remapping of the topic with the torque, which the driver of a real arm in this domain may receive
-under its usual name."""
+"""Remapping of the torque topic: under its usual name, the driver of a real arm in the same ROS
+domain would receive the torque."""
 
 
 def generate_launch_description() -> LaunchDescription:

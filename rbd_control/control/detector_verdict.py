@@ -111,10 +111,6 @@ class DetectorVerdict:
         """Return whether there is a verdict that has not expired at ``now`` [s]."""
         return self.age(now) <= VERDICT_TIMEOUT
 
-    def is_lost(self, now: float) -> bool:
-        """Return whether a verdict came once, and the last one has expired at ``now`` [s]."""
-        return isfinite(self._heard) and not self.fresh(now)
-
     def missing(self, now: float) -> str:
         """Return a message if :meth:`fresh` is false at ``now`` [s], otherwise an empty text."""
         age = self.age(now)
@@ -131,7 +127,7 @@ class DetectorVerdict:
         arrived (an arm without a detector). False during a contact, and after the last verdict has
         expired.
         """
-        return not (self._flag if self.fresh(now) else self.is_lost(now))
+        return not (self._flag if self.fresh(now) else isfinite(self._heard))
 
     def contact(self, now: float) -> bool:
         """Return whether the last verdict reports contact and has not expired at ``now`` [s]."""

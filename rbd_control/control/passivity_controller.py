@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -252,9 +252,9 @@ class PassivityController:
         self._samples.repetition.law_changes()
         try:
             if is_slower:
-                self._planning.require_speed()
+                self._planning.require_speed_ahead()
             if not is_as_heavy:
-                self._planning.require_rest(parts.limits, parts.law.weight)
+                self._planning.require_hold_ahead(parts.limits, parts.law.weight)
         except TrajectoryError as error:
             self._modes.hold(f"the trajectory cannot go on: {error}")
 
@@ -281,12 +281,7 @@ class PassivityController:
         if self._is_as_heavy(limits, model):
             return
         try:
-            self._planning.require_rest(
-                limits,
-                self.law.weight
-                if self.law.belongs_to(model)
-                else lambda q: np.abs(gravity_torque(model, q)),
-            )
+            self._planning.require_hold_ahead(limits, self._weights(model))
         except TrajectoryError as error:
             raise InputError(f"the trajectory could not go on, cancel it first: {error}") from error
 
@@ -296,14 +291,18 @@ class PassivityController:
         return self.law.belongs_to(model) and np.array_equal(limits.weight, present)
 
     def _weight(self, model: Model) -> Array:
-        """Return the magnitude of the gravity torque at the last valid sample, (nv,) [N·m or N].
+        """Return the magnitude of the gravity torque at the last valid sample, (nv,) [N·m or N]."""
+        return self._weights(model)(self._samples.q)
+
+    def _weights(self, model: Model) -> Callable[[Array], Array]:
+        """Return the function from positions to magnitudes of the gravity torque, (..., nv) each.
 
         For the present model it is the larger one of the described and the learned gravity torque.
         """
         if self.law.belongs_to(model):
             self.law.take_estimates()
-            return self.law.weight(self._samples.q)
-        return np.abs(gravity_torque(model, self._samples.q))
+            return self.law.weight
+        return lambda q: np.abs(gravity_torque(model, q))
 
     def _parts_for(self, parameters: ControllerParameters, model: Model | None) -> ConfiguredParts:
         here = self._samples.q if self._samples.good else None

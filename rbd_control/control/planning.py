@@ -143,7 +143,7 @@ class Planning:
         self._law.take_estimates()
         require_hold(self._limits, self._law.weight, self._samples.q, place.trajectory, place.time)
 
-    def require_rest(self, limits: ArmLimits, weight: Callable[[Array], Array]) -> None:
+    def require_hold_ahead(self, limits: ArmLimits, weight: Callable[[Array], Array]) -> None:
         """Raise an error if the motors could not hold the arm on what it still follows.
 
         That is the rest of the trajectory and the trajectory that waits for its splice; without
@@ -159,7 +159,7 @@ class Planning:
         for place in self._ahead():
             require_hold(limits, weight, self._samples.q, place.trajectory, place.time)
 
-    def require_speed(self) -> None:
+    def require_speed_ahead(self) -> None:
         """Raise an error if what the arm still follows is faster than the present speed limits.
 
         Raises:
@@ -167,15 +167,17 @@ class Planning:
         """
         limits = self._soft.now()
         for place in self._ahead():
-            place.trajectory.check_rest(limits, place.time)
+            place.trajectory.check_speeds(limits, place.time)
 
     def _ahead(self) -> list[Place]:
         """Return the trajectory that is followed and the one that waits for its splice."""
         if self._modes.mode != "follow":
             return []
         waiting = self._motion.waiting
-        waits = [] if waiting is None else [Place(waiting.trajectory, 0.0)]
-        return [self._motion.place, *waits]
+        followed = [self._motion.place]
+        if waiting is not None:
+            followed.append(Place(waiting.trajectory, 0.0))
+        return followed
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a plan from its splice on.

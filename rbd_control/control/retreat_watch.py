@@ -61,7 +61,7 @@ class RetreatWatch:
 
         It must stop if the detector still reports contact after :data:`PATIENCE`, or while the arm
         lags behind by more than :data:`LAG` of the way, and if a detector that was heard when the
-        retreat began falls silent, because nobody knows then whether the arm is free.
+        retreat began falls silent, because it is then unknown whether the contact has ended.
 
         Args:
             stamp: stamp of the last joint state [s].

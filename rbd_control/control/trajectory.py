@@ -384,7 +384,7 @@ class Trajectory:
             f"{limits.lower_limit[j]:g} to {limits.upper_limit[j]:g}"
         )
 
-    def check_rest(self, limits: JointLimits, since: float) -> None:
+    def check_speeds(self, limits: JointLimits, since: float) -> None:
         """Compare the speeds from the segment at a time on with limits that have changed.
 
         Args:
