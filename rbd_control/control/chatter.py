@@ -92,8 +92,9 @@ class Chatter:
             demanded: (nv,) torque that the desired acceleration demands [N·m or N].
             limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
         """
-        large = limits.torque
-        j, time = self._found(now, torque, demanded, large, limits.torque_rate, WITHIN, False)
+        j, time = self._found(
+            now, torque, demanded, limits.torque, limits.torque_rate, WITHIN, False
+        )
         if j < 0:
             return ""
         return (

@@ -403,7 +403,7 @@ class Modes:
             self._stopping = False
             if self._retracting:
                 self._retreat()
-        if self.mode == "hold":
+        if self.mode == "hold" and self._watch.watches:
             self._look_at_retreat()
         self.desired = motion.desired()
         return self.desired

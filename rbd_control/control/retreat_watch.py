@@ -41,6 +41,11 @@ class RetreatWatch:
         self._way = np.zeros(0)
         self._listens = False
 
+    @property
+    def watches(self) -> bool:
+        """Whether a retreat is being watched."""
+        return self._until is not None
+
     def begin(self, stamp: float, now: float, way: Array) -> None:
         """Watch a retreat from now on.
 

@@ -29,7 +29,7 @@ After a shorter time, for example with equal stamps, the longest recent period i
 """
 
 
-WEAKENED = "the safe torque swung, too, so that its damping is reduced until the next activation"
+WEAKENED = "the brake of the safe torque swung: its damping is reduced until the next activation"
 """Text for a brake that :meth:`TorquePath.weaken_brake` has weakened."""
 
 LEAST_BRAKE = 1.0 / 16.0
