@@ -56,7 +56,7 @@ class ContactDetectorParameters(
 
     queue_depth: int = parameter(
         1000,
-        "joint states kept while the node is busy; a second of them at 1 kHz",
+        "queue depth of the joint-state subscription; 1000 joint states are one second at 1 kHz",
         lower=1,
         upper=100_000,
         live=False,
@@ -109,7 +109,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._has_judged = self._is_late = False
         self._model_error = ""
-        """Why the model is wrong according to the last sample; empty if it is not."""
+        """Reason why the last sample shows that the model is wrong; empty if it does not."""
         self._judged = -math.inf
         """Time of the last sample that gave a verdict, on the steady clock [s]."""
         self._unreported: list[JudgedSample] = []
@@ -152,8 +152,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         the detector's callback within ``ContactDetector.judge``. The flag of a late sample is not
         published, because the sample does not show the present state; a late sample, and a sample
         without verdict, end the repetition of the flag. With ``check_effort_kind`` no sample is
-        judged while the efforts contradict ``effort_kind``, and none while it has a
-        ``model_error``.
+        judged while the efforts contradict ``effort_kind``. A sample with a ``model_error`` is not
+        judged either.
 
         Args:
             sample: the joint state in the order of the model.

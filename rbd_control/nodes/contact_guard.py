@@ -66,9 +66,9 @@ LATEST_WATCH = 0.03
 """Delay of the supervision, which waits behind other callbacks, above which a thread helps [s]."""
 
 LATE_LOOKS = 5
-"""Number of looks of this thread, 6 ms apart, that must find the supervision late.
+"""Number of successive checks by this thread, 6 ms apart, that must find the supervision late.
 
-After a pause of the process the callback thread has this time to process what has waited.
+After a pause of the process the callback thread has this time to process the waiting messages.
 """
 
 LOOK_PERIOD = 0.5
@@ -260,7 +260,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._subscribe_to_level(self.parameters.stop_at == "collision")
         except RCLError as error:
             # Events still show a collision at the onset or the release.
-            self.get_logger().error(f"a contact that becomes a collision is found late: {error}")
+            self.get_logger().error(
+                f"a contact that becomes a collision stops the arm late: {error}"
+            )
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Stop the arm, because the state of the node is unknown after a software defect.

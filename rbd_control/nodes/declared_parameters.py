@@ -28,10 +28,10 @@ _OF_THE_ARM = tuple(item.name for item in fields(RobotParameters))
 """Parameters that a file gives to all nodes; nodes without an arm ignore them."""
 
 RENAMED = {
-    "payload_reach": "it is now largest_payload_reach, and what payload_mass was for the adaptive "
-    "law is now largest_payload_mass; payload_mass is the mass that the arm carries now",
+    "payload_reach": "it is now largest_payload_reach, and payload_mass of the adaptive law is now "
+    "largest_payload_mass; payload_mass is the mass that the arm carries",
 }
-"""Former names that are refused, each with the reason; old values would have another meaning."""
+"""Former parameter names that are refused, with the reason: their values have another meaning."""
 
 
 class DeclaredParameters(Generic[P]):

@@ -73,7 +73,9 @@ class EnergyOutput:
         if self._not_passive:
             self._not_passive = 0
             status.raise_to(
-                WARN, "the loop injects more energy than K_D takes out: delay or saturation"
+                WARN,
+                "the control loop injects more energy than K_D dissipates, because of delay or "
+                "saturation; lower the gains or the delay",
             )
         if controller.parameters.tank_capacity:
             status.add("tank [J]", law.tank.level)

@@ -94,8 +94,9 @@ class FollowJointTrajectoryServer:
         self._is_bounded = action is not FollowJointTrajectory
         if not self._is_bounded:
             node.get_logger().warning(
-                f"goals of {ACTION} are read whatever their size, during which no torque is sent: "
-                "the messages of this control_msgs have another structure than expected"
+                f"goals of {ACTION} of any size are read in the control loop, which sends no "
+                "torque meanwhile: the messages of this control_msgs have another structure than "
+                "expected; send goals of at most 100 points"
             )
         elif not action.leaves_points_unread:
             node.get_logger().warning(

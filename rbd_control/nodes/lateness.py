@@ -34,8 +34,8 @@ class Lateness:
     of the node, and may run slower, as for a recording that is played slowly. A delay on the way
     does not count.
 
-    Without a usable stamp, all joint states count as late for :data:`RECOVERY` after a pause, and
-    none because the node is busy.
+    Without a usable stamp, all joint states count as late for :data:`RECOVERY` after a pause; a
+    node that is too busy is then not recognized.
     """
 
     def __init__(self) -> None:

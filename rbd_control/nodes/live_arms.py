@@ -91,8 +91,8 @@ def nothing_heard(arm: LiveArm) -> str:
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f"no message received from {arm.name} in ROS domain {domain}; waiting for "
-        f"{listed(arm.topics, 400)}. Do its nodes run, in this namespace (--namespace), with the "
-        "same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
+        f"{listed(arm.topics, 400)}; check that its nodes run in this namespace (--namespace), "
+        "with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION"
     )
 
 

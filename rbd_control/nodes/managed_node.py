@@ -210,7 +210,8 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         """Return the parameters as parameters of an arm, which all nodes with a model have."""
         parameters: Parameters = self.parameters
         if not isinstance(parameters, RobotParameters):
-            raise TypeError(f"{type(parameters).__name__} describes no arm; derive ModelParameters")
+            name = type(parameters).__name__
+            raise TypeError(f"{name} describes no arm; derive it from ModelParameters")
         return parameters
 
     @property

@@ -161,8 +161,8 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
 def _nothing(detector: str) -> str:
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
-        f"no message received from {detector} in ROS domain {domain}: is it running, under this "
-        "name, and with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
+        f"no message received from {detector} in ROS domain {domain}; check that it runs under "
+        "this name, with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION"
     )
 
 

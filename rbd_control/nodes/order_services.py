@@ -29,8 +29,8 @@ class OrderServices:
         node: the node.
         controller: returns the controller of the configured node.
         before_stop: called with the name of an order that stops the arm, before it is executed,
-            and with ``fault`` before a resumption from mode safe;
-            returns whether it has discarded a trajectory that was being planned.
+            and with ``fault`` before a resumption from mode safe. It returns whether it has
+            discarded a trajectory that was being planned.
         obstacle: returns the reason why ``~/resume`` is forbidden, such as another publisher of
             torque; an empty text if it is allowed.
         estimates: path of the file for ``~/save_estimates``; with an empty text the service is
@@ -96,7 +96,7 @@ class OrderServices:
         if obstacle:
             raise InputError(f"cannot resume: {obstacle}")
         if self._controller().mode == "safe":
-            self._before_stop("fault")  # what was sent before the fault is not followed after it
+            self._before_stop("fault")  # discards trajectories that were sent before the fault
         return self._controller().resume(time.monotonic())
 
     async def _save_estimates(

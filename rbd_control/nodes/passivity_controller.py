@@ -183,7 +183,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             raise
 
     def _on_jump(self) -> None:
-        """Hold the arm where it is after a jump of the clock; no trajectory of before follows."""
+        """Hold the arm where it is after a jump of the clock, and discard earlier trajectories."""
         self._trajectories.discard("the clock of the joint states jumped")
         self.controller.clock_went_back()
 

@@ -59,7 +59,7 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
         if not names:
             print(
                 f"{topic} has no subscriber in ROS domain {os.environ.get('ROS_DOMAIN_ID', '0')}: "
-                "is a detector or a controller running?"
+                "start the detector or the controller first"
             )
             return 1
         if not _is_published(publisher, payload):

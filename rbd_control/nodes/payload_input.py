@@ -107,7 +107,7 @@ class PayloadInput:
         self._node.get_logger().info(f"payload: {_described(payload)}", throttle_duration_sec=1.0)
 
     def _keep_time(self) -> None:
-        """Call :meth:`settle` again and again while a payload is pending."""
+        """Call :meth:`settle` periodically while a payload is pending."""
         if self._pending is not None and self._timer is None:
             self._timer = self._node.create_timer(
                 SETTLE_PERIOD, self.settle, clock=self._node.steady

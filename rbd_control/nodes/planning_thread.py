@@ -143,7 +143,7 @@ class PlanningThread(Generic[Order, Plan]):
             try:
                 self._refuse(order, planned)
             except Exception:
-                # The thread must not end: it would plan no later trajectory, without a word.
+                # The thread must not end: no later trajectory would be planned, without a message.
                 traceback.print_exc()
 
     def _keep(self, number: int, order: Order, planned: Plan) -> None:

@@ -2,11 +2,12 @@
 
 Fast DDS sends through shared memory between processes of one computer. The lock of a receiver's
 queue lies in that memory. A receiver that is stopped while it holds the lock (Ctrl-Z on ``ros2
-topic echo``, a debugger) blocks all that send to it, in the call of ``publish``: a controller then
-cannot send zero torque either. And a receiver that is too busy to answer a check of the lock within
-a second loses the memory for ever. Neither happens over the loopback interface, because the kernel
-drops what a socket cannot hold. The nodes and commands of this package therefore use UDP only. They
-still exchange messages with processes that use both.
+topic echo``, a debugger) blocks all processes that send to it, in the call of ``publish``: a
+controller then cannot send zero torque either. A receiver that is too busy to answer a check of the
+lock within a second receives nothing through shared memory any more. UDP over the loopback
+interface has neither problem, because the kernel drops messages that a socket cannot hold. The
+nodes and commands of this package therefore use UDP only. They still exchange messages with
+processes that use both transports.
 """
 
 from __future__ import annotations

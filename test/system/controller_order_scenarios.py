@@ -57,7 +57,7 @@ def not_passive(probe: Probe, source: Source) -> None:
     """Motors that add energy to the motion are reported as not passive, for as long as they do."""
     source.velocity, source.effort = np.full(MODEL.nv, 0.02), WEIGHT + 10.0
     report = probe.wait_for_report(
-        NODE, lambda r: "the loop injects more energy" in r.message, "holds it for passive"
+        NODE, lambda r: "the control loop injects more energy" in r.message, "holds it for passive"
     )
     assert report.level == 1
     assert int(report.values["samples not passive"]) > 0

@@ -112,9 +112,7 @@ class ScenarioDriver:
                 self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N", elapsed)
         elif elapsed > self._shown_until:
             stroke = elapsed > self._scenario.stroke
-            self._say(
-                "a stroke into the ball" if stroke else "a lively motion of every joint", elapsed
-            )
+            self._say("moving into the ball" if stroke else "moving every joint", elapsed)
 
     def _say(self, what: str, elapsed: float) -> None:
         if what != self.activity:

@@ -64,9 +64,10 @@ def run_demo(
     """Run the demo, print the result, and write the requested files.
 
     Args:
-        duration: length of the motion [s]; None means :data:`DURATION`, and a shorter one than
-            :data:`SHORTEST` is raised to it.
-        report: folder for ``demo.png``, ``demo.html`` and ``demo.json``, made if need be; or None.
+        duration: length of the motion [s]; None means :data:`DURATION`. A shorter motion than
+            :data:`SHORTEST` is replaced by a motion of this length.
+        report: folder for ``demo.png``, ``demo.html`` and ``demo.json``, which is created if
+            necessary; or None.
         json_path: file for the outcome as JSON, or None.
         view: show the demo in the browser; the page stays until SIGINT or SIGTERM comes.
         html_path: file for the report as HTML, or None.
@@ -127,7 +128,7 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
     """Start the nodes, run the scenario, and end the nodes."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbd_control_demo_")))
-        stopped = stack.enter_context(stop_requests())  # the nodes take their time to end
+        stopped = stack.enter_context(stop_requests())  # ending the nodes takes seconds
         show = stack.enter_context(_progress(scenario.duration))
         # rclpy logs into the home directory, which may not exist.
         variables = {**ros_variables(domain), "ROS_LOG_DIR": str(folder)}
@@ -159,7 +160,7 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
                 show(observer.activity, observer.elapsed)
 
         wait(lambda: observer.is_ready, STARTING, f"the nodes were not ready in {STARTING:g} s")
-        stalled = f"the simulation stood still for {STALLED:g} s"
+        stalled = f"simulated time did not advance for {STALLED:g} s"
         begin = observer.time + LEAD
         wait(lambda: observer.time > begin, STALLED, stalled)
         wait(observer.begin, STALLED, f"the trajectory could not be sent for {STALLED:g} s")
