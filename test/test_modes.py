@@ -197,7 +197,7 @@ def test_a_trajectory_does_not_go_on_from_where_contacts_have_moved_the_arm(mode
             loop.arm.push("link_5", (0.0, 60.0, 0.0), duration=0.4)
             loop.run(0.4)
     assert loop.run(0.5).goal == "paused"
-    assert "away from where it stopped" in loop.controller.resume()
+    assert "from the position where it stopped" in loop.controller.resume()
     assert loop.run(0.1).goal == "cancelled"
 
 
@@ -219,7 +219,7 @@ def test_a_retreat_after_further_contacts_does_not_make_their_place_the_first(
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
     loop.controller.retract()
     loop.run(1.0)
-    assert "away from where it stopped" in loop.controller.resume()
+    assert "from the position where it stopped" in loop.controller.resume()
 
 
 def test_slow_is_not_lost_while_the_arm_is_held(model: Model) -> None:

@@ -72,7 +72,7 @@ def test_an_arm_in_motion_does_not_run_away(model: Model, effort: str) -> None:
     # Zero torque lets the arm fall; the runaway is over by then.
     assert max(speeds[:20]) < 2.0 * before
     assert not command.torque.any()
-    with pytest.raises(InputError, match="no good joint states"):
+    with pytest.raises(InputError, match="no valid joint states"):
         loop.controller.resume()
 
 
@@ -113,7 +113,7 @@ def test_an_arm_at_rest_does_not_run_away(
     assert max(speeds) < fastest
     # Gravity torque for positions that are not true would pump energy.
     assert not command.torque.any()
-    with pytest.raises(InputError, match="no good joint states"):
+    with pytest.raises(InputError, match="no valid joint states"):
         loop.controller.resume()
 
 
@@ -220,7 +220,7 @@ def test_frozen_data_stay_so_until_a_number_changes(model: Model) -> None:
         command = controller.update(0.001 * k, HOME, STILL + 0.2)
     assert command.mode == "safe"
     assert not command.torque.any()
-    with pytest.raises(InputError, match="no good joint states"):
+    with pytest.raises(InputError, match="no valid joint states"):
         controller.resume()
     v = STILL + 0.2
     v[3] = np.nextafter(v[3], 1.0)
@@ -422,7 +422,7 @@ def test_a_jump_of_the_clock_does_not_end_frozen_joint_states(model: Model) -> N
     controller.clock_went_back()
     command = controller.update(0.0, HOME, STILL + 0.2)
     assert command.mode == "safe"
-    with pytest.raises(InputError, match="no good joint states"):
+    with pytest.raises(InputError, match="no valid joint states"):
         controller.resume()
     assert controller.update(0.001, HOME + 1e-4, STILL + 0.2) is not None
     assert controller.resume() == "holding here"

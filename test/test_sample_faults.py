@@ -33,7 +33,7 @@ def test_silence_is_safe_and_latched(model: Model) -> None:
     assert_zero(command)
     assert command is not None
     assert command.reason == "no joint states for 0.06 s"
-    with pytest.raises(InputError, match="no good joint states"):
+    with pytest.raises(InputError, match="no valid joint states"):
         controller.resume()
     back = controller.update(1e9 + 1.0, HOME, STILL, now=11.0)
     assert back.mode == "safe"
@@ -121,7 +121,7 @@ def test_two_sources_that_contradict_each_other_are_a_fault(
     # Each unusable sample counts 1, less what the valid samples before it make up for.
     unusable = 2 + (bad_samples - 1) / (1.0 - FORGIVING * mocks)
     assert modes.index("safe") < unusable * (mocks + 1)
-    with pytest.raises(InputError, match="cannot resume: no good joint states"):
+    with pytest.raises(InputError, match="cannot resume: no valid joint states"):
         controller.resume()
 
 
@@ -209,7 +209,7 @@ def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> Non
     controller.update(0.01, HOME, STILL, now=0.01)
     getattr(controller, order)("somebody wants it")
     controller.clock_went_back()
-    with pytest.raises(InputError, match="no good joint states"):
+    with pytest.raises(InputError, match="no valid joint states"):
         controller.resume()
     after = controller.update(-5.0, HOME, STILL, now=0.02)
     assert after.mode == {"hold": "hold", "float_": "float", "fault": "safe"}[order]

@@ -57,4 +57,7 @@ class Interruption:
         """
         away = float(np.abs(q - np.array([end, self._rest])).max())
         if away > START_TOLERANCE:
-            raise TrajectoryError(f"the arm is {away:.3g} away from where it stopped")
+            raise TrajectoryError(
+                f"the arm is {away:.3g} rad or m from the position where it stopped; at most "
+                f"{START_TOLERANCE:g} is permitted"
+            )

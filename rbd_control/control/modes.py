@@ -322,7 +322,7 @@ class Modes:
             raise InputError("cannot resume: not started")
         if not self._samples.good:
             why = self._samples.refusal or self.reason
-            raise InputError(f"cannot resume: no good joint states ({why})")
+            raise InputError(f"cannot resume: no valid joint states ({why})")
         interruption = self._interruption
         if interruption is not None and self._is_kept_by_contact():
             raise InputError(
@@ -456,9 +456,9 @@ class Modes:
         self.reason += f": retracted along the force on {found.link}"
 
     def _look_at_retreat(self) -> None:
-        """Stop a retreat that does not end the contact, where the arm is: it then presses no more.
+        """Stop a retreat that does not end the contact, so that the arm stops pressing.
 
-        At its end the arm is held at the measured position, too.
+        The arm is held at its measured position, also if the desired motion has already ended.
         """
         lag = self._motion.desired().q_d - self._samples.q
         samples, moves = self._samples, self._motion.moving

@@ -144,10 +144,10 @@ class Planning:
         require_hold(self._limits, self._law.weight, self._samples.q, place.trajectory, place.time)
 
     def require_hold_ahead(self, limits: ArmLimits, weight: Callable[[Array], Array]) -> None:
-        """Raise an error if the motors could not hold the arm on what it still follows.
+        """Raise an error if the motors could not hold the arm on its present trajectories.
 
-        That is the rest of the trajectory and the trajectory that waits for its splice; without
-        either nothing is checked.
+        These are the rest of the followed trajectory, and the trajectory that waits for its splice.
+        Without a trajectory nothing is checked.
 
         Args:
             limits: limits of the arm; ``weight`` is used.
@@ -160,7 +160,9 @@ class Planning:
             require_hold(limits, weight, self._samples.q, place.trajectory, place.time)
 
     def require_speed_ahead(self) -> None:
-        """Raise an error if what the arm still follows is faster than the present speed limits.
+        """Raise an error if a present trajectory is faster than the present speed limits.
+
+        The trajectories are those of :meth:`require_hold_ahead`.
 
         Raises:
             TrajectoryError: naming the segment, the joint and its limit.
@@ -202,8 +204,8 @@ class Planning:
             request = planned.request
             if len(request.points) > SMALL_PLAN:
                 raise StalePlanError(
-                    "the motion that the trajectory was planned from has ended or gone on: plan "
-                    "it again"
+                    "the plan is out of date: motion, model or parameters have changed since, or "
+                    "the motion has passed the start of the plan; plan it again"
                 )
             starts_in = request.starts_in
             if starts_in is not None:

@@ -260,7 +260,7 @@ class SampleJudge:
         self._unusable = max(self._unusable - FORGIVING, 0.0)
         self.mixed = self.mixed and self._unusable > self._most_unusable - 1
         if self.mixed:
-            self.refusal = "unusable joint states came among good ones a moment ago"
+            self.refusal = "unusable joint states have arrived among valid joint states"
         else:
             self.refusal = ""
         self.good, self.lost = not self.mixed, self.mixed
@@ -277,7 +277,8 @@ class SampleJudge:
         self.mixed = self.mixed or self._unusable >= most > self._in_a_row
         if self.mixed:
             refusal = (
-                f"{refusal}; such joint states come among good ones: is there a second publisher?"
+                f"{refusal}; such joint states arrive among valid joint states; check whether "
+                "there is a second publisher"
             )
         self.refusal = refusal
         if self.mixed or self._in_a_row >= self._parameters.bad_samples or self.silent(now):

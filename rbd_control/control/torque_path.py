@@ -33,12 +33,13 @@ WEAKENED = "the brake of the safe torque swung: its damping is reduced until the
 """Text for a brake that :meth:`TorquePath.weaken_brake` has weakened."""
 
 LEAST_BRAKE = 1.0 / 16.0
-"""Smallest share of ``safe_damping`` that is left.
+"""Smallest share of ``safe_damping`` to which :meth:`TorquePath.weaken_brake` reduces the brake.
 
-The default, 10 /s on each joint, amounts to 20 to 80 /s for all joints together in most postures,
-and to up to 350 /s in 95 of 100, because the inertia of a wrist is small in some direction. A delay
-T permits pi / (2 T). A sixteenth is therefore stable with 0.07 s in those 95 postures. If the
-torque swings then, too, somebody may be shaking the arm, who must not take its brake away.
+With the default of 10 /s on each joint, the fastest decay rate of all joints together is 20 to
+80 /s in most postures and at most 350 /s in 95 % of the postures, because the inertia of a wrist is
+small in some direction. A loop with the delay T is stable up to the rate pi / (2 T). A sixteenth of
+the damping is therefore stable with a delay of 0.07 s in these 95 %. If the torque still swings, a
+person may be shaking the arm, which must not remove the brake.
 """
 
 

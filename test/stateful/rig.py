@@ -206,7 +206,7 @@ class Rig(RigState):
             reason = self.history.reasons[-1]
             if "velocity_mismatch" in reason:
                 contradictions = 0  # this fault has its own count
-            if "at a speed of" in reason and "among good ones" not in reason:
+            if "at a speed of" in reason and "among valid joint states" not in reason:
                 contradictions = 0  # both are too fast, so that neither is compared with the other
             if contradictions > self._most_contradictions:
                 in_time &= self.controller.mode == "safe" and not self.torque.any()

@@ -293,7 +293,7 @@ def test_two_sources_that_contradict_each_other_are_a_fault(probe: Probe, source
     source.change = every_other_elsewhere
     wait_for_torque(probe, commands, ZERO)
     report = wait_for_mode(probe, "safe")
-    assert "is there a second publisher?" in report.message
+    assert "whether there is a second publisher" in report.message
     assert not probe.call(Trigger, f"{NODE}/resume").success
     assert change_state(probe, Transition.TRANSITION_DEACTIVATE)
     seen = count_of_all
