@@ -1,4 +1,4 @@
-"""Detection of an unstable control loop by motor torque that swings to and fro.
+"""Detection of an unstable control loop by motor torque that oscillates.
 
 Gains that are too high for the delay of the loop or the rate of the joint states, a wrong model, or
 an inertia that the adaptive law has learned in a collision can make the loop unstable. The limits
@@ -11,7 +11,7 @@ peak to peak, or :data:`RATE_SHARE` of what ``torque_rate`` permits in its time.
 not count:
 
 - Slow swings: a person who guides or shakes the arm reverses the torque at less than 5 Hz.
-- The part of a swing that the desired acceleration demands, as of a trajectory to and fro. The
+- The part of a swing that the desired acceleration demands, as of a back-and-forth trajectory. The
   range of the demand over two swings is subtracted, because the torque may lag behind it.
 - Noise: its swings are shorter than :data:`SHORTEST`, in which it would need most of the rate.
 
@@ -59,7 +59,7 @@ A brake that comes late by the time T swings at 1 / (4 T): at 2.5 Hz and more fo
 
 
 class Chatter:
-    """Detects a motor torque that swings to and fro, on any joint of one arm.
+    """Detects a motor torque that oscillates, on any joint of one arm.
 
     Args:
         joints: number of joints.
@@ -81,7 +81,7 @@ class Chatter:
         self._swings.times.fill(-np.inf)
 
     def fault(self, now: float, torque: Array, demanded: Array, limits: ArmLimits) -> str:
-        """Return a message if the torque of a joint swings to and fro, otherwise an empty text.
+        """Return a message if the torque of a joint oscillates, otherwise an empty text.
 
         The module has the criterion. Call the method for each sample. After a message the recorded
         swings are discarded.
@@ -105,7 +105,7 @@ class Chatter:
         )
 
     def swings_in_safe(self, now: float, brake: Array, limits: ArmLimits) -> bool:
-        """Return whether the brake of mode safe swings to and fro.
+        """Return whether the brake of mode safe oscillates.
 
         Call the method for each sample with a brake.
 

@@ -185,12 +185,12 @@ class Swings(NamedTuple):
 
 @compiled
 def swinging(torque, demanded, now, limit, rate, shortest, within, through_zero, swings):
-    """Record reversals of the torque; return the index of a joint that swings to and fro, or -1.
+    """Record reversals of the torque; return the index of a joint whose torque oscillates, or -1.
 
     A swing leads from one reversal to the next. It is large if it exceeds ``limit``, or ``rate``
     times its time, which counts as at least ``shortest``. The range of the torque that the desired
-    acceleration demanded in this swing and the one before it is subtracted first. A joint swings to
-    and fro if only large swings lie between its last reversals, and the first of these was less
+    acceleration demanded in this swing and the one before it is subtracted first. A joint
+    oscillates if only large swings lie between its last reversals, and the first of these was less
     than ``within`` before the last.
 
     Args:

@@ -200,8 +200,8 @@ class Repetition:
     def law_changes(self) -> None:
         """Leave the next step of the torque out: gains, payload or other parameters change.
 
-        What the torque has changed by before still counts. Otherwise parameters that change again
-        and again would hide frozen joint states.
+        Earlier changes of the torque still count. Otherwise parameters that change again and again
+        would hide frozen joint states.
         """
         self._law_changed = True
 

@@ -63,8 +63,8 @@ class StuckJoint:
     def law_changes(self) -> None:
         """Leave the next step of the velocity error out, because parameters of the law change.
 
-        What it has changed by before still counts. Otherwise parameters that change again and again
-        would hide a stuck joint.
+        Earlier changes of it still count. Otherwise parameters that change again and again would
+        hide a stuck joint.
         """
         self._law_changed = True
 

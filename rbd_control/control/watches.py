@@ -83,7 +83,7 @@ class Watches:
         self._stuck.forget()
 
     def chatter(self, torque: Array, braking: Array | None) -> bool:
-        """Switch to a fault if the torque swings to and fro, see :class:`Chatter`.
+        """Switch to a fault if the torque oscillates, see :class:`Chatter`.
 
         The fault also discards what the adaptive law has learned. All modes are checked: the
         damping of the modes float and safe may be too high for the delay of the loop, too.

@@ -43,7 +43,7 @@ def resolved_mimics(
         if joint.mimic.leader not in by_name:
             remarks.append(
                 f"joint {quoted(joint.name)} mimics {quoted(joint.mimic.leader)}, which is no "
-                f"joint; it moves by itself"
+                f"joint of the description; it is treated as an independent joint"
             )
             continue
         followed = _followed(joint, by_name, positions)

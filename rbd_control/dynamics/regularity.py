@@ -47,9 +47,9 @@ def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
             continue
         body = bodies[i]
         text = (
-            f"joint {quoted(body.joint)}: link {quoted(body.link)} and what it carries have no "
-            f"inertia about it, so the mass matrix is singular; give the link a mass and an "
-            f"inertia, or lock the joint"
+            f"joint {quoted(body.joint)}: link {quoted(body.link)} and the bodies that it "
+            f"carries have no inertia about the axis of this joint, so the mass matrix is "
+            f"singular; give the link a mass and an inertia, or lock the joint"
         )
         if mass > 0.0 or massless or i in _base(bodies):
             raise ModelError(text)
@@ -83,7 +83,7 @@ def _placed(bodies: Sequence[Body]) -> _Placed:
 
 
 class _Pivot(NamedTuple):
-    """D of a joint or degree of freedom, and what the joint carries.
+    """Pivot D of a joint or degree of freedom, and the inertia that the joint carries.
 
     Attributes:
         row: row of its body.

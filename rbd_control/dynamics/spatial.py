@@ -339,8 +339,8 @@ def store_inertia(array, i, inertia):
 def coriolis_factor(v, inertia):
     """Return B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10) as twelve numbers.
 
-    With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, all terms with the
-    linear part of the vector that B is multiplied with cancel::
+    With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, the terms with the
+    linear part of x in the product B x cancel::
 
         B(v, I) = [  A    0 ]        A = -S(w) S - u hᵀ + (hᵀu) 1
                   [ -S(f) 0 ]

@@ -83,7 +83,8 @@ class PlausibilityParameters(Parameters):
     )
     repeated_time_at_rest: float = parameter(
         5.0,
-        "the same if all velocities are exactly zero, as for a simulated arm at rest",
+        "time of identical samples with all velocities exactly zero, as of a simulated arm at "
+        "rest, after which the samples count as frozen",
         unit="s",
         above=0.0,
         upper=3600.0,

@@ -21,7 +21,7 @@ from rbd_control.errors import InputError
 
 
 class BaseParameters(NamedTuple):
-    """The identifiable combinations of the inertial parameters pi, which are linear."""
+    """The identifiable linear combinations of the inertial parameters pi."""
 
     columns: np.ndarray
     """(p,) indices of the independent columns of the regressor, ascending."""
@@ -38,7 +38,7 @@ def base_parameters(
     (:func:`~rbd_control.dynamics.inertial_parameters`) on which torques depend.
     ``regressor(...) @ pi == regressor(...)[..., columns] @ (mapping @ pi)`` holds for every motion
     and for reference velocities. The base parameters depend on the direction of gravity: a first
-    joint with a vertical axis has fewer of them than one with a tilted axis.
+    joint with a vertical axis has fewer base parameters than a joint with a tilted axis.
 
     Args:
         model: the robot; its masses and inertias are not used.

@@ -287,7 +287,9 @@ def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     Source: J24, "Nullifying spatial momentum".
     """
     if not model.floating_base:
-        raise InputError(f"{model.name!r} has a fixed base: its momentum is not the base's to undo")
+        raise InputError(
+            f"{model.name!r} has a fixed base; only a floating base can remove the momentum"
+        )
     h = centroidal_momentum(model, q, v)
     # The base columns of A are R(n) in world axes about the centre of mass: A_b⁻¹ h is the twist.
     A_b = centroidal_momentum_matrix(model, q)[..., :6]
