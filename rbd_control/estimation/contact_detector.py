@@ -9,11 +9,12 @@ all residuals together, in standard deviations (the statistic), and the force at
 thresholds as well (:mod:`~rbd_control.estimation.thresholds`).
 
 There is no verdict without effort or velocity, after a gap, while the observer settles, after
-``repeated_time`` (at rest ``repeated_time_at_rest``) of identical samples, and from the third
-implausible sample in a row, or ``maximum_gap`` after the last plausible one; earlier implausible
-samples are dropped and the verdict is kept. The lack of a verdict ends an open contact, and is not
-the same as "no contact". While an effort is saturated, and for ``settling_time`` after that, an
-open contact does not end, and without a contact there is no verdict.
+``repeated_time`` (at rest ``repeated_time_at_rest``) of identical samples, after
+``repeated_time_at_rest`` of identical efforts, and from the third implausible sample in a row, or
+``maximum_gap`` after the last plausible one; earlier implausible samples are dropped and the
+verdict is kept. The lack of a verdict ends an open contact, and is not the same as "no contact".
+While an effort is saturated, and for ``settling_time`` after that, an open contact does not end,
+and without a contact there is no verdict.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from rbd_control.estimation.detector_state import (
     JUMP,
     RANGE,
     REPEATED,
+    REPEATED_EFFORTS,
     SATURATED,
     SETTLING,
     VALID,
@@ -61,8 +62,9 @@ dropped like the others, unless all of them jump in position: the observer then 
 
 
 CARRY, RESTART, FREEZE, DROP, SKIP = range(5)
-"""Outcomes of a sample: it ends an interval; the observer restarts with it; samples have repeated
-for too long; it is dropped; it repeats the last sample of a moving arm and is skipped.
+"""Outcomes of a sample: it ends an interval; the observer restarts with it; samples, or the efforts
+of all joints, have repeated for too long; it is dropped; it repeats the last sample of a moving arm
+and is skipped.
 
 An identical sample of a moving arm means that the driver has read no new data. Such a sample must
 not reach the filter: a motion that stops under an unchanged torque would look like a contact. The
@@ -179,11 +181,19 @@ def _begin(memory, samples, k):
 
 
 @inlined_borrowing
-def _keep(settings, memory, samples, k):
-    """Store an accepted sample as the last one, and record measured and saturated efforts."""
+def _keep(settings, memory, samples, k, restarts):
+    """Store an accepted sample as the last one, and record measured and saturated efforts.
+
+    ``restarts`` is whether the observer restarts with it. The time for which efforts have repeated
+    then begins anew, because efforts in a gap before the sample are unknown.
+    """
     arm, stamp = memory.arm[0], samples.stamp[k]
+    if restarts:
+        arm.effort_since = stamp
     for i in range(memory.joint.shape[0]):
         memory.v[i] = samples.v[k, i]
+        if samples.effort[k, i] != memory.effort[i]:
+            arm.effort_since = stamp
         memory.effort[i] = samples.effort[k, i]
         if samples.effort[k, i] != 0.0:
             arm.measured = True
@@ -219,8 +229,10 @@ def _fate(samples, k, settings, memory):
     is_fresh = math.isnan(arm.started)
     fault, row = find_fault(samples, k, settings, memory, is_fresh or arm.frozen)
     arm.jumps = arm.jumps + 1 if fault == JUMP else 0
-    same, moving = repetition(samples, k, memory)
+    same, same_effort, moving = repetition(samples, k, memory)
     longest = rules.repeated_time if moving else rules.repeated_time_at_rest
+    # Time since the last used sample does not count, because it may be a gap.
+    stale = same_effort and arm.stamp - arm.effort_since >= rules.repeated_time_at_rest
     fate, why = CARRY, SETTLING
     if fault != VALID and arm.jumps < DROPS_IN_A_ROW:
         fate, why = DROP, fault
@@ -230,6 +242,8 @@ def _fate(samples, k, settings, memory):
         fate, why = FREEZE, REPEATED
     elif same and moving and not arm.frozen:
         fate = SKIP
+    elif stale and (arm.frozen or not same):
+        fate, why = FREEZE, REPEATED_EFFORTS
     elif stamp - arm.stamp > rules.maximum_gap:
         fate, why = RESTART, GAP
     elif fault == JUMP:
@@ -406,8 +420,9 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
             reason = arm.reason
         elif fate == FREEZE:
             if not arm.frozen:
-                event = _lose(arm, joints, arm.same_since)
-            arm.frozen, arm.stamp, arm.reason = True, stamp, REPEATED
+                since = arm.same_since if why == REPEATED else arm.effort_since
+                event = _lose(arm, joints, since)
+            arm.frozen, arm.stamp, arm.reason = True, stamp, why
         else:
             if fate == CARRY:
                 is_long = _carry(settings, memory, samples, k, stamp - last)
@@ -418,7 +433,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 _restart(memory)
                 _begin(memory, samples, k)
                 arm.started = stamp
-            _keep(settings, memory, samples, k)
+            _keep(settings, memory, samples, k, fate == RESTART)
             if fate == RESTART or stamp - arm.started < rules.settling_time:
                 if fate == CARRY:
                     event = _lose(arm, joints, last)

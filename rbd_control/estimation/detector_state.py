@@ -30,6 +30,7 @@ REASONS = (
     "effort not measured",
     "out of range",
     "stamps too close",
+    "repeated efforts",
 )
 """Reasons for the lack of a verdict or for a dropped sample; the code is the index, 0 if none."""
 (
@@ -48,6 +49,7 @@ REASONS = (
     ALL_ZERO,
     RANGE,
     TOO_CLOSE,
+    REPEATED_EFFORTS,
 ) = range(len(REASONS))
 
 NO_JOINT = -1
@@ -126,6 +128,7 @@ _ARM_MEMORY = np.dtype(
         ("started", "f8"),  # stamp at which the observer started; NaN before its start, -inf if it
         # had settled when the parameters changed
         ("same_since", "f8"),  # stamp of the first of the identical samples
+        ("effort_since", "f8"),  # stamp of the first sample with the last accepted efforts
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
         ("measured", "?"),  # the effort of some joint was not exactly zero since the start or reset

@@ -22,6 +22,7 @@ from rbd_control.estimation.detector_state import (
     RANGE,
     REASONS,
     REPEATED,
+    REPEATED_EFFORTS,
     VALID,
     VERDICT,
     Samples,
@@ -62,7 +63,7 @@ def judged_samples(
     for motion in motions:
         verdict = _verdicts(motion, model, plain)
         dropped = verdict["dropped"]
-        frozen = (dropped == VALID) & (verdict["reason"] == REPEATED)
+        frozen = (dropped == VALID) & np.isin(verdict["reason"], (REPEATED, REPEATED_EFFORTS))
         kept = np.flatnonzero((dropped == VALID) & ~frozen)
         kept = kept[~repeated_samples(motion.only(kept))]
         restarts = np.isin(verdict["reason"][kept], (JUMP, RANGE))

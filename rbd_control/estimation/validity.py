@@ -134,11 +134,15 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
 
 @inlined_borrowing
 def repetition(samples, k, memory):
-    """Return whether sample ``k`` repeats the last sample exactly, and whether the arm moves.
+    """Return whether sample ``k`` repeats the last accepted sample exactly.
 
     Positions and velocities are compared, and the efforts as well unless a joint is faster than
-    :data:`IN_MOTION`: efforts may be read more often than the encoders. The arm moves if a velocity
-    is not zero. :func:`~.judged_samples.repeated_samples` has the same rule for arrays.
+    :data:`IN_MOTION`: efforts may be read more often than the encoders.
+    :func:`~.judged_samples.repeated_samples` has the same rule for arrays.
+
+    Returns:
+        Whether the sample is the same; whether all its efforts are the same, whatever the positions
+        do; and whether the arm moves, which it does if a velocity is not zero.
     """
     same, same_effort, moving, fast = True, True, False, False
     for i in range(memory.v.shape[0]):
@@ -149,7 +153,7 @@ def repetition(samples, k, memory):
     same = same and (same_effort or fast)
     for i in range(memory.q.shape[0]):
         same = same and samples.q[k, i] == memory.q[i]
-    return same, moving
+    return same, same_effort, moving
 
 
 @inlined_borrowing

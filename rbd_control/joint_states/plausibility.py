@@ -84,7 +84,8 @@ class PlausibilityParameters(Parameters):
     repeated_time_at_rest: float = parameter(
         5.0,
         "time of identical samples with all velocities exactly zero, as of a simulated arm at "
-        "rest, after which the samples count as frozen",
+        "rest, after which the samples count as frozen; for the detector also the time of "
+        "identical efforts of all joints while positions or velocities change",
         unit="s",
         above=0.0,
         upper=3600.0,

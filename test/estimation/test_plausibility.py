@@ -325,6 +325,30 @@ def test_no_effort_of_a_driver_that_takes_gravity_off(
     assert {d.reason for d in detections[300:]} == {"joint_1 publishes no effort"}
 
 
+@pytest.mark.parametrize("pushed", [False, True])
+def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
+    model: Model, pushed: bool
+) -> None:
+    """[61] The efforts of an arm at rest freeze: a later push would not show, nor its end."""
+    rng = np.random.default_rng(4)
+    t = 10.0 + 0.01 * np.arange(1200)
+    rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    q, v = rest + rng.normal(0.0, 1e-5, (t.size, 7)), rng.normal(0.0, 1e-4, (t.size, 7))
+    tau = gravity_torque(model, rest) + rng.normal(0.0, 0.02, (t.size, 7))
+    tau[150:, 3] -= 8.0 if pushed else 0.0
+    tau[200:1000] = tau[200]
+    q[850] = q[199]  # a position may return by chance
+    v[850] = v[199]
+    detections = detect(model, (t, q, v, tau))
+    assert {(d.valid, d.contact) for d in detections[190:690]} == {(True, pushed)}
+    assert {(d.valid, d.reason) for d in detections[702:1000]} == {(False, "repeated efforts")}
+    assert not any(d.contact for d in detections[702:1010])
+    # The first new efforts restart the observer.
+    assert {(d.valid, d.contact) for d in detections[1030:]} == {(True, pushed)}
+    ends = [d.event.release for d in detections[200:1000] if d.event]
+    assert ends == pytest.approx([t[200]] if pushed else [])
+
+
 def test_no_effort_of_an_arm_that_stands_upright(model: Model) -> None:
     """Gravity loads no joint, and yet zeros from the start on give no verdict at any time."""
     k = 2000
