@@ -17,6 +17,8 @@ LONG_RELEASE = 2.0
 """``release_debounce`` above which successive contacts are reported as one [s]."""
 HARMFUL_FORCE = 140.0
 """Approximate limit of ISO/TS 15066 for quasi-static force on a hand or forearm [N]."""
+ACCELERATION_TIME = 0.25
+"""Time in which a joint at full acceleration reaches its velocity limit, typical of arms [s]."""
 COLLISION_TIME = 0.02
 """Approximate duration of a hard collision [s]."""
 LONG_DELAY = 0.1
@@ -51,23 +53,31 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
 
 
 def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return warnings about thresholds, at rest or full speed, that reach the effort limit."""
+    """Return warnings about thresholds that reach the effort limit.
+
+    They are evaluated at rest, at full speed, and at full acceleration; a joint is named once.
+    """
     n = model.nv
     base = parameters.for_joints("contact_threshold", n)
     speed = np.where(np.isfinite(model.velocity_limit), model.velocity_limit, 0.0)
     moving = base + speed * parameters.for_joints("threshold_speed", n)
+    acceleration = speed / ACCELERATION_TIME
+    starting = base + acceleration * parameters.for_joints("threshold_acceleration", n)
     said = []
     for i, joint in _joints(model):
         limit = model.effort_limit[i]
-        if limit <= 0.0 or max(base[i], moving[i]) < limit:
-            continue
-        name, value, when = "contact_threshold", base[i], ""
-        if base[i] < limit:
-            name, value, when = "threshold_speed", moving[i], " at full speed"
-        said.append(
-            f"the threshold of joint {joint!r}{when} is {value:.3g} N·m or N ({name}), and its "
-            f"effort limit is {limit:.3g} N·m or N: it will hardly ever report contact{when}"
-        )
+        for name, threshold, when in (
+            ("contact_threshold", base[i], ""),
+            ("threshold_speed", moving[i], " at full speed"),
+            ("threshold_acceleration", starting[i], " at full acceleration"),
+        ):
+            if 0.0 < limit <= threshold:
+                said.append(
+                    f"the threshold of joint {joint!r}{when} is {threshold:.3g} N·m or N ({name}), "
+                    f"and its effort limit is {limit:.3g} N·m or N: it will hardly ever report "
+                    f"contact{when}"
+                )
+                break
     return said
 
 

@@ -32,6 +32,7 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
             "threshold of joint 'joint_4' is 900 N·m or N .contact_threshold., and its effort",
         ),
         ({"threshold_speed": (400.0,)}, "'joint_1' .* at full speed"),
+        ({"threshold_acceleration": (50.0,)}, "'joint_1' .* at full acceleration"),
         (
             {"contact_threshold": (199.0,), "collision_threshold": (300.0,)},
             "the weakest push that is detected has",
