@@ -8,6 +8,7 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.thresholds import NOISE_FRACTION
 
 HIGH_RELEASE = 0.95
 """``release_ratio`` above which noise may release a contact."""
@@ -82,27 +83,38 @@ def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
 
 
 def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return a warning if no contact threshold detects a push of :data:`HARMFUL_FORCE`.
+    """Return a warning if no threshold detects a push of :data:`HARMFUL_FORCE`.
 
-    It is not given if the covariance of the residual or a force threshold is set.
+    Thresholds of joints, of the statistic and of the force count, each for an arm at rest and for
+    the push that it detects best.
     """
-    if parameters.residual_covariance or parameters.contact_force_threshold:
-        return []
     base = parameters.for_joints("contact_threshold", model.nv)
     lever = _levers(model)
     joints = [i for i, _ in _joints(model) if lever[i] > 0.0]
     if not joints:
         return []
-    force = [base[i] / lever[i] for i in joints]
+    force = base[joints] / lever[joints]
     best = int(np.argmin(force))
-    if force[best] <= HARMFUL_FORCE:
-        return []
     first = model.nv - len(model.joint_names)
-    return [
-        f"contact_threshold: the weakest push that is detected has {force[best]:.0f} N (by joint "
-        f"{model.joint_names[joints[best] - first]!r}), but {HARMFUL_FORCE:.0f} N can injure a "
-        f"person; calibrate the thresholds"
-    ]
+    joint = model.joint_names[joints[best] - first]
+    found = [(float(force[best]), f"contact_threshold: {{}} (by joint {joint!r})")]
+    covariance = parameters.covariance(model.nv)
+    if covariance is not None:
+        # The statistic of a residual of one joint is at least its size in standard deviations.
+        deviation = np.sqrt(np.diag(covariance))[joints]
+        least = parameters.statistic_threshold * float((deviation / lever[joints]).min())
+        found.append((least, "statistic_threshold: {}"))
+    if parameters.contact_force_threshold:
+        noise = NOISE_FRACTION * base[joints]
+        # The prior of the estimated force makes it smaller than the true force.
+        precision = float(np.square(lever[joints] / noise).sum())
+        damping = 1.0 + 1.0 / (parameters.force_uncertainty**2 * precision)
+        found.append((damping * parameters.contact_force_threshold, "contact_force_threshold: {}"))
+    weakest, text = min(found)
+    if weakest <= HARMFUL_FORCE:
+        return []
+    what = text.format(f"the weakest push that is detected has {weakest:.0f} N")
+    return [f"{what}, but {HARMFUL_FORCE:.0f} N can injure a person; calibrate the thresholds"]
 
 
 def _late_verdicts(parameters: DetectorParameters, model: Model) -> list[str]:

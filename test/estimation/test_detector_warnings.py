@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model
@@ -10,6 +11,8 @@ from rbd_control.estimation import DetectorParameters, detector_warnings
 from rbd_control.simulation import arm7_urdf
 
 GOOD: dict[str, Any] = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
+HIGH: dict[str, Any] = {"contact_threshold": (199.0,), "collision_threshold": (300.0,)}
+COVARIANCE = tuple(np.eye(7).ravel() * 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +36,22 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
         ),
         ({"threshold_speed": (400.0,)}, "'joint_1' .* at full speed"),
         ({"threshold_acceleration": (50.0,)}, "'joint_1' .* at full acceleration"),
+        (HIGH, "contact_threshold: the weakest push that is detected has 172 N .by joint"),
         (
-            {"contact_threshold": (199.0,), "collision_threshold": (300.0,)},
-            "the weakest push that is detected has",
+            {**HIGH, "contact_force_threshold": 1e5},
+            "contact_threshold: the weakest push that is detected has 172 N .by joint",
+        ),
+        (
+            {**HIGH, "residual_covariance": COVARIANCE, "statistic_threshold": 1e6},
+            "contact_threshold: the weakest push that is detected has 172 N .by joint",
+        ),
+        (
+            {**HIGH, "residual_covariance": COVARIANCE, "statistic_threshold": 600.0},
+            "statistic_threshold: the weakest push that is detected has 1[0-9]{2} N, but 140 N",
+        ),
+        (
+            {**HIGH, "contact_force_threshold": 40.0},
+            "contact_force_threshold: the weakest push that is detected has 1[0-9]{2} N, but 140 N",
         ),
         ({"observer_gain": (2.0,)}, "observer_gain: .* noticed late"),
         (
@@ -54,6 +70,18 @@ def test_settings_that_disable_detection_warn(
 ) -> None:
     texts = detector_warnings(DetectorParameters(**{**GOOD, **change}), model)
     assert any(re.search(said, text) for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"contact_force_threshold": 20.0}, {"residual_covariance": COVARIANCE}],
+    ids=lambda change: " ".join(change),
+)
+def test_a_rule_that_detects_a_push_makes_up_for_high_thresholds_of_joints(
+    model: Model, change: dict[str, Any]
+) -> None:
+    texts = detector_warnings(DetectorParameters(**HIGH, **change), model)
+    assert not any("the weakest push" in text for text in texts), texts
 
 
 def test_default_thresholds_suit_no_arm_but_are_not_off(model: Model) -> None:
