@@ -55,7 +55,9 @@ def test_what_was_learned_in_a_moment_is_taken_back() -> None:
     follower.continue_from(law)
     assert follower.payload == pytest.approx(pushed)
     for each in (law, follower):
+        average = each.averaged_estimates
         assert each.forget_recent()
+        assert each.estimates.to_dict() == average.to_dict()
         assert abs(each.payload - before.payload) < 0.05 * abs(pushed - before.payload)
         assert not each.forget_recent()
 

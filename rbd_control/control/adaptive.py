@@ -185,8 +185,7 @@ class AdaptiveSlotineLiController:
             InputError: as :meth:`set_estimates`; nothing has changed then.
         """
         W, friction = self._checked(before.estimates)
-        recent = before._estimates_of(before._bodies.average, before._friction.average)
-        averages = self._checked(recent)
+        averages = self._checked(before.averaged_estimates)
         self._use(W, friction)
         self._bodies.average[:], self._friction.average[:] = averages
         self._is_recent = before._is_recent
@@ -327,6 +326,14 @@ class AdaptiveSlotineLiController:
         """The present estimates of the adapted links, and of friction if it is adapted."""
         f = self._friction
         return self._estimates_of(self._bodies.W, np.array([f.coulomb, f.viscous]))
+
+    @property
+    def averaged_estimates(self) -> Estimates:
+        """The estimates to which :meth:`forget_recent` returns: their average over 1 s of learning.
+
+        A push that no detector reports changes them less than it changes :attr:`estimates`.
+        """
+        return self._estimates_of(self._bodies.average, self._friction.average)
 
     def _estimates_of(self, bodies: Array, friction: Array) -> Estimates:
         links = []
