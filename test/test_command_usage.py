@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rbd_control.cli.main import main
+from rbd_control.cli.main import _parser, main
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,12 @@ from rbd_control.cli.main import main
         ["replay", "log.csv", "--urdf", "x", "--lock", "elbow=much"],
         ["demo", "--duration", "0"],
         ["demo", "--duration", "nan"],
+        ["monitor", "--detector", "my detector"],
+        ["monitor", "--detector", "left//contact_detector"],
+        ["monitor", "--detector", "/"],
+        ["monitor", "--detector", "d" * 201],
+        ["view", "--namespace", "left", "2nd"],
+        ["payload", "--namespace", "left!"],
     ],
 )
 def test_wrong_usage_is_exit_code_2(
@@ -30,6 +36,13 @@ def test_wrong_usage_is_exit_code_2(
         main(arguments)
     assert end.value.code == 2
     assert "usage: rbd-control" in capsys.readouterr().err
+
+
+def test_names_of_ros_may_have_slashes_at_their_ends() -> None:
+    parser = _parser()
+    assert parser.parse_args(["monitor", "--detector", "/a/detector"]).detector == "a/detector"
+    assert parser.parse_args(["payload", "--namespace", "/left/"]).namespace == "left"
+    assert parser.parse_args(["view", "--namespace", "", "_a/b2"]).namespace == ["", "_a/b2"]
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +73,7 @@ def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_demo_without_ros_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['rclpy'] = None\n"
-        "from rbd_control.cli.main import main\n"
+        "from rbd_control.cli.main import _parser, main\n"
         "sys.exit(main(['demo']))"
     )
     done = subprocess.run(

@@ -7,6 +7,16 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
+
+_ROS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
+"""A relative name of ROS 2: tokens with slashes between them."""
+
+LONGEST_NAME = 200
+"""Longest name of a node or namespace [characters].
+
+ROS 2 limits the full name of a topic to about 250 characters.
+"""
 
 
 def finite(text: str) -> float:
@@ -88,6 +98,37 @@ def numbers(text: str) -> tuple[float, ...]:
 def names(text: str) -> list[str]:
     """Return the names in a text with commas between them, without spaces around the names."""
     return [name.strip() for name in text.split(",")]
+
+
+def node_name(text: str) -> str:
+    """Return the name of a ROS node, with its namespace, without slashes at its ends.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    name = namespace(text)
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r}; give the name of a node")
+    return name
+
+
+def namespace(text: str) -> str:
+    """Return a ROS namespace without slashes at its ends; empty for no namespace.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    name = text.strip("/")
+    if name and not _ROS_NAME.fullmatch(name):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no ROS name; give letters, digits and underscores, no digit first, with "
+            "single slashes between names"
+        )
+    if len(name) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(
+            f"the name has {len(name)} characters; give at most {LONGEST_NAME}"
+        )
+    return name
 
 
 def _above_zero(text: str, unit: str, what: str) -> float:

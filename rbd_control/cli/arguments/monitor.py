@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from rbd_control.cli.arguments.kinds import node_name
 from rbd_control.cli.arguments.shared import Commands, add_duration
 from rbd_control.startup.ros_needed import ros_needed
 
@@ -20,6 +21,7 @@ def add_command(commands: Commands) -> None:
     )
     monitor.add_argument(
         "--detector",
+        type=node_name,
         default="contact_detector",
         metavar="NODE",
         help="name of the detector's node, with its namespace (default: contact_detector)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rbd_control.cli.arguments.kinds import finite, numbers
+from rbd_control.cli.arguments.kinds import finite, namespace, numbers
 from rbd_control.cli.arguments.shared import Commands
 from rbd_control.startup.ros_needed import ros_needed
 
@@ -37,7 +37,9 @@ def add_command(commands: Commands) -> None:
     payload.add_argument(
         "--link", default="", metavar="NAME", help="link of the payload (default: the last)"
     )
-    payload.add_argument("--namespace", default="", metavar="NS", help="namespace of the nodes")
+    payload.add_argument(
+        "--namespace", type=namespace, default="", metavar="NS", help="namespace of the nodes"
+    )
     payload.set_defaults(run=_run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 
-from rbd_control.cli.arguments.kinds import port
+from rbd_control.cli.arguments.kinds import namespace, port
 from rbd_control.cli.arguments.shared import (
     RECORDING,
     Commands,
@@ -37,6 +37,7 @@ def add_command(commands: Commands) -> None:
     )
     view.add_argument(
         "--namespace",
+        type=namespace,
         nargs="+",
         default=[],
         metavar="NS",
