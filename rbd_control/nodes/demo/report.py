@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rbd_control.files.output_files import write_whole
 from rbd_control.nodes.demo.result import RMS_LIMIT, DemoResult
 
 if TYPE_CHECKING:
@@ -94,7 +96,9 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     contacts.set_xlabel("simulated time [s]")
     contacts.set_xlim(0.0, max(result.duration, 1e-3))
     figure.align_ylabels((tracking, residual))
-    figure.savefig(path, dpi=110)
+    content = BytesIO()
+    figure.savefig(content, dpi=110, format="png")
+    write_whole(path, content.getvalue())
 
 
 def _draw_lines(

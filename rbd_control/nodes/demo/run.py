@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
+from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo.html_report import demo_html, write_demo_html
 from rbd_control.nodes.demo.observer import STARTING_NODES, DemoObserver
@@ -68,7 +69,7 @@ def run_demo(
             :data:`SHORTEST` is replaced by a motion of this length.
         report: folder for ``demo.png``, ``demo.html`` and ``demo.json``, which is created if
             necessary; or None.
-        json_path: file for the outcome as JSON, or None.
+        json_path: file for the outcome as JSON, created with its folder if necessary; or None.
         view: show the demo in the browser; the page stays until SIGINT or SIGTERM comes.
         html_path: file for the report as HTML, or None.
 
@@ -80,16 +81,20 @@ def run_demo(
     Raises:
         RbdControlError: if a library for ``view`` or ``html_path`` is not installed, if the page
             cannot be opened or its process ends, or if no ROS domain is free.
-        OSError: if the result cannot be written.
+        OSError: naming a file that cannot be written; before the demo runs, as far as it is known.
         KeyboardInterrupt: on SIGINT and SIGTERM during the run, after all nodes are stopped.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=140)
+    for path in _outputs(report, json_path):
+        prepare_output(path)
     html = demo_html(html_path, report)
     scenario = Scenario(max(DURATION if duration is None else duration, SHORTEST))
     if duration is not None and duration < SHORTEST:
-        console.print(f"the contacts take {SHORTEST:g} s; {duration:g} s are too short for them")
+        console.print(
+            f"{duration:g} s is too short for the contacts; the motion lasts {SHORTEST:g} s"
+        )
     with reserved_domain() as domain, demo_view(domain, console, start=view) as wait_for_end:
         try:
             result = judge(_record(scenario, domain))
@@ -103,6 +108,12 @@ def run_demo(
     return 1 if result.failures else 0
 
 
+def _outputs(report: str | Path | None, json_path: str | Path | None) -> list[Path]:
+    """Return the JSON files that the demo writes."""
+    paths = [Path(json_path)] if json_path else []
+    return [*paths, Path(report) / "demo.json"] if report else paths
+
+
 def _write(
     result: DemoResult,
     report: str | Path | None,
@@ -110,18 +121,15 @@ def _write(
     console: Console,
 ) -> None:
     text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    paths = [Path(json_path)] if json_path else []
     if report:
-        folder = Path(report)
-        folder.mkdir(parents=True, exist_ok=True)
-        draw_demo(result, folder / "demo.png")
-        paths.append(folder / "demo.json")
-        console.print(f"picture in {folder / 'demo.png'}", markup=False)
+        draw_demo(result, Path(report) / "demo.png")
+        console.print(f"picture in {Path(report) / 'demo.png'}", markup=False)
     else:
         console.print("--report DIR draws a picture of it")
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    for path in _outputs(report, json_path):
+        write_whole(path, text.encode("utf-8"))
+    if json_path:
+        console.print(f"JSON in {json_path}", markup=False)
 
 
 def _record(scenario: Scenario, domain: int) -> DemoLog:
