@@ -251,6 +251,31 @@ def test_every_option_that_names_a_file_is_covered() -> None:
     assert named - covered == set()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "replay log.csv --urdf two.urdf --json -",
+        "check log.csv --urdf two.urdf --html -",
+        "calibrate log.csv --urdf two.urdf --out -",
+        "demo --json -",
+    ],
+)
+def test_standard_output_takes_no_file(
+    line: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The options wrote a file of the name ``-``."""
+    before = contents(files)
+    assert main(line.split()) == 2
+    said = capsys.readouterr()
+    option = line.split()[-2]
+    assert said.err == (
+        "rbd-control: -: is no file: standard output takes the text of the command; give "
+        f"{option} the name of a file\n"
+    )
+    assert said.out == ""
+    assert contents(files) == before
+
+
 def test_streams_may_be_named_twice(files: Path) -> None:
     """Devices and pipes are not replaced."""
     os.mkfifo("pipe")

@@ -1,4 +1,7 @@
-"""The rule that a command never writes an output over one of its inputs or other outputs."""
+"""The rule that a command never writes an output over one of its inputs or other outputs.
+
+Standard output counts as an output: it takes the text of the command, and no file.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rbd_control.errors import InputError
+
+STANDARD_OUTPUT = Path("-")
+"""The usual name of standard output; a file of this name can be given by its absolute path."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,9 @@ class NamedFile:
 
 
 def refuse_clashes(inputs: Iterable[NamedFile], outputs: Iterable[NamedFile]) -> None:
-    """Raise an error if an output is also an input or another output; call it before the work.
+    """Raise an error if an output is also an input or another output, or is named ``-``.
+
+    Call it before the work.
 
     Files are compared by their real paths, so that links count as the files they lead to. Devices
     and pipes, such as ``/dev/null``, may occur several times. Inputs need not exist.
@@ -44,6 +52,12 @@ def refuse_clashes(inputs: Iterable[NamedFile], outputs: Iterable[NamedFile]) ->
         readers.setdefault(os.path.realpath(source.path), []).append(source)
     writers: dict[str, str] = {}
     for output in outputs:
+        if output.path == STANDARD_OUTPUT:
+            raise _refused(
+                output.path,
+                f"is no file: standard output takes the text of the command; give {output.option} "
+                "the name of a file",
+            )
         target = os.path.realpath(output.path)
         if os.path.exists(target) and not os.path.isfile(target):
             continue
