@@ -88,8 +88,8 @@ def _joints(result: CheckResult) -> Table:
     table.add_column("joint", no_wrap=True)
     table.add_column("effort is")
     table.add_column("scale", justify="right", no_wrap=True)
-    headings = ("confidence", "Coulomb [N·m]", "viscous", "constant [N·m]", "unexplained [N·m]")
-    for heading in headings:
+    friction = ("Coulomb [N·m]", "viscous [N·m·s/rad]", "constant [N·m]")
+    for heading in ("confidence", *friction, "unexplained [N·m]"):
         longest = max(map(len, heading.split()))
         table.add_column(escape(heading), justify="right", min_width=longest)
     for one in result.efforts:

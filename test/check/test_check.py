@@ -355,6 +355,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     report, out = tmp_path / "report", tmp_path / "check.json"
     assert main([*arguments, "--report", str(report), "--json", str(out)]) == 0
     page = capsys.readouterr().out
+    # The number beside "viscous" had no unit, unlike its neighbours.
+    assert re.search(r"Coulomb.*viscous.*constant.*unexplained", page)
+    assert re.search(r"\[N·m\].*\[N·m·s/rad\].*\[N·m\].*\[N·m\]", page)
     assert re.search(r"GOOD.*effort.*torque", page)
     assert "weakest push" in page
     assert "GOOD" in (report / "check.html").read_text()
