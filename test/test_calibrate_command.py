@@ -51,6 +51,16 @@ def test_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (report / "calibration.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_gain_is_printed_with_four_digits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was 17.9994 beside 15, as the rate of a recording is never a round number."""
+    assert run(tmp_path, MOTION.tau, "--gain", "17.9994") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    gains = [row[3] for row in rows if row[1:2] in (["shoulder"], ["elbow"])][-2:]
+    assert gains == ["18", "18"]
+
+
 def test_what_is_doubtful_stands_in_the_file_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -227,7 +227,7 @@ def _detection_table(calibration: Calibration) -> Table:
         calibration,
         "observer and thresholds (prismatic joints: N and m)",
         {
-            "gain [1/s]": _formatted(calibration, "observer_gain", "g"),
+            "gain [1/s]": _formatted(calibration, "observer_gain", ".4g"),
             "largest residual [N·m]": [f"{joint.largest:.3f}" for joint in joints],
             "contact at rest [N·m]": [f"{joint.threshold:.3f}" for joint in joints],
             "and per speed [N·m·s/rad]": _formatted(calibration, "threshold_speed", ".3f"),
