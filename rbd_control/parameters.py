@@ -238,7 +238,8 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
     with about(path):
         content = read_yaml(path, ParameterError)
         if not isinstance(content, dict):
-            raise ParameterError(f"holds {quoted(content)}; give a section {node!r}")
+            held = "is empty" if content is None else f"holds {quoted(content)}"
+            raise ParameterError(f"{held}; give a section {node!r}")
         sections = [name for name in ("/**", node, f"/{node}") if name in content]
         if not sections:
             raise ParameterError(

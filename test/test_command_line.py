@@ -344,6 +344,7 @@ def test_a_section_for_a_node_in_a_namespace_is_named(
 
 CONFIGURATIONS = {
     "no file": (None, "nope.yaml: cannot be read: No such file or directory"),
+    "nothing": ("# no parameters yet\n", "is empty; give a section 'contact_detector'"),
     "another section": (
         "passivity_controller:\n  ros__parameters: {joints: [a]}\n",
         "has no section 'contact_detector' or '/**'; its sections are passivity_controller",
