@@ -134,6 +134,12 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         if self.stopping:
             return  # The executor does not return while a timer is always due.
         now = time.monotonic()
+        # Before the burst, because fewer messages than a burst may be due after a suspension.
+        if self._pace.hold_back(self._next[0], now):
+            self.get_logger().warning(
+                f"too slow for rate {self.parameters.rate:g}: {self._pace.late:.1f} s late",
+                throttle_duration_sec=10.0,
+            )
         position = self._pace.position(now)
         for _ in range(BURST):
             due, shift, message = self._next
@@ -146,11 +152,6 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
                 self._end(0)
                 return
             self._next = following
-        if self._pace.hold_back(self._next[0], now):
-            self.get_logger().warning(
-                f"too slow for rate {self.parameters.rate:g}: {self._pace.late:.1f} s late",
-                throttle_duration_sec=10.0,
-            )
 
     def _end(self, code: int) -> None:
         self.exit_code = code

@@ -86,7 +86,7 @@ class Pace:
     def hold_back(self, due: float, now: float) -> bool:
         """Move the position back to a message that is more than :data:`SLACK` late.
 
-        Call it after a burst, with the next message.
+        Call it before each burst, with the next message.
 
         Args:
             due: due time of the message in seconds of the recording.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,27 @@ def test_a_rate_that_cannot_be_kept(bring_up: BringUp, probe: Probe, tmp_path: P
     probe.wait(lambda: "too slow for rate 1000" in player.output, "says nothing of being late")
     late = "late [s]"
     probe.wait_for_report("player_of_quick", lambda r: float(r.values[late]) > 0.0, "is not late")
+    player.signal(signal.SIGINT)
+    assert player.wait(10.0) == 0
+
+
+def test_a_suspended_player_does_not_catch_up(
+    bring_up: BringUp, probe: Probe, tmp_path: Path
+) -> None:
+    """A slow recording has fewer messages in the delay than a burst, which came all at once."""
+    rows = [f"{100.0 + 0.05 * k:.2f},{k},0.0,1.0" for k in range(400)]
+    states = probe.listen(JointState, "suspended")
+    player = play(bring_up, "suspended", recording=recording(tmp_path / "s.csv", *rows))
+    probe.wait(lambda: len(states) > 4, "it does not play")
+    player.pause()
+    time.sleep(2.0)
+    before = len(states)
+    player.signal(signal.SIGCONT)
+    probe.wait(lambda: len(states) > before, "it does not play on")
+    time.sleep(0.2)
+    assert len(states) - before < 20, "40 messages were due meanwhile"
+    late = "late [s]"
+    probe.wait_for_report("player_of_suspended", lambda r: float(r.values[late]) > 1.5, "not late")
     player.signal(signal.SIGINT)
     assert player.wait(10.0) == 0
 
