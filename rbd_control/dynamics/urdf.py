@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics.xacro_files import expanded, is_xacro
 from rbd_control.errors import ModelError
-from rbd_control.files.input_files import about, read_bounded, reason
+from rbd_control.files.input_files import about, is_absent, read_bounded, reason
 from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]
@@ -252,7 +252,7 @@ def read_urdf(path: str | os.PathLike[str]) -> str:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    if not os.path.lexists(path):
+    if is_absent(path):
         raise ModelError("there is no such file; give the path of a URDF, or its text")
     content = read_bounded(path, MAX_BYTES, ModelError)
     if not content.strip():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rbd_control.errors import ModelError
-from rbd_control.files.input_files import reason
+from rbd_control.files.input_files import is_absent, reason
 
 SUFFIX = ".xacro"
 
@@ -28,7 +28,7 @@ def expanded(path: str | os.PathLike[str]) -> str:
             "is a xacro file, and xacro is not installed: install it (Debian and ROS: "
             "ros-<distribution>-xacro; PyPI: xacro), or expand the file to URDF"
         ) from None
-    if not os.path.lexists(path):
+    if is_absent(path):
         raise ModelError("there is no such file; give the path of a URDF or xacro file")
     try:
         text: str = xacro.process_file(os.fspath(path)).toxml()

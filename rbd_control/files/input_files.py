@@ -119,6 +119,20 @@ def read_bounded(path: str | os.PathLike[str], limit: int, kind: type[RbdControl
         return content
 
 
+def is_absent(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is no such file; False if this process may not look for it.
+
+    A link that leads nowhere is not absent.
+    """
+    try:
+        os.lstat(path)
+    except PermissionError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return False
+
+
 def refuse_special(path: Path, kind: type[RbdControlError]) -> None:
     """Raise an error if a file does not exist, has no bytes, or is no regular file.
 
