@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from rbd_control.errors import RecordingError
@@ -85,9 +86,15 @@ class Store:
         Records of earlier runs are included.
 
         Raises:
-            RecordingError: naming a ``.json`` file of the folder that is not a record.
+            RecordingError: naming a ``.json`` file of the folder that is not a record, or the
+                folder if it exists and cannot be read.
         """
-        found = [_read(path) for path in self._records.glob("*.json")]
+        with reading(self._records, RecordingError, "cannot be read"):
+            try:
+                names = os.listdir(self._records)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            found = [_read(self._records / name) for name in names if name.endswith(".json")]
         return sorted(found, key=lambda record: record.recording)
 
 
