@@ -408,6 +408,13 @@ def test_another_kind_of_file(tmp_path: Path, name: str) -> None:
         read_recording(tmp_path / name)
 
 
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    """The message said that it is not a recording, although its name ends as one."""
+    (tmp_path / "log.mcap").symlink_to("moved.mcap")
+    with pytest.raises(RecordingError, match="log.mcap: is a link that leads nowhere"):
+        read_recording(tmp_path / "log.mcap")
+
+
 def test_folder_that_is_no_bag(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="neither metadata.yaml nor"):
         read_recording(tmp_path)

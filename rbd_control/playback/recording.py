@@ -190,8 +190,12 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
                 return _from_table(path, topic)
             if path.is_dir() or path.suffix in STORAGE_SUFFIXES:
                 return _from_bag(path, topic)
-        elif not path.is_symlink():
-            raise RecordingError("there is no such recording")
+        else:
+            raise RecordingError(
+                "is a link that leads nowhere"
+                if path.is_symlink()
+                else "there is no such recording"
+            )
         raise RecordingError(
             f"is not a recording; give a rosbag2 folder or a file {', '.join(STORAGE_SUFFIXES)} "
             "or .csv"
