@@ -139,6 +139,7 @@ BAD = {
     "no config": (["{log}", "--urdf", "{urdf}", "--config", "nowhere.yaml"], "nowhere.yaml"),
     "a config that is none": (["{log}", "--urdf", "{urdf}", "--config", "{log}"], "log.csv"),
     "unwritable": (["{log}", "--urdf", "{urdf}", "--json", "{log}/x.json"], "log.csv"),
+    "a repeated recording": (["{log}", "{log}", "--urdf", "{urdf}"], "log.csv: is given twice"),
     "a urdf as recording": (["{urdf}", "--urdf", "{urdf}"], "is not a recording; give"),
 }
 

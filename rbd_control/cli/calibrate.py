@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from rbd_control.cli.arm_file import alarms, write_arm_file
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
-from rbd_control.cli.command_files import input_files, result_files
+from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
 from rbd_control.cli.drive_gains import (
     effort_options,
     gain_evidence,
@@ -25,7 +24,6 @@ from rbd_control.cli.drive_gains import (
 from rbd_control.cli.kept_parameters import kept_in_words, kept_parameters
 from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
-from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.input_files import about
@@ -57,7 +55,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     prepare_output(arguments.out)
     html = HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
     console = console_for_output()
-    _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
+    refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     locked = dict(arguments.lock)
     robot = arm_to_calibrate(arguments.urdf, locked, recordings, effort_options(arguments))
@@ -117,17 +115,6 @@ def _write_further(
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
-
-
-def _refuse_repetition(paths: list[Path]) -> None:
-    """Raise an error for a repeated recording, which would invalidate the cross-validation."""
-    seen: set[str] = set()
-    for path in paths:
-        target = os.path.realpath(path)  # Path.resolve() fails where links form a loop
-        with about(path):
-            if target in seen:
-                raise RecordingError("is given twice; give each recording once")
-        seen.add(target)
 
 
 def _named(paths: list[Path]) -> str:

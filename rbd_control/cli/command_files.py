@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from rbd_control.cli.drive_gains import payload_paths
-from rbd_control.errors import RbdControlError
+from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.file_clashes import NamedFile
+from rbd_control.files.input_files import about
 from rbd_control.playback.configuration import YAML, described_arm
 from rbd_control.playback.storage import recorded_files
 from rbd_control.robot.robot import ARM7
@@ -46,6 +47,24 @@ def input_files(arguments: argparse.Namespace, recordings: Iterable[Path]) -> li
         if path := getattr(arguments, name, None):
             files.append(NamedFile(f"--{name}", path))
     return [*files, *arm_files(arguments.urdf, getattr(arguments, "config", None))]
+
+
+def refuse_repetition(recordings: Iterable[Path]) -> None:
+    """Raise an error for a repeated recording.
+
+    It would count its contacts and its time twice, and invalidate the cross-validation of a
+    calibration.
+
+    Raises:
+        RecordingError: naming the recording.
+    """
+    seen: set[str] = set()
+    for path in recordings:
+        target = os.path.realpath(path)  # Path.resolve() fails where links form a loop
+        with about(path):
+            if target in seen:
+                raise RecordingError("is given twice; give each recording once")
+        seen.add(target)
 
 
 def arm_files(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress
 
-from rbd_control.cli.command_files import input_files, result_files
+from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
@@ -56,6 +56,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     refuse_clashes(
         input_files(arguments, paths), result_files(arguments, "report.html", *report_files(paths))
     )
+    refuse_repetition(paths)
     html = HtmlOutput.of_command(arguments, "report.html", "report.json")
     recordings = [read_recording(path, arguments.topic) for path in paths]
     labels = arguments.labels and read_labels(arguments.labels, paths)
