@@ -20,12 +20,13 @@ class CallbackWatchdog:
 
     The controller then sends zero torque, and the contact guard stops the arm.
 
-    It covers an endless loop in Python, a blocked system call (such as a log line to a full pipe)
-    and compiled kernels, which all allow other threads to run. It does not cover code that holds
-    Python's global interpreter lock for ever, a call of ``publish`` that blocks, or a stopped
-    process; there the timeout of the receiver of torque must act. After a stop of the process
-    either thread may run first, so the controller's callback thread also checks :meth:`take_late`
-    and :attr:`deadline`, and the guard acts only at the fifth call.
+    It covers an endless loop in Python, a system call of Python that blocks, and compiled kernels,
+    which all allow other threads to run. It does not cover code that holds Python's global
+    interpreter lock for ever, a call of ``publish`` that blocks, or a stopped process; there the
+    timeout of the receiver of torque must act. A log line holds that lock as long as it is written,
+    see :func:`~rbd_control.startup.standard_streams.never_wait_for_readers`. After a stop of the
+    process either thread may run first, so the controller's callback thread also checks
+    :meth:`take_late` and :attr:`deadline`, and the guard acts only at the fifth call.
 
     Args:
         timeout: returns the longest time between two calls of :meth:`beat` [s].

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Condition, Thread
 from typing import Generic, TypeVar
 
@@ -144,7 +145,8 @@ class PlanningThread(Generic[Order, Plan]):
                 self._refuse(order, planned)
             except Exception:
                 # The thread must not end: no later trajectory would be planned, without a message.
-                traceback.print_exc()
+                with suppress(OSError):  # nobody reads the output
+                    traceback.print_exc()
 
     def _keep(self, number: int, order: Order, planned: Plan) -> None:
         """Store a finished plan unless a newer plan exists; supersede the older trajectories."""

@@ -26,6 +26,7 @@ from rbd_control.startup.compilation import CompilationWatch
 from rbd_control.startup.prompt_end import PromptEnd, end_now, signals_held
 from rbd_control.startup.standard_streams import (
     ensure_standard_streams,
+    never_wait_for_readers,
     release_standard_streams,
     say,
 )
@@ -73,6 +74,7 @@ def run_together(
         ROS or a node cannot be started. That error is printed on standard error, not raised.
     """
     ensure_standard_streams()
+    never_wait_for_readers()
     nodes: Sequence[Managed] = ()
     # Python's last garbage collections would visit all objects of numba, for half a second.
     atexit.register(gc.freeze)

@@ -14,7 +14,7 @@ class ShortLock:
     """A reentrant lock that a thread waits for at most :data:`LONGEST_WAIT`.
 
     After this time the thread continues without the lock. A thread that hangs while it holds the
-    lock, for example in a log line to a full pipe, cannot keep the other one from stopping the arm.
+    lock, for example in a system call of Python, cannot keep the other one from stopping the arm.
     """
 
     def __init__(self) -> None:

@@ -1,13 +1,17 @@
-"""Replacement of closed standard streams.
+"""Standard streams that are closed, or whose reader has stopped.
 
 Some supervisors start programs with closed standard streams. The next file or socket that such a
 program opens gets the descriptor number of a standard stream, so the output of libraries is written
 to it. Without ``sys.stderr``, rclpy does not start.
+
+A reader stops for example when a terminal is paused by Ctrl-S, or a launch file by Ctrl-Z. The
+next log line that does not fit in the buffer of the pipe or terminal then waits for the reader.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import suppress
 
@@ -26,6 +30,26 @@ def ensure_standard_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def never_wait_for_readers() -> None:
+    """Let output to a pipe or a terminal whose reader has stopped fail at once, and be lost.
+
+    rclpy holds Python's global interpreter lock while it writes a log line. A line that waits for
+    the reader would stop all threads of the process, including the watchdogs: the receiver would
+    keep the last torque. Files and sockets stay as they are. Call it after
+    :func:`ensure_standard_streams`, in processes on which an arm depends.
+    """
+    for number in (1, 2):
+        with suppress(OSError):  # for example without /proc, or if another user owns the terminal
+            if not (stat.S_ISFIFO(os.fstat(number).st_mode) or os.isatty(number)):
+                continue
+            # O_NONBLOCK on the present descriptor would also apply to the processes that share it,
+            # such as the shell in the same terminal.
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
+            reopened = os.open(f"/proc/self/fd/{number}", flags)
+            os.dup2(reopened, number)
+            os.close(reopened)
 
 
 def say(line: str) -> None:

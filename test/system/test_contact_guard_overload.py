@@ -192,7 +192,7 @@ def test_a_defect_of_the_watchdog_stops_the_arm(monkeypatch: pytest.MonkeyPatch)
 def test_a_callback_that_hangs_with_the_lock_delays_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The lock is held by a log line to a full pipe, for example."""
+    """The lock is held by a system call of Python, for example."""
     monkeypatch.setattr(short_lock, "LONGEST_WAIT", 0.001)
     with cell() as c:
         c.run(0.1)

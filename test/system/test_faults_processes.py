@@ -18,6 +18,7 @@ import pytest
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
+from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.nodes.transports import without_shared_memory
@@ -251,6 +252,39 @@ def test_busy_processes_beside_it_change_nothing(probe: Probe, source: Source) -
         for process in busy:
             process.kill()
             process.wait()
+
+
+UNREAD = """
+import os
+from contextlib import suppress
+reading, writing = os.pipe()
+os.set_blocking(writing, False)
+for size in (4096, 1):
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(size))
+os.set_blocking(writing, True)
+os.dup2(writing, 1)
+os.dup2(writing, 2)
+"""
+"""Preamble of a node whose output goes to a full pipe that nobody reads."""
+
+
+def test_a_controller_whose_output_nobody_reads_goes_on(
+    bring_up: BringUp, probe: Probe, source: Source
+) -> None:
+    """[129] It writes log lines at its start, at a hold, and at its end."""
+    remapped = ["-r", "__node:=unread", "-r", f"{COMMANDS}:=unread/commands"]
+    process = bring_up.start(NODE, PARAMETERS, remapped, preamble=UNREAD)
+    commands = probe.listen(Float64MultiArray, "unread/commands")
+    wait_for_torque(probe, commands, WEIGHT)
+    assert probe.call(Trigger, "unread/hold").success
+    first = len(commands)
+    probe.wait(lambda: len(commands) > first + 20, "no more torque")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert not np.any(commands[-1].data)
+    assert process.output == ""
 
 
 def test_enforced_security_without_keys_is_no_start(bring_up: BringUp, tmp_path: Path) -> None:
