@@ -16,6 +16,7 @@ from rclpy.timer import Timer
 from rbd_control.nodes.declared_parameters import refusing_unknown_types
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard
 from rbd_control.nodes.publications import PublishingNode, Refusals, guard_response
+from rbd_control.nodes.transition_events import StateMachine
 
 
 class GuardedNode(PublishingNode, LifecycleNode):
@@ -30,6 +31,8 @@ class GuardedNode(PublishingNode, LifecycleNode):
         steady: the steady clock, for watchdogs.
     """
 
+    _state_machine: Any  # of rclpy, without type hints
+
     def __init__(self, name: str) -> None:
         # Before the base class creates its services, publishers and the subscription to /clock.
         self.refusals = Refusals(lambda text: self.get_logger().warning(text))
@@ -38,6 +41,10 @@ class GuardedNode(PublishingNode, LifecycleNode):
             lambda what, reason: self.on_failure(what, reason),
         )
         super().__init__(name)
+        events = self.resolve_topic_name("~/transition_event")
+        self._state_machine = StateMachine(
+            self._state_machine, lambda error: self.refusals.add(events, error)
+        )
         self._guard_services()
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
 

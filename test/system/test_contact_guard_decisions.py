@@ -13,6 +13,7 @@ from contact_event import EVENT
 from detector_bench import Bench, on_joint
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import State
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from robots import panda_arm_urdf
@@ -291,6 +292,40 @@ def test_a_deactivation_that_fails_stops_the_retreat(
             patch.setattr(owner, step, fail)
             c.guard.trigger_deactivate()
         c.assert_held("the guard is deactivated")
+
+
+def test_refused_events_of_transitions_change_no_transition() -> None:
+    """[130] A guard that could not publish them was neither activated nor deactivated."""
+    with cell() as c, pytest.MonkeyPatch.context() as patch:
+        machine = c.guard._state_machine
+        patch.setattr(machine, "_machine", Refusing(machine._machine))
+        for transition, state in (
+            (c.guard.trigger_deactivate, State.PRIMARY_STATE_INACTIVE),
+            (c.guard.trigger_activate, State.PRIMARY_STATE_ACTIVE),
+            (c.guard.trigger_shutdown, State.PRIMARY_STATE_FINALIZED),
+        ):
+            assert transition() == TransitionCallbackReturn.SUCCESS
+            assert machine.current_state[0] == state
+            assert c.guard.is_active == (state == State.PRIMARY_STATE_ACTIVE)
+        assert c.guard.refusals.counts["/contact_guard/transition_event"] == 6
+
+
+class Refusing:
+    """A state machine of rclpy whose middleware refuses the event of each transition."""
+
+    def __init__(self, machine: Any) -> None:
+        self._machine = machine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+    def trigger_transition_by_id(self, transition: int, publish: bool) -> None:
+        self._machine.trigger_transition_by_id(transition, publish)
+        raise RCLError("Could not publish transition")
+
+    def trigger_transition_by_label(self, label: str, publish: bool) -> None:
+        self._machine.trigger_transition_by_label(label, publish)
+        raise RCLError("Could not publish transition")
 
 
 def start_goal(c: Cell) -> None:
