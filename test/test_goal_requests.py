@@ -52,12 +52,14 @@ class Wire:
         refusals: number of next publications of the status that it refuses.
         loses_answers: whether it refuses the answers to goals.
         cancelled: the goals that the last answer to a cancel request names.
+        results: the results that were sent.
     """
 
     def __init__(self) -> None:
         self.refusals = 0
         self.loses_answers = False
         self.cancelled: list[bytes] = []
+        self.results: list[Any] = []
 
     def goal_exists(self, _info: GoalInfo) -> bool:
         return False
@@ -70,6 +72,9 @@ class Wire:
     def send_goal_response(self, _header: Any, _response: Any) -> None:
         if self.loses_answers:
             raise RCLError("refused")
+
+    def send_result_response(self, _header: Any, response: Any) -> None:
+        self.results.append(response)
 
     def process_cancel_request(self, request: CancelGoal.Request, _kind: type) -> Any:
         return CancelGoal.Response(goals_canceling=[request.goal_info, *OTHERS])
@@ -107,6 +112,7 @@ class Bench:
         now = SimpleNamespace(to_msg=lambda: info(0).stamp)
         kind = SimpleNamespace(
             SendGoalService=SimpleNamespace(Response=SimpleNamespace),
+            GetResultService=SimpleNamespace(Response=SimpleNamespace),
             CancelGoalService=CancelGoal,
         )
         self.server.__dict__.update(
@@ -196,3 +202,32 @@ def test_all_goals_of_a_request_are_cancelled(bench: Bench, first: str) -> None:
         result = goals[bytes([number] * 16)].result
         assert result is not None
         assert result.status == "canceled"
+
+
+class Stopped:
+    """An executor that runs no task any more."""
+
+    def create_task(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("executor", [None, Stopped()], ids=["gone", "stopped"])
+def test_the_result_of_a_goal_is_sent_when_a_signal_has_ended_the_executor(
+    bench: Bench, executor: Stopped | None
+) -> None:
+    """[101] It was left to the executor, and the sender waited for it for ever."""
+    bench.server._node.executor = executor
+    bench.execute(goal=goal(1))
+    identifier = bytes([1] * 16)
+    bench.server._result_futures[identifier]._set_executor(executor)
+    bench.execute(result=goal(1))
+    assert not bench.wire.results
+    handle = bench.server._goal_handles[identifier]
+    handle._goal_handle.update_goal_state(server.GoalEvent.ABORT)
+    bench.server.answer(handle, "the reason")
+    aborted = SimpleNamespace(status=GoalStatus.STATUS_ABORTED, result="the reason")
+    assert bench.wire.results == [aborted]
+    # A request that arrives later gets the same answer.
+    bench.server._result_futures[identifier]._set_executor(None)
+    bench.execute(result=goal(1))
+    assert bench.wire.results == 2 * [aborted]

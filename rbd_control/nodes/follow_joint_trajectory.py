@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -337,8 +338,14 @@ class _Server(ActionServer):
         """Do nothing: rclpy would call the execute callback, but the controller executes goals."""
 
     def answer(self, goal_handle: Any, result: Any) -> None:
-        """Send the result of a goal that has reached a final state."""
-        super().notify_execute(goal_handle, lambda _handle: result)
+        """Send the result of a goal that has reached a final state, before this method returns.
+
+        rclpy leaves this to the executor, which no longer runs when a signal ends the node: the
+        sender would wait for the result for ever.
+        """
+        self._result_futures[bytes(goal_handle.goal_id.uuid)]._set_executor(None)
+        with suppress(StopIteration):  # nothing in this coroutine waits
+            self._execute_goal(lambda _handle: result, goal_handle).send(None)
 
 
 def _unused(_handle: Any) -> None:
