@@ -16,6 +16,7 @@ from rbd_control.check.explanations import Explanation, finish
 from rbd_control.check.findings import Level, Line, worst
 from rbd_control.check.timing import timing_lines, velocity_line
 from rbd_control.check.undisturbed import explain_undisturbed
+from rbd_control.check.verdicts import with_verdicts
 from rbd_control.check.weakest_push import WeakestPush, weakest_pushes_in
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RbdControlError, RecordingError
@@ -49,7 +50,8 @@ class CheckResult:
     """The effort of each joint; empty without usable motion, with wrong velocities, or if no part
     of the motion is long enough."""
     pushes: tuple[WeakestPush, ...]
-    """The weakest detectable push on each link; empty if the arm cannot be checked."""
+    """The weakest detectable push on each link; empty if the arm cannot be checked, or if the
+    detector cannot be used with the thresholds."""
     thresholds: str
     """Source of the thresholds for ``pushes``, as text; empty without pushes."""
     evidence: tuple[Array, Array] | None = field(default=None, repr=False)
@@ -96,7 +98,8 @@ def check_recording(
 
     Returns:
         The findings. Without usable motion, velocity or effort there are only the findings about
-        the messages and the cause, and no pushes.
+        the messages and the cause, and no pushes. There are no pushes either if the detector has no
+        verdict, or reports contact for much of the motion.
 
     Raises:
         RecordingError: naming the file, when the recording lacks joints of the model or is damaged.
@@ -127,12 +130,11 @@ def check_recording(
     level = with_default_thresholds(declared, model).for_joints("contact_threshold", model.nv)
     lines += arm_lines(model, study.found, study.evidence, study.efforts, level)
     lines.append(_contact(study.touched, study.outlying, touched / max(duration, 1e-9)))
-    known, known_model, line = _thresholds(motions, model, parameters, worst(tuple(lines)))
-    lines.append(line)
-    pushes = weakest_pushes_in(known_model, known, motions)
-    lines.append(push_line(pushes))
+    found, pushes = _detection(motions, model, parameters, worst(tuple(lines)))
+    lines += found
+    thresholds = found[0].text if pushes else ""
     return CheckResult(
-        name, duration, tuple(lines), study.efforts, pushes, line.text, study.recorded
+        name, duration, tuple(lines), study.efforts, pushes, thresholds, study.recorded
     )
 
 
@@ -239,6 +241,28 @@ def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
             text += f"; {said}"
         return Line("contact", "doubtful", text + "; record a free motion for the check", values)
     return Line("contact", "good", said if told else "no outliers of the residual", values)
+
+
+def _detection(
+    motions: Sequence[Motion],
+    model: Model,
+    parameters: DetectorParameters | None,
+    level: Level,
+) -> tuple[tuple[Line, Line], tuple[WeakestPush, ...]]:
+    """Return the lines about thresholds and weakest push, and the weakest pushes.
+
+    There are no pushes if the detector cannot be used with these thresholds. ``level`` is the worst
+    level of the other lines; after a red line default thresholds are not tested, because model or
+    efforts are wrong.
+    """
+    known, known_model, line = _thresholds(motions, model, parameters, level)
+    if level != "bad" or line.level == "good":
+        line = with_verdicts(line, known_model, known, motions)
+        if line.level == "bad":
+            text = "not determined: with these thresholds the detector cannot be used"
+            return (line, Line("weakest push", "bad", text)), ()
+    pushes = weakest_pushes_in(known_model, known, motions)
+    return (line, push_line(pushes)), pushes
 
 
 def _thresholds(

@@ -239,6 +239,42 @@ def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
     assert line.values["tilt"] == pytest.approx(6.0, abs=0.3)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        (DetectorParameters(contact_threshold=(0.5,)), r"reports contact .* in (9\d\.\d|100\.0)%"),
+        (DetectorParameters(contact_threshold=(5.0,), maximum_gap=0.001), r"no verdict \(gap\)"),
+    ],
+    ids=["contact all the time", "no verdict"],
+)
+def test_a_detector_that_cannot_be_used_promises_nothing(
+    parameters: DetectorParameters, text: str, free: Motion, model: Model
+) -> None:
+    """The thresholds were green, and the weakest push was some newtons."""
+    result = check(free, model, parameters)
+    found = complaints(result)
+    assert re.search(text, found["thresholds"][0])
+    assert "not determined" in found["weakest push"][0]
+    assert result.level == "bad"
+    assert not result.pushes
+    # A red line about the arm hides nothing.
+    drifting = check(replace(free, tau=free.tau + 2.0), model, parameters)
+    assert re.search(text, complaints(drifting)["thresholds"][0])
+
+
+def test_few_false_alarms_and_missing_verdicts_are_told(free: Motion, model: Model) -> None:
+    """Thresholds with false alarms in the recording itself are not green."""
+    noisy = free.tau.copy()
+    noisy[1000:1100, 1] += 3.0
+    touched = check(replace(free, tau=noisy), model, DetectorParameters(contact_threshold=(2.0,)))
+    assert "reports contact in this recording 1 time" in complaints(touched)["thresholds"][0]
+    slow = check(free, model, DetectorParameters(contact_threshold=(5.0,), settling_time=8.0))
+    assert "has a verdict in 50% of the time only (settling)" in complaints(slow)["thresholds"][0]
+    for result in (touched, slow):
+        assert result.level == "doubtful"
+        assert result.pushes
+
+
 def test_an_arm_at_rest_gives_no_result(free: Motion, model: Model) -> None:
     noise = 0.01 * np.random.default_rng(0).normal(size=free.tau.shape)
     still = replace(free, q=0.0 * free.q + free.q[9], v=0.0 * free.v, tau=free.tau[9] + noise)
