@@ -310,7 +310,7 @@ def push_line(pushes: Sequence[WeakestPush]) -> Line:
         )
         return Line("weakest push", "doubtful", text)
     if np.isinf(best.best):
-        text = "no push is detected at any link; lower the thresholds"
+        text = "no push is detected at any link; lower the thresholds (or onset_debounce)"
         return Line("weakest push", "bad", text)
     tip = pushes[-1]
     blind = [push.link for push in pushes if np.isinf(push.worst)]

@@ -9,12 +9,14 @@ the weakest detected force is the smallest ``f`` for which one of the detector's
 with W the whitening matrix of the covariance (:mod:`~rbd_control.estimation.thresholds`), and
 ``less_friction`` a reduction of each magnitude by the friction margin of the joint, down to zero.
 The thresholds apply at the recorded speed, with the friction margin of joints at rest or reversing.
+If the residual of the motion is known, they grow with the recorded acceleration as well.
 
 The residual also contains noise and model errors, which may add to a push or reduce it. If the
 residual of the motion is known, the push is therefore added to it: the weakest push that begins at
 a sample is the smallest force for which a rule holds at any time of the next :data:`PUSH` seconds,
-with the rise of the observer, for both signs of the force. Without a residual, noise and model
-errors are neglected, and the forces are about a third too large.
+for as long as ``onset_debounce`` requires, with the rise of the observer, for both signs of the
+force. Without a residual, noise, model errors and ``onset_debounce`` are neglected, and the forces
+are about a third too large.
 
 The result is the median over the poses: half of the pushes of this force are found.
 """
@@ -34,6 +36,7 @@ from rbd_control.errors import InputError
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.motion import Motion
 
 Array = NDArray[np.float64]
@@ -140,7 +143,7 @@ def weakest_pushes_in(
     if looks is None:
         q, v = (np.concatenate([getattr(m, name) for m in motions]) for name in ("q", "v"))
         return weakest_pushes(model, parameters, q, v)
-    start = Rules.of(model, parameters, looks.v[:, 0])
+    start = Rules.of(model, parameters, looks.v[:, 0], looks.a[:, 0])
     return tuple(_with_noise(model, parameters, start, link, looks) for link in model.joint_links)
 
 
@@ -168,6 +171,8 @@ class Looks:
     """(n, m, nq) joint positions [rad or m]."""
     v: Array
     """(n, m, nv) joint velocities [rad/s or m/s]."""
+    a: Array
+    """(n, m, nv) filtered joint accelerations [rad/s² or m/s²]."""
     residual: Array
     """(n, m, nv) residual without contact [N·m or N]."""
     risen: Array
@@ -195,16 +200,28 @@ class Looks:
             block = detector.update_block(motion.t, motion.q, motion.v, motion.tau)
             rows = _push_rows(motion.t, np.asarray(block.valid & ~block.contact))
             period = float(np.median(np.diff(motion.t))) if rows else 0.0
+            a = _accelerations(model, parameters, motion)
             for row in rows:
                 # The period is rounded to two digits, by up to 5 %.
                 observer.rise(period, int(1.06 * PUSH / period) + 2)
                 after = motion.t[row] - motion.t[row[0]]
                 risen = np.array([observer.risen(float(age)) for age in after])
-                found.append((motion.q[row], motion.v[row], block.residual[row], risen))
+                found.append((motion.q[row], motion.v[row], a[row], block.residual[row], risen))
         if not found:
             return None
         step = -(-len(found) // POSES)
         return cls(*map(np.array, zip(*found[::step], strict=True)))
+
+
+def _accelerations(model: Model, parameters: DetectorParameters, motion: Motion) -> Array:
+    """Return the accelerations that the thresholds depend on, (k, nv) [rad/s² or m/s²].
+
+    As in the detector they are filtered with the time constant 1/``observer_gain``.
+    """
+    dt = np.diff(motion.t)
+    gain = parameters.for_joints("observer_gain", model.nv)
+    a = MomentumObserver(model, gain).filter(dt, np.diff(motion.v, axis=0) / dt[:, None])
+    return np.concatenate([np.zeros_like(motion.v[:1]), a])
 
 
 def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
@@ -237,31 +254,41 @@ class Rules:
     """(k,) threshold of the length of the residual, in standard deviations."""
 
     @classmethod
-    def of(cls, model: Model, parameters: DetectorParameters, v: Array) -> Rules:
+    def of(
+        cls, model: Model, parameters: DetectorParameters, v: Array, a: Array | float = 0.0
+    ) -> Rules:
         """Return the rules at the velocities v (k, nv) [rad/s or m/s].
 
         Unlike in the detector, the thresholds grow with the present speed only, not with its recent
-        peak, the acceleration, or torque that changes between samples, and the friction margin does
-        not decay after a reversal. The thresholds of the force are left out.
+        peak or torque that changes between samples, and the friction margin does not decay after a
+        reversal. The thresholds of the force are left out. The accelerations a (k, nv)
+        [rad/s² or m/s²] are zero by default.
         """
         parameters = with_default_thresholds(parameters, model)
-        contact, slope, moving, slow = (
+        contact, slope, moving, slow, growth = (
             parameters.for_joints(name, model.nv)
-            for name in ("contact_threshold", "threshold_speed", "moving_ratio", "reversal_speed")
+            for name in (
+                "contact_threshold",
+                "threshold_speed",
+                "moving_ratio",
+                "reversal_speed",
+                "threshold_acceleration",
+            )
         )
         speed = np.abs(v)
         allowance = contact * (1.0 - moving) * (speed <= slow)
         covariance = parameters.covariance(model.nv)
         whitening = None if covariance is None else np.linalg.inv(np.linalg.cholesky(covariance))
         statistic = parameters.statistic_threshold + parameters.statistic_speed * speed.max(axis=1)
-        return cls(moving * contact + allowance + slope * speed, allowance, whitening, statistic)
+        threshold = moving * contact + allowance + slope * speed + growth * np.abs(a)
+        return cls(threshold, allowance, whitening, statistic)
 
     def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
 
         The force acts along the direction d of ``torque``, not against it. If no force below
-        :data:`BLIND` is detectable, the result is infinite. The thresholds of the force and the
-        growth of the thresholds with the acceleration are left out.
+        :data:`BLIND` is detectable, the result is infinite. The thresholds of the force are left
+        out.
 
         Args:
             torque: residual of a force of 1 N along d, (k, nv) [N·m or N].
@@ -347,12 +374,31 @@ def _with_noise(
     directions, forces = (np.array(each) for each in zip(*tried, strict=True))
     chosen = [np.broadcast_to(axis, (n, 3)) for axis in np.eye(3)]
     chosen += [directions[pick, np.arange(n)] for pick in (forces.argmin(0), forces.argmax(0))]
-    rules = Rules.of(model, parameters, looks.v.reshape(n * m, nv))
-    residual, risen = (each.reshape(n * m, nv) for each in (looks.residual, looks.risen))
+    v, a, residual, risen = (
+        each.reshape(n * m, nv) for each in (looks.v, looks.a, looks.residual, looks.risen)
+    )
+    rules = Rules.of(model, parameters, v, a)
     medians = []
     for each in chosen:
         torque = risen * np.einsum("kdi,kd->ki", J, np.repeat(each, m, axis=0))
         least = [rules.least_force(sign * torque, residual).reshape(n, m) for sign in (1.0, -1.0)]
-        medians.append(float(np.median(np.min(least, axis=2))))
+        medians.append(float(np.median([_lasting(each, parameters) for each in least])))
     x, y, z, best, worst = medians
     return WeakestPush(link, best, worst, (x, y, z), bool((np.abs(J) > LEAST_LEVER).any()))
+
+
+def _lasting(least: Array, parameters: DetectorParameters) -> Array:
+    """Return the smallest force that is detected for ``onset_debounce`` in each push, (n,) [N].
+
+    Args:
+        least: the weakest detected force at each sample of each push, (n, m) [N].
+        parameters: of the detector.
+
+    Returns:
+        The forces; infinite if ``onset_debounce`` is not shorter than a push.
+    """
+    if parameters.onset_debounce >= PUSH:
+        return np.full(len(least), np.inf)
+    samples = 1 + int(parameters.onset_debounce * (LOOKS - 1) / PUSH)
+    runs = np.lib.stride_tricks.sliding_window_view(least, samples, axis=1)
+    return np.asarray(runs.max(axis=-1).min(axis=1))

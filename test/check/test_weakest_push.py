@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +88,30 @@ def test_within_thirty_per_cent(
     force = np.eye(3)[axis] * promised
     assert share_found(known, parameters, model, link, 0.7 * force) < 0.5 + CHANCE
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5 - CHANCE
+
+
+@pytest.mark.parametrize(
+    "settings", [{"threshold_acceleration": (1.0,)}, {"onset_debounce": 0.1}], ids=str
+)
+def test_settings_that_delay_or_hide_contacts_count(
+    settings: dict[str, Any], free: Motion, calibration: Calibration, model: Model
+) -> None:
+    """The promise left both out, and so was a fraction of the force that is found."""
+    # The threshold of the statistic does not grow with the acceleration.
+    plain = replace(calibration.parameters, statistic_threshold=1e6)
+    parameters = replace(plain, **settings)
+    known = parameters.corrected(model)
+    promised = weakest_pushes_in(known, parameters, [free])[-1].axes[0]
+    assert promised > 1.3 * weakest_pushes_in(known, plain, [free])[-1].axes[0]
+    force = np.eye(3)[0] * promised
+    assert share_found(known, parameters, model, "link_7", 0.7 * force) < 0.5 + CHANCE
+    assert share_found(known, parameters, model, "link_7", 1.3 * force) > 0.5 - CHANCE
+
+
+def test_a_debounce_longer_than_a_push_finds_none(free: Motion, model: Model) -> None:
+    parameters = DetectorParameters(contact_threshold=(2.0,), onset_debounce=PUSH)
+    for push in weakest_pushes_in(model, parameters, [free]):
+        assert np.isinf([push.best, push.worst, *push.axes]).all()
 
 
 def test_noise_helps_a_push(free: Motion, calibration: Calibration, model: Model) -> None:
