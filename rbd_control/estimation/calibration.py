@@ -38,6 +38,7 @@ from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import Motion, refuse_little_motion
 from rbd_control.estimation.threshold_calibration import (
     FreeMotion,
+    high_thresholds,
     refuse_contact,
     with_thresholds,
 )
@@ -102,8 +103,8 @@ class Calibration:
     The rate holds for motions like the recorded motions.
     """
     notes: tuple[str, ...]
-    """Notes for the user: samples that are left out, efforts that do not fit the model, and
-    unidentified or implausible results."""
+    """Notes for the user: samples that are left out, efforts that do not fit the model,
+    unidentified or implausible results, and thresholds above those without a calibration."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
     """For each stretch of motion without gaps, after the observer has settled: the name of the
     recording, times (k,) [s], and three arrays (k, nv) [N·m or N]: residuals of the model as
@@ -206,7 +207,7 @@ def calibrate(
         _joints(free, known, found.error, model),
         _duration(free),
         false_alarms_per_hour,
-        (*notes, *found.notes),
+        (*notes, *found.notes, *high_thresholds(known, model)),
         tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
         drives,
     )

@@ -32,7 +32,10 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.estimation.calibrated_parameters import CalibratedParameters
-from rbd_control.estimation.default_thresholds import least_collision_thresholds
+from rbd_control.estimation.default_thresholds import (
+    default_contact_thresholds,
+    least_collision_thresholds,
+)
 from rbd_control.estimation.identification import external_means
 from rbd_control.estimation.motion import SLOW, Motion
 from rbd_control.estimation.reversals import AWAY, reversals
@@ -151,6 +154,29 @@ def with_thresholds(
         threshold_speed=tuple(MODEL_MARGIN * prediction_error / np.sqrt((speed**2).mean(axis=0))),
         moving_ratio=tuple(moving),
         collision_threshold=tuple(least_collision_thresholds(model, threshold)),
+    )
+
+
+def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...]:
+    """Return a note about joints whose threshold is higher than without a calibration, or none.
+
+    Args:
+        known: the calibrated parameters.
+        model: the robot.
+    """
+    found = known.for_joints("contact_threshold", model.nv)
+    usual = default_contact_thresholds(model)
+    said = [
+        f"{joint} {found[i]:.3g} instead of {usual[i]:.3g}"
+        for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names))
+        if found[i] > usual[i]
+    ]
+    if not said:
+        return ()
+    return (
+        f"contact thresholds are higher than without calibration [N·m or N]: {', '.join(said)}; "
+        f"weak contacts will be missed: look for drifting torque sensors, contact in the "
+        f"recordings, wrong stamps, and friction that changes",
     )
 
 

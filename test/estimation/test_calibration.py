@@ -153,6 +153,20 @@ def test_names_efforts_that_are_not_as_declared(
         calibrate(free, model)
 
 
+def test_names_thresholds_that_are_higher_than_without_calibration(
+    motions: list[Motion], model: Model, calibration: Calibration
+) -> None:
+    """The drift of a torque sensor became a threshold above the default, without a word."""
+    assert not any("higher than" in note for note in calibration.notes)
+    drift = np.zeros((motions[0].t.size, 7))
+    drift[:, 1] = np.linspace(0.0, 8.0, motions[0].t.size)
+    drifting = [replace(m, tau=m.tau + drift) for m in motions]
+    found = calibrate(drifting, model)
+    assert found.joints[1].threshold > 9.0
+    (note,) = [note for note in found.notes if "higher than without calibration" in note]
+    assert re.search(r"\[N·m or N\]: joint_2 \d+\.\d instead of 9;", note)
+
+
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_every_correction_reaches_the_residual(
     name: str, model: Model, motions: list[Motion]
