@@ -26,9 +26,8 @@ from rbd_control.estimation.default_thresholds import (
     default_contact_thresholds,
     with_default_thresholds,
 )
-from rbd_control.playback.motions import RecordedMotions, read_motions
+from rbd_control.playback.motions import read_motions, without_true_contact
 from rbd_control.playback.recording import Recording
-from rbd_control.playback.truth import GRACE
 from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
@@ -109,7 +108,7 @@ def check_recording(
     recorded = read_motions(recording, model, joints)
     lines = list(timing_lines(recorded, model, declared.maximum_gap))
     duration = float(recorded.times[-1]) if recorded.times.size else 0.0
-    motions, touched = _without_true_contact(recorded, recording)
+    motions, touched = without_true_contact(recording, recorded)
     name = str(recording.path)
     if not motions:
         why = recorded.unused or "too few samples"
@@ -202,24 +201,6 @@ def _exchanged(motion: Motion, i: int, j: int) -> Motion:
 def _nothing(model: Model) -> Evidence:
     """Return the evidence of one sample that is zero throughout."""
     return Evidence.of(np.zeros((1, model.nv, 10)), np.zeros((1, model.nv, 3)), np.zeros(3))
-
-
-def _without_true_contact(
-    recorded: RecordedMotions, recording: Recording
-) -> tuple[tuple[Motion, ...], float]:
-    """Return the motions without the true contacts in the recording, and the time left out [s]."""
-    contacts = recording.true_contacts or ()
-    motions, lost = [], 0.0
-    for motion, start in zip(recorded.motions, recorded.starts, strict=True):
-        stamps = motion.t + start + recorded.start
-        free = np.ones(stamps.size, dtype=bool)
-        for begin, end in contacts:
-            last = np.inf if end is None else end + GRACE
-            free &= (stamps < begin) | (stamps > last)
-        if motion.t.size > 1:
-            lost += float((~free[1:] * np.diff(motion.t)).sum())
-        motions.append(motion.only(free))
-    return tuple(m for m in motions if m.t.size > 1), lost
 
 
 def _contact(touched: float, joints: Sequence[str], told: float) -> Line:

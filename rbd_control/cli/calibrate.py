@@ -29,7 +29,7 @@ from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
-from rbd_control.playback.motions import read_motions, with_effort
+from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.calibration_page import calibration_page
@@ -128,8 +128,8 @@ def _motions(
     """Yield the motion in a recording, or several if its clock went back; print notes on it."""
     recording = read_recording(path, topic)
     found = read_motions(recording, model, joints)
-    motions = with_effort(recording, found)
-    notes = list(found.notes)
+    motions, said = free_motions(recording, found)
+    notes = [*found.notes, *said]
     if found.unused:
         notes.append(f"of {found.messages} messages {found.unused}")
     if found.jumps:

@@ -26,7 +26,7 @@ from rbd_control.playback.arm_calibration import (
 )
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
-from rbd_control.playback.motions import read_motions, with_effort
+from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
@@ -175,7 +175,7 @@ class CalibrateJob(_SourceJob):
         robot = arm_to_calibrate(source.urdf, dict(source.locked), [recording], self.effort)
         model = robot.model
         found = read_motions(recording, model, source.joints)
-        motions = with_effort(recording, found)
+        motions, _ = free_motions(recording, found)
         start = starting_parameters(
             robot,
             observer=self.observer,

@@ -17,6 +17,7 @@ from rbd_control.playback.clock import ClockJump, ReplayClock
 from rbd_control.playback.doubts import counted
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.recording import Recording
+from rbd_control.playback.truth import GRACE
 
 Array = NDArray[np.float64]
 
@@ -114,23 +115,57 @@ def read_motions(
     )
 
 
-def with_effort(recording: Recording, found: RecordedMotions) -> tuple[Motion, ...]:
-    """Return ``found.motions`` if there is at least one motion; raise an error otherwise.
+def without_true_contact(
+    recording: Recording, found: RecordedMotions
+) -> tuple[tuple[Motion, ...], float]:
+    """Return the motions without true contacts, and the time that is left out [s].
+
+    A true contact is left out until :data:`~rbd_control.playback.truth.GRACE` after its end. The
+    motions have at least two samples.
 
     Args:
-        recording: the recording, for the name of the file in the error.
+        recording: the recording, which may state its true contacts.
+        found: the result of :func:`read_motions` for it.
+    """
+    contacts = recording.true_contacts or ()
+    motions, lost = [], 0.0
+    for motion, start in zip(found.motions, found.starts, strict=True):
+        stamps = motion.t + start + found.start
+        free = np.ones(stamps.size, dtype=bool)
+        for begin, end in contacts:
+            last = np.inf if end is None else end + GRACE
+            free &= (stamps < begin) | (stamps > last)
+        if motion.t.size > 1:
+            lost += float((~free[1:] * np.diff(motion.t)).sum())
+        motions.append(motion.only(free))
+    return tuple(m for m in motions if m.t.size > 1), lost
+
+
+def free_motions(
+    recording: Recording, found: RecordedMotions
+) -> tuple[tuple[Motion, ...], tuple[str, ...]]:
+    """Return the motions for a calibration, without true contacts, and notes on the latter.
+
+    Args:
+        recording: the recording, which may state its true contacts.
         found: the result of :func:`read_motions` for it.
 
     Raises:
-        RecordingError: naming the file and the deficiencies of its messages, if it has no motion.
+        RecordingError: naming the file and the deficiencies of its messages, if it has no motion,
+            or none without true contact.
     """
-    if not found.motions:
-        with about(recording.path):
+    motions, lost = without_true_contact(recording, found)
+    with about(recording.path):
+        if not found.motions:
             raise RecordingError(
                 f"has no samples with both velocity and effort, which calibration needs: of "
                 f"{found.messages} messages {found.unused or 'too few are usable'}"
             )
-    return found.motions
+        if not motions:
+            raise RecordingError("has no motion without contact: its true contacts cover it")
+    if not lost:
+        return motions, ()
+    return motions, (f"{lost:.1f} s of true contact in the recording are left out",)
 
 
 def _motion(name: str, blocks: Sequence[SampleBlock]) -> Motion:

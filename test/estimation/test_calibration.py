@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from free_motion import COULOMB, RATE, VISCOUS, lively_motion
+from free_motion import COULOMB, RATE, VISCOUS, lively_motion, recording
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
@@ -27,6 +27,7 @@ from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels
 from rbd_control.estimation.motion import refuse_little_motion
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
+from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
 from rbd_control.robot.robot import robot_parameters
 from rbd_control.simulation import SimulatedArm, arm7_urdf
@@ -165,6 +166,28 @@ def test_names_thresholds_that_are_higher_than_without_calibration(
     assert found.joints[1].threshold > 9.0
     (note,) = [note for note in found.notes if "higher than without calibration" in note]
     assert re.search(r"\[N·m or N\]: joint_2 \d+\.\d instead of 9;", note)
+
+
+def test_true_contacts_in_a_recording_are_left_out(model: Model) -> None:
+    """Pushes of 1.5 N are too weak to be refused; they made the thresholds five times as high."""
+    begun: list[float] = []
+
+    def act(arm: SimulatedArm, t: float) -> None:
+        if t >= 2.0 + 3.0 * len(begun):
+            begun.append(t)
+            side = 1.0 if len(begun) % 2 else -1.0
+            arm.push("link_7", (1.3 * side, 0.6 * side, 0.4 * side), duration=0.4)
+
+    pushed = lively_motion(model, 32.0, seed=3, act=act)
+    contacts = tuple((1000.0 + t, 1000.4 + t) for t in begun)
+    told = replace(recording(pushed, model.joint_names), true_contacts=contacts)
+    free, notes = free_motions(told, read_motions(told, model))
+    assert notes == (f"{0.5 * len(begun):.1f} s of true contact in the recording are left out",)
+    with_pushes, without = (calibrate(each, model).joints[0] for each in ([pushed], free))
+    assert without.threshold < 0.4 * with_pushes.threshold
+    none = replace(told, true_contacts=((1000.0, None),))
+    with pytest.raises(RecordingError, match="no motion without contact"):
+        free_motions(none, read_motions(none, model))
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
