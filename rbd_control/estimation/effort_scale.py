@@ -117,8 +117,8 @@ class EffortScale:
         if self.is_odd and self.ratio > SUSPECT:
             return (
                 f"the effort of joint {self.joint!r} is {self.scale:.3g} times the model's torque: "
-                f"it looks like motor current or another unit (--effort current), or an inertia is "
-                f"missing in the URDF"
+                f"it looks like motor current or another unit (--effort current), or the URDF is "
+                f"of another arm or lacks an inertia"
             )
         return ""
 
