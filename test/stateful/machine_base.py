@@ -92,6 +92,7 @@ class MachineBase(RuleBasedStateMachine):
         self._checked = rig.history.rows
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_STEP)
         rig.leaves_safe = rig.faulted = False
+        rig.earlier_model = rig.controller.law.model
 
     def _run(self, seconds: float) -> None:
         self.rig.run(max(round(seconds / self.rig.period), 1))

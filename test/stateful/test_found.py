@@ -155,6 +155,21 @@ def test_a_joint_that_a_mechanical_stop_throws_back_is_a_fault_in_time() -> None
     assert "too fast" in machine.rig.history.reasons[-1]
 
 
+def test_what_a_push_teaches_after_a_rest_beyond_a_limit_is_no_torque_out_of_it() -> None:
+    # The torque before the push was compared with the weight that the push taught.
+    arm = make_arm("pendulum", "none", 0)
+    parameters = {"damping_rate": 40.0, "bandwidth": (20.0,), "adaptive": True}
+    machine = ControllerMachine()
+    machine.begin(setup=Setup(arm, parameters, start=(2.02, 0.8)))
+    machine.turn(pace=1.0, seconds=0.3, turns=-1.0)
+    machine.follow_in_part(distance=-0.5, joint=0, seconds=0.1)
+    machine.push(seconds=0.1, torque=(-1.0, -1.0, -1.0, -1.0))
+    machine.teardown()
+    adaptive = machine.rig.controller.law.adaptive
+    assert adaptive is not None
+    assert adaptive.payload > 1.0
+
+
 def test_a_silence_between_two_looks_of_the_watchdog_is_the_cause_of_its_fault() -> None:
     # The watchdog looks every 10 ms; the joint state after the silence was the first to show it.
     machine = ControllerMachine()
