@@ -142,7 +142,11 @@ class TorqueOutput:
                 return
             try:
                 self._publish_zero(writer)
-                publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME))
+                if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME)):
+                    self._node.get_logger().warning(
+                        f"no acknowledgement of the zero torque on {self._topic} arrived within "
+                        f"{ACKNOWLEDGE_TIME:g} s; check that the arm has stopped"
+                    )
             finally:
                 self._publisher = None
                 self._node.destroy_publisher(publisher)

@@ -69,6 +69,8 @@ class Rig(RigState):
         self.disturbed = self.leaves_safe = True
         self.orders.pauses.clear()
         self.tank = self.parameters.tank_capacity
+        self.earlier_model = self.controller.law.model
+        """Arm as the law knew it before the present step, in which it may have learned."""
         self.expect_stop()
 
     def _is_too_heavy(self, q: Array) -> bool:

@@ -92,8 +92,6 @@ class RigState:
         self._kind, self._entry = 0, 0
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
-        self.earlier_model = self.controller.law.model
-        """Arm as the law knew it before the present step, in which it may have learned."""
         self._plant = Plant(setup)
         self.payload = 0.0
         """Mass of the announced payload [kg]."""

@@ -149,7 +149,7 @@ def torque_is_cut_to_its_limits(probe: Probe, source: Source) -> None:
 
 
 def zero_torque_at_the_end(probe: Probe, source: Source, bring_up: BringUp) -> None:
-    """[43] SIGINT and SIGTERM: the last command is zero, and the process ends well."""
+    """[43] SIGINT and SIGTERM: the last command is zero and acknowledged; the process ends well."""
     numbers = {"int": signal.SIGINT, "term": signal.SIGTERM}
     processes = {
         space: bring_up.start(
@@ -166,6 +166,7 @@ def zero_torque_at_the_end(probe: Probe, source: Source, bring_up: BringUp) -> N
         assert processes[space].wait() == 0
         wait_for_torque(probe, commands, np.zeros(MODEL.nv))
         assert "Traceback" not in processes[space].output
+        assert "no acknowledgement" not in processes[space].output
 
 
 def wait_for_torque(probe: Probe, commands: Heard, torque: np.ndarray) -> None:

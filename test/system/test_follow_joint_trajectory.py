@@ -350,10 +350,17 @@ def test_deactivation_ends_a_goal(sender: Sender) -> None:
 
 
 def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
-    """[43] Last, as the node is gone afterwards."""
-    sender.moving()
+    """[43, 101] Its sender gets the result. Last, as the node is gone afterwards."""
+    moving = sender.moving()
+    answer = moving.handle.get_result_async()
+    count = len(moving.feedback)
+    sender.probe.wait(lambda: len(moving.feedback) > count + 2, "the request may not have arrived")
     sender.process.signal(signal.SIGTERM)
     assert sender.process.wait() == 0
+    sender.probe.wait(answer.done, "no result")
+    found = answer.result()
+    assert (found.status, found.result.error_code) == (ABORTED, INVALID_GOAL)
+    assert found.result.error_string == "the controller was deactivated; goal aborted"
     assert "Traceback" not in sender.process.output
     assert "goal aborted: the controller was deactivated" in sender.process.output
     assert "; goal aborted" not in sender.process.output
