@@ -76,7 +76,9 @@ class DetectorRig:
         v = self.amplitude * rate * np.cos(rate * angle)
         a = -self.amplitude * rate**2 * np.sin(rate * angle)
         tau = inverse_dynamics(self.model, q, v, a) - self.push
-        v = v + self._random.normal(scale=1e-6, size=v.shape)  # no sensor repeats itself at rest
+        # No sensor repeats itself at rest; a joint without load may publish zeros.
+        noise_v, noise_tau = self._random.normal(scale=1e-6, size=(2, *v.shape))
+        v, tau = v + noise_v, np.where(tau == 0.0, 0.0, tau + noise_tau)
         self._pass(count)
         self._phase += count * PERIOD
         return stamps, q, v, tau
