@@ -139,11 +139,11 @@ def torque_does_not_swing_for_ever(s: Stretch) -> None:
     """No torque swings 16 times within 1 s from 60 % of its limit to 60 % in the other direction.
 
     The limit of eight swings within 0.68 s ends such an oscillation in mode safe, where the arm
-    comes to rest, even if its loop is too slow for the gains. Swings that an order to stop demands
-    do not count, so that only those after the last order are compared.
+    comes to rest, even if its loop is too slow for the gains. Swings that an order to stop or to
+    retreat demands do not count, so that only those after the last order are compared.
     """
     first = max(int(s.entry[-1]), s.first - round(SWING_TIME / s.rig.period))
-    first = max(first, s.rig.orders.stop_row)
+    first = max(first, s.rig.orders.stop_row, s.rig.orders.retreat_row)
     torque, time = s.rig.history.column("torque", first), s.rig.history.column("time", first)
     large = np.sign(torque) * (np.abs(torque) > np.maximum(0.6 * s.rig.largest, ROUNDING))
     for joint in range(s.rig.n):

@@ -248,6 +248,7 @@ class RigState:
         """From now on the arm must stop; then it may move again."""
         wait = self._time_to_stop() + 3.0 * self.period
         self.allow_motion()
+        self.orders.retreat_row = self.history.rows
         self.orders.pauses.append((self.history.rows, self.now + wait))
 
     def _time_to_stop(self) -> float:

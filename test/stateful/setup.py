@@ -50,6 +50,7 @@ class Orders:
         stop_row: row of that order.
         jump_row: row of the last jump of the stamps.
         stop_time: time in which the arm must come to rest after it [s].
+        retreat_row: row of the last retreat.
         pauses: rows of retreats, which begin with a stop, and the times until which it must come.
     """
 
@@ -57,4 +58,5 @@ class Orders:
     stop_row: int = 0
     jump_row: int = -1000
     stop_time: float = 0.0
+    retreat_row: int = 0
     pauses: list[tuple[int, float]] = field(default_factory=list)
