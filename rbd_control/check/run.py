@@ -129,12 +129,9 @@ def check_recording(
     level = with_default_thresholds(declared, model).for_joints("contact_threshold", model.nv)
     lines += arm_lines(model, study.found, study.evidence, study.efforts, level)
     lines.append(_contact(study.touched, study.outlying, touched / max(duration, 1e-9)))
-    found, pushes = _detection(motions, model, parameters, worst(tuple(lines)))
+    found, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)))
     lines += found
-    thresholds = found[0].text if pushes else ""
-    return CheckResult(
-        name, duration, tuple(lines), study.efforts, pushes, thresholds, study.recorded
-    )
+    return CheckResult(name, duration, tuple(lines), study.efforts, pushes, source, study.recorded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,21 +226,22 @@ def _detection(
     model: Model,
     parameters: DetectorParameters | None,
     level: Level,
-) -> tuple[tuple[Line, Line], tuple[WeakestPush, ...]]:
-    """Return the lines about thresholds and weakest push, and the weakest pushes.
+) -> tuple[tuple[Line, Line], tuple[WeakestPush, ...], str]:
+    """Return the lines about thresholds and weakest push, the pushes, and the thresholds' source.
 
-    There are no pushes if the detector cannot be used with these thresholds. ``level`` is the worst
-    level of the other lines; after a red line default thresholds are not tested, because model or
-    efforts are wrong.
+    There are no pushes if the detector cannot be used with these thresholds; the source is then
+    empty. ``level`` is the worst level of the other lines; after a red line default thresholds are
+    not tested, because model or efforts are wrong.
     """
     known, known_model, line = _thresholds(motions, model, parameters, level)
+    source = line.text
     if level != "bad" or line.level == "good":
         line = with_verdicts(line, known_model, known, motions)
         if line.level == "bad":
             text = "not determined: with these thresholds the detector cannot be used"
-            return (line, Line("weakest push", "bad", text)), ()
+            return (line, Line("weakest push", "bad", text)), (), ""
     pushes = weakest_pushes_in(known_model, known, motions)
-    return (line, push_line(pushes)), pushes
+    return (line, push_line(pushes)), pushes, source
 
 
 def _thresholds(

@@ -144,6 +144,9 @@ class ContactDetector:
 
     def _start(self) -> None:
         fresh = new_memory(self.model.nq, self.model.nv)
+        # Efforts that have repeated for too long do so also after a reset.
+        fresh.effort[:] = self._memory.effort
+        fresh.arm["effort_for"] = self._memory.arm["effort_for"]
         for array, initial in zip(self._memory, fresh, strict=True):
             array[:] = initial
         self._stamp = -math.inf

@@ -62,9 +62,13 @@ dropped like the others, unless all of them jump in position: the observer then 
 
 
 CARRY, RESTART, FREEZE, DROP, SKIP = range(5)
-"""Outcomes of a sample: it ends an interval; the observer restarts with it; samples, or the efforts
-of all joints, have repeated for too long; it is dropped; it repeats the last sample of a moving arm
-and is skipped.
+"""Outcomes of a sample.
+
+- ``CARRY``: the sample ends an interval of the observer.
+- ``RESTART``: the observer restarts with the sample.
+- ``FREEZE``: samples, or the efforts of all joints, have been identical for too long.
+- ``DROP``: the sample is dropped.
+- ``SKIP``: the sample repeats the last sample of a moving arm and is skipped.
 
 An identical sample of a moving arm means that the driver has read no new data. Such a sample must
 not reach the filter: a motion that stops under an unchanged torque would look like a contact. The
@@ -184,16 +188,16 @@ def _begin(memory, samples, k):
 def _keep(settings, memory, samples, k, restarts):
     """Store an accepted sample as the last one, and record measured and saturated efforts.
 
-    ``restarts`` is whether the observer restarts with it. The time for which efforts have repeated
-    then begins anew, because efforts in a gap before the sample are unknown.
+    ``restarts`` is whether the observer restarts with it. The interval before the sample then does
+    not count as a time of repeated efforts, because it may be a gap.
     """
     arm, stamp = memory.arm[0], samples.stamp[k]
-    if restarts:
-        arm.effort_since = stamp
+    if not restarts:
+        arm.effort_for += stamp - arm.stamp
     for i in range(memory.joint.shape[0]):
         memory.v[i] = samples.v[k, i]
         if samples.effort[k, i] != memory.effort[i]:
-            arm.effort_since = stamp
+            arm.effort_for = 0.0
         memory.effort[i] = samples.effort[k, i]
         if samples.effort[k, i] != 0.0:
             arm.measured = True
@@ -232,7 +236,7 @@ def _fate(samples, k, settings, memory):
     same, same_effort, moving = repetition(samples, k, memory)
     longest = rules.repeated_time if moving else rules.repeated_time_at_rest
     # Time since the last used sample does not count, because it may be a gap.
-    stale = same_effort and arm.stamp - arm.effort_since >= rules.repeated_time_at_rest
+    stale = same_effort and arm.effort_for >= rules.repeated_time_at_rest
     fate, why = CARRY, SETTLING
     if fault != VALID and arm.jumps < DROPS_IN_A_ROW:
         fate, why = DROP, fault
@@ -420,7 +424,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
             reason = arm.reason
         elif fate == FREEZE:
             if not arm.frozen:
-                since = arm.same_since if why == REPEATED else arm.effort_since
+                since = arm.same_since if why == REPEATED else last - arm.effort_for
                 event = _lose(arm, joints, since)
             arm.frozen, arm.stamp, arm.reason = True, stamp, why
         else:

@@ -128,7 +128,7 @@ _ARM_MEMORY = np.dtype(
         ("started", "f8"),  # stamp at which the observer started; NaN before its start, -inf if it
         # had settled when the parameters changed
         ("same_since", "f8"),  # stamp of the first of the identical samples
-        ("effort_since", "f8"),  # stamp of the first sample with the last accepted efforts
+        ("effort_for", "f8"),  # time for which efforts have been identical, without gaps [s]
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
         ("measured", "?"),  # the effort of some joint was not exactly zero since the start or reset

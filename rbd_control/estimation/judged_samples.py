@@ -41,7 +41,8 @@ def judged_samples(
     """Return the motions without samples that the detector ignores, cut where it restarts.
 
     Restarts after a gap do not cut a motion. Repeated and frozen samples are left out without a
-    note, because nothing is lost with them.
+    note, because nothing is lost with them. Samples whose efforts repeat while the arm moves are
+    left out from the first of them on.
 
     Args:
         motions: motions with finite values, ``tau`` as joint torque [N·m or N].
@@ -51,7 +52,7 @@ def judged_samples(
     Returns:
         The motions, of at least two samples each; and notes for the user with the number of the
         samples that the detector drops, by reason, where they are at least :data:`NOTED` of the
-        motion.
+        motion, and with the time of repeated efforts.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -63,7 +64,8 @@ def judged_samples(
     for motion in motions:
         verdict = _verdicts(motion, model, plain)
         dropped = verdict["dropped"]
-        frozen = (dropped == VALID) & np.isin(verdict["reason"], (REPEATED, REPEATED_EFFORTS))
+        stale = _stale(motion, (dropped == VALID) & (verdict["reason"] == REPEATED_EFFORTS))
+        frozen = (dropped == VALID) & (stale | (verdict["reason"] == REPEATED))
         kept = np.flatnonzero((dropped == VALID) & ~frozen)
         kept = kept[~repeated_samples(motion.only(kept))]
         restarts = np.isin(verdict["reason"][kept], (JUMP, RANGE))
@@ -81,7 +83,20 @@ def judged_samples(
                 f"{motion.name}: {counts.sum()} of {dropped.size} samples are left out because the "
                 f"detector drops them: {why}"
             )
+        if stale.any():
+            lost = float((stale[1:] * np.diff(motion.t)).sum())
+            notes.append(
+                f"{motion.name}: {lost:.1f} s are left out because the efforts of all joints "
+                f"repeat while the arm moves; check that the driver reads them"
+            )
     return judged, tuple(notes)
+
+
+def _stale(motion: Motion, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which samples have the same efforts as one of ``found``, without a break, (k,)."""
+    changes = (motion.tau[1:] != motion.tau[:-1]).any(axis=1)
+    stretch = np.concatenate([[0], np.cumsum(changes)])
+    return np.isin(stretch, stretch[found])
 
 
 def repeated_samples(motion: Motion) -> NDArray[np.bool_]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -344,8 +343,13 @@ class _Server(ActionServer):
         sender would wait for the result for ever.
         """
         self._result_futures[bytes(goal_handle.goal_id.uuid)]._set_executor(None)
-        with suppress(StopIteration):  # nothing in this coroutine waits
-            self._execute_goal(lambda _handle: result, goal_handle).send(None)
+        task = self._execute_goal(lambda _handle: result, goal_handle)
+        try:
+            task.send(None)
+        except StopIteration:  # sent, because nothing in this coroutine of rclpy waits
+            return
+        task.close()
+        super().notify_execute(goal_handle, lambda _handle: result)
 
 
 def _unused(_handle: Any) -> None:

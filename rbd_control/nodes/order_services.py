@@ -110,7 +110,7 @@ class OrderServices:
                 raise InputError("nothing is learned: parameter adaptive is false")
             written: Future = Future(executor=self._node.executor)
             self._estimates.write(
-                adaptive.averaged_estimates,  # a push just before the order is no payload
+                adaptive.averaged_estimates,  # a push just before the order changes it little
                 lambda message, success: written.set_result((message, success)),
             )
             response.message, response.success = await written

@@ -63,7 +63,8 @@ def run_together(
     A node ends them by setting its ``exit_code``. SIGINT, SIGTERM and SIGHUP (a closed terminal)
     shut the nodes down while they can still publish; rclpy's own handlers would end the context
     first. Before the first activation no arm depends on the nodes: a signal then ends the process
-    at once, also during imports and compilation.
+    at once, also during imports and compilation. SIGTSTP (Ctrl-Z) is ignored, because the arm would
+    keep the last torque of a stopped controller.
 
     Args:
         make_nodes: creates the nodes in the order of processing; they end in reverse order.
@@ -75,6 +76,7 @@ def run_together(
     """
     ensure_standard_streams()
     never_wait_for_readers()
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     nodes: Sequence[Managed] = ()
     # Python's last garbage collections would visit all objects of numba, for half a second.
     atexit.register(gc.freeze)

@@ -144,8 +144,8 @@ class TorqueOutput:
                 self._publish_zero(writer)
                 if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME)):
                     self._node.get_logger().warning(
-                        f"no acknowledgement of the zero torque on {self._topic} arrived within "
-                        f"{ACKNOWLEDGE_TIME:g} s; check that the arm has stopped"
+                        f"not every subscriber of {self._topic} acknowledged the zero torque "
+                        f"within {ACKNOWLEDGE_TIME:g} s; check that the arm has stopped"
                     )
             finally:
                 self._publisher = None

@@ -144,7 +144,7 @@ def without_true_contact(
 def free_motions(
     recording: Recording, found: RecordedMotions
 ) -> tuple[tuple[Motion, ...], tuple[str, ...]]:
-    """Return the motions for a calibration, without true contacts, and notes on the latter.
+    """Return the motions for a calibration, without true contacts, and notes on what is left out.
 
     Args:
         recording: the recording, which may state its true contacts.

@@ -4,7 +4,7 @@ Some supervisors start programs with closed standard streams. The next file or s
 program opens gets the descriptor number of a standard stream, so the output of libraries is written
 to it. Without ``sys.stderr``, rclpy does not start.
 
-A reader stops for example when a terminal is paused by Ctrl-S, or a launch file by Ctrl-Z. The
+A reader stops for example when a terminal is paused by Ctrl-S, or a launch process is stopped. The
 next log line that does not fit in the buffer of the pipe or terminal then waits for the reader.
 """
 

@@ -103,6 +103,16 @@ def test_motions_are_cut_where_the_samples_were_frozen(clean: Motion, model: Mod
     assert [part.t[-1] < 10.1 or part.t[0] >= 12.0 for part in parts] == [True, True]
 
 
+def test_repeated_efforts_are_left_out_from_their_beginning(clean: Motion, model: Model) -> None:
+    """The detector notices them after 5 s, in which they would raise the thresholds."""
+    frozen = (clean.t > 6.0) & (clean.t < 14.0)
+    tau = np.where(frozen[:, None], clean.tau[frozen][0], clean.tau)
+    parts, notes = judged_samples([replace(clean, tau=tau)], model, PARAMETERS)
+    assert [part.t[-1] < 6.1 or part.t[0] >= 13.9 for part in parts] == [True, True]
+    (note,) = notes
+    assert note.startswith("log: 8.0 s are left out because the efforts of all joints repeat")
+
+
 def test_gains_fit_the_usual_period_of_all_stretches(model: Model) -> None:
     """The first stretch alone, at 20 Hz, would allow no gain above 12 1/s."""
     rng = np.random.default_rng(0)

@@ -166,7 +166,7 @@ def zero_torque_at_the_end(probe: Probe, source: Source, bring_up: BringUp) -> N
         assert processes[space].wait() == 0
         wait_for_torque(probe, commands, np.zeros(MODEL.nv))
         assert "Traceback" not in processes[space].output
-        assert "no acknowledgement" not in processes[space].output
+        assert "acknowledged" not in processes[space].output
 
 
 def wait_for_torque(probe: Probe, commands: Heard, torque: np.ndarray) -> None:

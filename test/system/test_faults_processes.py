@@ -284,7 +284,19 @@ def test_a_controller_whose_output_nobody_reads_goes_on(
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
     assert not np.any(commands[-1].data)
-    assert process.output == ""
+
+
+def test_ctrl_z_does_not_stop_a_controller(bring_up: BringUp, probe: Probe, source: Source) -> None:
+    """[129] The arm would keep the last torque of a stopped process."""
+    remapped = ["-r", "__node:=paused", "-r", f"{COMMANDS}:=paused/commands"]
+    process = bring_up.start(NODE, PARAMETERS, remapped)
+    commands = probe.listen(Float64MultiArray, "paused/commands")
+    wait_for_torque(probe, commands, WEIGHT)
+    process.signal(signal.SIGTSTP)
+    first = len(commands)
+    probe.wait(lambda: len(commands) > first + 20, "no more torque")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
 
 
 def test_enforced_security_without_keys_is_no_start(bring_up: BringUp, tmp_path: Path) -> None:

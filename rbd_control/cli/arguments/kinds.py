@@ -121,8 +121,8 @@ def namespace(text: str) -> str:
     name = text.strip("/")
     if name and not _ROS_NAME.fullmatch(name):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no ROS name; give letters, digits and underscores, no digit first, with "
-            "single slashes between names"
+            f"{text!r} is not a valid ROS name; use letters, digits and underscores, no digit "
+            "first, and single slashes between names"
         )
     if len(name) > LONGEST_NAME:
         raise argparse.ArgumentTypeError(
