@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -57,10 +58,14 @@ def full(request: pytest.FixtureRequest) -> Iterator[int]:
     """Yield a descriptor that takes no more output; writing to it waits."""
     reading, writing = os.pipe() if request.param == "pipe" else os.openpty()
     os.set_blocking(writing, False)
-    for size in (4096, 1):
-        with suppress(BlockingIOError):
-            while True:
-                os.write(writing, bytes(size))
+    filled = time.monotonic()
+    while time.monotonic() < filled + 0.5:  # the kernel takes output of a terminal by and by
+        for size in (4096, 1):
+            with suppress(BlockingIOError):
+                while True:
+                    os.write(writing, bytes(size))
+                    filled = time.monotonic()
+        time.sleep(0.01)
     os.set_blocking(writing, True)
     yield writing
     os.close(reading)
