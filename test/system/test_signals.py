@@ -62,7 +62,8 @@ def patch_handlers():
     original = signal.signal
     def patched(number, handler):
         previous = original(number, handler)
-        if handler in (signal.SIG_IGN, signal.SIG_DFL, signal.default_int_handler):
+        given_back = signal.SIG_IGN, signal.SIG_DFL, signal.default_int_handler
+        if number != signal.SIGTSTP and handler in given_back:  # SIGTSTP is ignored from the start
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGINT)
         return previous
