@@ -1,4 +1,4 @@
-"""Output of a node that nobody reads: a full pipe, and a terminal that is not read."""
+"""Output of a node to a full pipe, or to a terminal, that no process reads."""
 
 from __future__ import annotations
 

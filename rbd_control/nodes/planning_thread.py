@@ -145,7 +145,7 @@ class PlanningThread(Generic[Order, Plan]):
                 self._refuse(order, planned)
             except Exception:
                 # The thread must not end: no later trajectory would be planned, without a message.
-                with suppress(OSError):  # nobody reads the output
+                with suppress(OSError):  # the output is not read
                     traceback.print_exc()
 
     def _keep(self, number: int, order: Order, planned: Plan) -> None:

@@ -267,7 +267,7 @@ os.set_blocking(writing, True)
 os.dup2(writing, 1)
 os.dup2(writing, 2)
 """
-"""Preamble of a node whose output goes to a full pipe that nobody reads."""
+"""Preamble of a node whose output goes to a full pipe that no process reads."""
 
 
 def test_a_controller_whose_output_nobody_reads_goes_on(
