@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from adaptive_law import arm7
-from control_loop import HOME, NO_RATE, SCRIPTED, STILL, started
+from control_loop import HOME, NO_RATE, SCRIPTED, STILL, Loop, started
 
 from rbd_control.control import (
     AdaptiveSlotineLiController,
@@ -18,6 +18,8 @@ from rbd_control.control import (
     Estimates,
     PassivityController,
 )
+from rbd_control.dynamics import gravity_torque
+from rbd_control.errors import InputError
 
 ADAPTIVE = ControllerParameters(
     adaptive=True, contact_reaction="none", adaptation_dead_zone=(0.0,), **SCRIPTED
@@ -75,6 +77,42 @@ def test_a_file_of_estimates_is_read_when_learning_is_switched_on(tmp_path: Path
     parameters.current = SimpleNamespace(law=ADAPTIVE, **quiet)
     node.parameters_changed()
     assert "the estimates are not used: cannot read estimates" in lines[-1]
+
+
+def test_estimates_that_are_too_heavy_for_the_motors_are_refused() -> None:
+    """[112] A change of ``adaptive`` loaded them after the check of the weight."""
+    loaded = arm7().with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3))
+    weights = [np.abs(gravity_torque(model, HOME)) for model in (arm7(), loaded)]
+    limit = np.where(np.arange(7) == 1, np.mean(weights, axis=0), arm7().effort_limit)
+    weak = replace(ADAPTIVE, effort_limit=tuple(limit))
+    controller = started(arm7(), weak)
+    with pytest.raises(InputError, match="too heavy: joint_2"):
+        controller.set_estimates(estimates(0.5))
+    assert payload(controller) == pytest.approx(0.0, abs=1e-9)
+    controller.set_estimates(estimates(0.1))
+    assert payload(controller) == pytest.approx(0.1, abs=1e-9)
+    # Before a start the posture is not known: the start is refused.
+    controller = PassivityController(arm7(), weak)
+    controller.set_estimates(estimates(0.5))
+    with pytest.raises(InputError, match="too heavy: joint_2"):
+        controller.start(0.0, HOME, STILL)
+
+
+def test_estimates_with_which_the_trajectory_cannot_go_on_are_refused() -> None:
+    """[112] Light at the present posture only."""
+    light = np.array([0.0, 0.2, 0.0, -0.5, 0.0, 0.9, 0.0])
+    heavy = np.array([0.0, 1.4, 0.0, -0.5, 0.0, 0.9, 0.0])
+    loaded = arm7().with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3))
+    weights = [np.abs(gravity_torque(model, heavy)) for model in (arm7(), loaded)]
+    limit = np.where(np.arange(7) == 1, np.mean(weights, axis=0), arm7().effort_limit)
+    loop = Loop(arm7(), light, adaptive=True, effort_limit=tuple(limit), **SCRIPTED)
+    loop.follow(heavy, 3.0)
+    loop.run(0.3)
+    before = payload(loop.controller)
+    with pytest.raises(InputError, match="could not go on, cancel it first: too heavy: joint_2"):
+        loop.controller.set_estimates(estimates(0.5))
+    assert payload(loop.controller) == pytest.approx(before, abs=1e-9)
+    assert loop.run(0.1).mode == "follow"
 
 
 @pytest.mark.parametrize("safe", ["zero", "damping"])

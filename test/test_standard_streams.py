@@ -1,8 +1,9 @@
-"""Output of a node to a full pipe, or to a terminal, that no process reads."""
+"""Output of a node to a full pipe, terminal or socket that no process reads."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ for number in (1, 2):
     os._exit(1)
 os._exit(3)
 """
-"""Writes to both streams, which must fail at once."""
+"""Writes to both streams, which must fail."""
 
 LOG = """
 import os, threading
@@ -53,10 +54,20 @@ standard_streams.release_standard_streams()
 """
 
 
-@pytest.fixture(params=["pipe", "terminal"])
+def connected() -> tuple[int, int]:
+    """Return the descriptors of two connected sockets."""
+    one, other = socket.socketpair()
+    return one.detach(), other.detach()
+
+
+ENDS = {"pipe": os.pipe, "terminal": os.openpty, "socket": connected}
+"""Return two descriptors, to read from and to write to."""
+
+
+@pytest.fixture(params=ENDS)
 def full(request: pytest.FixtureRequest) -> Iterator[int]:
     """Yield a descriptor that takes no more output; writing to it waits."""
-    reading, writing = os.pipe() if request.param == "pipe" else os.openpty()
+    reading, writing = ENDS[request.param]()
     os.set_blocking(writing, False)
     filled = time.monotonic()
     while time.monotonic() < filled + 0.5:  # the kernel takes output of a terminal by and by
@@ -79,7 +90,7 @@ def code(text: str, output: int) -> int:
 
 
 def test_output_that_nobody_reads_is_lost(full: int) -> None:
-    """And other processes that share the pipe or the terminal wait as before."""
+    """And other processes that share a pipe or a terminal wait as before."""
     assert code(WRITE, full) == 3
     assert os.get_blocking(full)
 

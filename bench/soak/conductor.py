@@ -10,6 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any
 
@@ -170,7 +171,11 @@ class Conductor:
             self.failures.append(
                 f"no normal work {RECOVERY:g} s after {self._item.kind}: {self._why}"
             )
-            self._end()
+            if self._item.kind == schedule.RESTART:
+                # A process that still starts has not received the samples without answer.
+                self._deadline = inf
+            else:
+                self._end()
 
     def _watch_idle(self, now: float) -> None:
         """Record a failure if no item can begin because the nodes do not work normally."""

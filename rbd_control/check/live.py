@@ -138,6 +138,10 @@ class StartCheck:
             self.lines = (*lines, _nothing_told(share))
             return
         lines += yield from self._arm(motion, evidence, share)
+        if not is_contact:
+            text = "not determined: a further push does not raise a flag that is raised"
+            self.lines = (*lines, Line("weakest push", "doubtful", text))
+            return
         rows = np.linspace(0, motion.t.size - 1, POSES).astype(int)
         pushes = yield from pushes_in_steps(
             self._model, self._parameters, motion.q[rows], motion.v[rows]

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -22,6 +22,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.energy import EnergyBalance
 from rbd_control.control.energy_account import EnergyAccount
+from rbd_control.control.estimates import Estimates
 from rbd_control.control.goal import Tolerances
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
@@ -35,7 +36,8 @@ from rbd_control.control.trajectory import Trajectory
 from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
 from rbd_control.control.watches import Watches
 from rbd_control.control.waypoints import Points
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.control.weight_check import WeightCheck
+from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, StalePlanError, TrajectoryError
 
 Array = NDArray[np.float64]
@@ -74,6 +76,7 @@ class PassivityController:
         self._start = Start(
             self._samples, self._verdict, self._modes, self._planning, self._path, self._watches
         )
+        self._weight = WeightCheck(self._samples, self._planning)
         self._use(parts)
 
     # --- Samples ---------------------------------------------------------------------------------
@@ -246,7 +249,7 @@ class PassivityController:
             ParameterError: as the constructor.
         """
         parts = self._parts_for(parameters, model)
-        is_as_heavy = self._is_as_heavy(parts.limits, parts.model)
+        is_as_heavy = self._weight.is_unchanged(parts.limits, parts.model)
         is_slower = bool((parts.limits.velocity < self._parts.limits.velocity).any())
         self._use(parts)
         self._samples.repetition.law_changes()
@@ -266,43 +269,25 @@ class PassivityController:
         """Raise an error for a change that would make the arm too heavy for its motors.
 
         Call it while the arm is under control, before :meth:`set_parameters`, which accepts such a
-        change. It uses the posture of the last valid sample and the rest of the trajectory that the
-        arm follows, and for an unchanged model the estimates of the adaptive law if they are
-        heavier.
+        change.
 
         Raises:
-            InputError: naming the first joint whose torque limit is too low for the weight. A joint
-                with too low a limit before the change is named only if it needs a larger share of
-                its limit than before.
+            InputError: see :meth:`WeightCheck.refuse_heavier`.
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        limits, weight = ArmLimits.of(model, parameters), self._weight(model)
-        limits.refuse_heavier(weight, self._parts.limits, self._weight(self.model))
-        if self._is_as_heavy(limits, model):
-            return
-        try:
-            self._planning.require_hold_ahead(limits, self._weights(model))
-        except TrajectoryError as error:
-            raise InputError(f"the trajectory could not go on, cancel it first: {error}") from error
+        self._weight.refuse_heavier(ArmLimits.of(model, parameters), model)
 
-    def _is_as_heavy(self, limits: ArmLimits, model: Model) -> bool:
-        """Return whether the arm and its torque limits for the weight are the present ones."""
-        present = self._parts.limits.weight
-        return self.law.belongs_to(model) and np.array_equal(limits.weight, present)
+    def set_estimates(self, estimates: Estimates) -> None:
+        """Replace the estimates of the adaptive law, for example by those of a file.
 
-    def _weight(self, model: Model) -> Array:
-        """Return the magnitude of the gravity torque at the last valid sample, (nv,) [N·m or N]."""
-        return self._weights(model)(self._samples.q)
-
-    def _weights(self, model: Model) -> Callable[[Array], Array]:
-        """Return the function from positions to magnitudes of the gravity torque, (..., nv) each.
-
-        For the present model it is the larger one of the described and the learned gravity torque.
+        Raises:
+            InputError: see :meth:`TrackingLaw.set_estimates`; and after the start, see
+                :meth:`WeightCheck.set_estimates`. The estimates are then unchanged.
         """
-        if self.law.belongs_to(model):
-            self.law.take_estimates()
-            return self.law.weight
-        return lambda q: np.abs(gravity_torque(model, q))
+        if self._modes.started:
+            self._weight.set_estimates(estimates)
+        else:
+            self.law.set_estimates(estimates)
 
     def _parts_for(self, parameters: ControllerParameters, model: Model | None) -> ConfiguredParts:
         here = self._samples.q if self._samples.good else None
@@ -323,6 +308,7 @@ class PassivityController:
         self._path.set_parts(parts)
         self._account.set_parts(parts)
         self._start.set_parts(parts)
+        self._weight.set_parts(parts)
         self._parts = parts
 
     @property
@@ -528,7 +514,7 @@ class PassivityController:
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode in ("safe", "float") and self._samples.good:
             # Posture, payload and limits may have changed since.
-            self._parts.limits.require_weight(self._weight(self.model))
+            self._parts.limits.require_weight(self._weight.here(self.model))
         if self._modes.mode == "safe" and self._samples.good:
             self._start.here()
         if self._modes.paused is not None:

@@ -515,7 +515,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def parameters_changed(self) -> None:
         """Apply new parameters from the next sample on.
 
-        If they enable ``adaptive``, the file of the parameter ``estimates`` is read.
+        If they enable ``adaptive``, the file of the parameter ``estimates`` is read. It is not used
+        if the motors are too weak for its masses.
         """
         self.robot = self.robot.with_parameters(self.parameters)
         was_adaptive = self.controller.law.adaptive is not None
@@ -543,7 +544,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return
         estimates = read_estimates(path)
         if estimates is not None:
-            law.set_estimates(estimates)
+            self.controller.set_estimates(estimates)
             self.get_logger().info(f"estimates of {path}: payload {law.adaptive.payload:.3g} kg")
 
     # Diagnostics -------------------------------------------------------------------------------

@@ -11,9 +11,17 @@ next log line that does not fit in the buffer of the pipe or terminal then waits
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import struct
 import sys
 from contextlib import suppress
+
+LONGEST_WAIT = 0.001
+"""Longest time that output to a socket waits for the reader [s].
+
+The kernel rounds it up to its time step, 1 to 10 ms.
+"""
 
 
 def ensure_standard_streams() -> None:
@@ -33,16 +41,21 @@ def ensure_standard_streams() -> None:
 
 
 def never_wait_for_readers() -> None:
-    """Let output to a pipe or a terminal whose reader has stopped fail at once, and be lost.
+    """Let output whose reader has stopped fail, and be lost.
 
     rclpy holds Python's global interpreter lock while it writes a log line. A line that waits for
     the reader would stop all threads of the process, including the watchdogs: the receiver would
-    keep the last torque. Files and sockets stay as they are. Call it after
-    :func:`ensure_standard_streams`, in processes on which an arm depends.
+    keep the last torque. Output to a pipe or a terminal fails at once; output to a socket (systemd)
+    after :data:`LONGEST_WAIT`, also in other processes that share the socket. Files stay as they
+    are. Call it after :func:`ensure_standard_streams`, in processes on which an arm depends.
     """
     for number in (1, 2):
         with suppress(OSError):  # for example without /proc, or if another user owns the terminal
-            if not (stat.S_ISFIFO(os.fstat(number).st_mode) or os.isatty(number)):
+            mode = os.fstat(number).st_mode
+            if stat.S_ISSOCK(mode):
+                _limit_wait(number)
+                continue
+            if not (stat.S_ISFIFO(mode) or os.isatty(number)):
                 continue
             # O_NONBLOCK on the present descriptor would also apply to the processes that share it,
             # such as the shell in the same terminal.
@@ -50,6 +63,16 @@ def never_wait_for_readers() -> None:
             reopened = os.open(f"/proc/self/fd/{number}", flags)
             os.dup2(reopened, number)
             os.close(reopened)
+
+
+def _limit_wait(number: int) -> None:
+    """Let output to the socket with this descriptor number wait at most :data:`LONGEST_WAIT`.
+
+    A socket cannot be opened a second time, as a pipe can, to be written without waiting.
+    """
+    limit = struct.pack("@ll", 0, round(1e6 * LONGEST_WAIT))  # struct timeval
+    with socket.socket(fileno=os.dup(number)) as stream:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def say(line: str) -> None:

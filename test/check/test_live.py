@@ -145,6 +145,8 @@ def test_an_arm_that_is_touched_all_the_time_is_told(model: Model) -> None:
     lines = checked(model, motion, flags=True)
     assert lines["contact"].level == "doubtful"
     assert "contact during the check looks like a bias" in lines["contact"].text
+    assert lines["weakest push"].level == "doubtful"
+    assert lines["weakest push"].text.startswith("not determined")
     assert lines["bias over poses"].level == "bad"
 
 
