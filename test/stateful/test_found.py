@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from rbd_control.control import ControllerParameters, PassivityController
+from bench.mutations.defects import DEFECTS
+from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import gravity_torque
 from stateful.arms import make_arm
 from stateful.controller_machine import ControllerMachine
 from stateful.detector_machine import DetectorMachine
 from stateful.detector_rig import PERIOD
 from stateful.plant import STOPS_BEYOND
+from stateful.promises import BrokenPromise
 from stateful.setup import Setup
 
 
@@ -53,6 +56,26 @@ def test_a_clock_that_goes_back_after_a_replaced_stamp_is_no_contact() -> None:
     machine.harmful(kind="a replaced stamp")
     machine.jump_in_time(seconds=-0.05)
     machine.long_clean()
+
+
+def test_limits_that_stay_open_behind_the_arm_are_noticed() -> None:
+    # Random examples seldom start beyond a limit, come back and lead out again.
+    opened = next(defect for defect in DEFECTS if defect.number == 10)
+    with opened.put_back(), pytest.raises(BrokenPromise, match="position_limits_close_behind"):
+        leave_and_come_back()
+    leave_and_come_back()
+
+
+def leave_and_come_back() -> None:
+    """Start 0.3 rad beyond a limit, move back by 0.2 rad, and ask for 0.15 rad outwards."""
+    machine = ControllerMachine()
+    machine.begin(setup=Setup(make_arm("pendulum"), {}, start=(2.3, 0.8)))
+    machine.run(seconds=0.3)
+    for target in (2.1, 2.25):
+        machine._follow([TrajectoryPoint([target, 0.8], time_from_start=2.5)])
+        machine.run(seconds=3.0)
+    machine.teardown()
+    assert abs(machine.rig.q[0] - 2.1) < 0.01
 
 
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
