@@ -91,6 +91,18 @@ class OrderRules(MachineBase):
         self._follow(timed(rig, [target], pace, False))
         self._run(seconds)
 
+    @precondition(lambda self: np.abs(self.rig.beyond).max() > 0.02)
+    @rule(share=st.sampled_from([0.5, 0.9, 1.5]), seconds=AFTERWARDS)
+    def come_back(self, share: float, seconds: float) -> None:
+        """A trajectory of joints beyond a limit back towards it, and then outwards again."""
+        rig = self.rig
+        way = share * rig.beyond
+        for target in (rig.desired - way, rig.desired - 0.2 * way):
+            points = timed(rig, [target], 0.5, False)
+            self._follow(points)
+            self._run(min(points[-1].time_from_start + 0.2, LONGEST_CROSSING))
+        self._run(seconds)
+
     @rule(direction=FRACTIONS, count=st.integers(2, 6), ahead=numbers(0.02, 0.2))
     def stream(self, direction: Fractions, count: int, ahead: float) -> None:
         """Single points, each before the last is reached."""

@@ -113,6 +113,13 @@ class RigState:
         return self._desired[0]
 
     @property
+    def beyond(self) -> Array:
+        """Excess of the desired position over the limits, (n,); negative below [rad or m]."""
+        model, q = self.arm.model, self.desired
+        excess: Array = np.maximum(q - model.upper_limit, 0.0)
+        return excess - np.maximum(model.lower_limit - q, 0.0)
+
+    @property
     def middle(self) -> Array:
         """Middle of the position limits, (n,) [rad or m]; 0 where there are none."""
         model = self.arm.model
