@@ -272,6 +272,8 @@ class Rig(RigState):
 
     def _pass_silently(self) -> None:
         self.now += self.period
+        # The desired motion stands while no joint states come.
+        self.orders.pauses = [(row, until + self.period) for row, until in self.orders.pauses]
         self._silent_at = self.now
         self.stamp += self.period
         self.disturbed = True

@@ -78,6 +78,22 @@ def leave_and_come_back() -> None:
     assert abs(machine.rig.q[0] - 2.1) < 0.01
 
 
+def test_a_stop_before_a_retreat_may_last_longer_if_joint_states_are_missing() -> None:
+    # 0.15 s of the stop of 0.25 s had passed; the desired speed then stood for the rest of it.
+    machine = ControllerMachine()
+    parameters = {"timeout": 0.2, "stop_time": 0.25}
+    machine.begin(setup=Setup(make_arm("crane"), parameters, start=(0.3, 0.4, 0.2)))
+    machine.run(seconds=0.3)
+    machine.retract(force=(-1.0, -1.0, -1.0, -1.0), link=0, seconds=0.6)
+    machine.retract(force=(-1.0, -1.0, -1.0, -1.0), link=0, seconds=0.15)
+    assert machine.rig.orders.pauses
+    machine.silence(seconds=0.15)
+    assert machine.rig.orders.pauses
+    machine.run(seconds=0.3)
+    assert not machine.rig.orders.pauses
+    machine.teardown()
+
+
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
     # Two samples of the push multiplied the inertia of the light wrist, whose torque then jumped
     # from one limit to the other with each sample.
