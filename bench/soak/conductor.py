@@ -172,7 +172,7 @@ class Conductor:
                 f"no normal work {RECOVERY:g} s after {self._item.kind}: {self._why}"
             )
             if self._item.kind == schedule.RESTART:
-                # A process that still starts has not received the samples without answer.
+                # Samples sent before the new process has a subscription are not lost by it.
                 self._deadline = inf
             else:
                 self._end()

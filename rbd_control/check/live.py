@@ -139,7 +139,7 @@ class StartCheck:
             return
         lines += yield from self._arm(motion, evidence, share)
         if not is_contact:
-            text = "not determined: a further push does not raise a flag that is raised"
+            text = "not determined, because the contact flag is raised most of the time"
             self.lines = (*lines, Line("weakest push", "doubtful", text))
             return
         rows = np.linspace(0, motion.t.size - 1, POSES).astype(int)

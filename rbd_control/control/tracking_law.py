@@ -101,6 +101,15 @@ class TrackingLaw:
         if loses_given or has_learned:
             self.discarded = why
 
+    @property
+    def estimates(self) -> Estimates:
+        """The present estimates of the adaptive law.
+
+        Raises:
+            InputError: if the law is not adaptive.
+        """
+        return self._learning().estimates
+
     def set_estimates(self, estimates: Estimates) -> None:
         """Replace the estimates, see :meth:`AdaptiveSlotineLiController.set_estimates`.
 
@@ -108,11 +117,14 @@ class TrackingLaw:
             InputError: if the law is not adaptive; for a missing or unknown link or joint, or a
                 value outside its bounds.
         """
-        if self.adaptive is None:
-            raise InputError("nothing is learned: parameter adaptive is false")
-        self.adaptive.set_estimates(estimates)
+        self._learning().set_estimates(estimates)
         self._given = estimates
         self._use_estimates()
+
+    def _learning(self) -> AdaptiveSlotineLiController:
+        if self.adaptive is None:
+            raise InputError("nothing is learned: parameter adaptive is false")
+        return self.adaptive
 
     def discard_estimates(self) -> None:
         """Discard the estimates; do nothing if the law is not adaptive.

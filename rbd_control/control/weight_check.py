@@ -1,7 +1,8 @@
 """Whether the motors can still hold the arm after a change of the running controller.
 
-The change may concern torque limits, the payload, or the estimates of the adaptive law. The weight
-is that of the last valid sample, and of the rest of the trajectory that the arm follows.
+The change may concern torque limits, the payload, or the estimates of the adaptive law. Gravity
+torques are compared with the torque limits at the positions of the last valid sample and along the
+rest of the trajectory that the arm follows.
 """
 
 from __future__ import annotations
@@ -63,15 +64,13 @@ class WeightCheck:
                 estimates are then unchanged.
         """
         law, limits, model = self._parts.law, self._parts.limits, self._parts.model
-        present = None if law.adaptive is None else law.adaptive.estimates
-        former = self.here(model)
+        earlier, former = law.estimates, self.here(model)
         law.set_estimates(estimates)
         try:
             limits.refuse_heavier(self.here(model), limits, former)
             self._refuse_motion(limits, law.weight)
         except InputError:
-            assert present is not None, "a law that is not adaptive takes no estimates"
-            law.set_estimates(present)
+            law.set_estimates(earlier)
             raise
 
     def is_unchanged(self, limits: ArmLimits, model: Model) -> bool:

@@ -5,7 +5,8 @@ program opens gets the descriptor number of a standard stream, so the output of 
 to it. Without ``sys.stderr``, rclpy does not start.
 
 A reader stops for example when a terminal is paused by Ctrl-S, or a launch process is stopped. The
-next log line that does not fit in the buffer of the pipe or terminal then waits for the reader.
+next log line that does not fit in the buffer of the pipe, terminal or socket then waits for the
+reader.
 """
 
 from __future__ import annotations

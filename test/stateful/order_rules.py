@@ -94,7 +94,7 @@ class OrderRules(MachineBase):
     @precondition(lambda self: np.abs(self.rig.beyond).max() > 0.02)
     @rule(share=st.sampled_from([0.5, 0.9, 1.5]), seconds=AFTERWARDS)
     def come_back(self, share: float, seconds: float) -> None:
-        """A trajectory of joints beyond a limit back towards it, and then outwards again."""
+        """Joints beyond a limit move inwards, by a part of the way or into it, then outwards."""
         rig = self.rig
         way = share * rig.beyond
         for target in (rig.desired - way, rig.desired - 0.2 * way):
