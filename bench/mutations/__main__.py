@@ -19,24 +19,39 @@ from stateful.promises import BrokenPromise
 from bench.mutations.defects import DEFECTS, Defect
 
 
-def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, float]:
+class _Reached(Exception):  # noqa: N818 (not an error)
+    """An example has called all changed functions."""
+
+
+def find(
+    defect: Defect, examples: int, seed_value: int, until_reached: bool = False
+) -> tuple[str, int, float]:
     """Run the stateful test of the controller with a defect until it finds the defect.
 
     Args:
         defect: the defect.
         examples: maximum number of examples.
         seed_value: seed of the examples.
+        until_reached: end earlier, after the first example that has called the changed functions.
 
     Returns:
         Name of the promise that was broken (empty if the defect was not found), number of examples
         until then, and the time [s].
 
     Raises:
-        LookupError: if the code that the defect patches is missing.
+        LookupError: if the code that the defect patches is missing, or not reached.
     """
-    # A defect counts as found only if a promise that belongs to it is broken.
-    only = frozenset(defect.promises)
-    machine = type("Mutant", (ControllerMachine,), {"examples": 0, "samples": 0, "only": only})
+
+    class Mutant(ControllerMachine):
+        # A defect counts as found only if a promise that belongs to it is broken.
+        only = frozenset(defect.promises)
+        examples = samples = 0
+
+        def teardown(self) -> None:
+            super().teardown()
+            if until_reached and is_reached():
+                raise _Reached
+
     begin = time.perf_counter()
     broken = ""
     chosen = settings(
@@ -49,12 +64,14 @@ def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, floa
         report_multiple_bugs=False,
         print_blob=False,
     )
-    with defect.put_back():
+    with defect.put_back() as is_reached:
         try:
-            run_state_machine_as_test(seed(seed_value)(machine), settings=chosen)
+            run_state_machine_as_test(seed(seed_value)(Mutant), settings=chosen)
         except BrokenPromise as error:
             broken = error.promise
-    return broken, machine.examples, time.perf_counter() - begin
+        except _Reached:
+            pass
+    return broken, Mutant.examples, time.perf_counter() - begin
 
 
 def main(arguments: list[str] | None = None) -> int:

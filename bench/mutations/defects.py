@@ -91,23 +91,26 @@ class Defect:
     changes: tuple[Change, ...]
 
     @contextmanager
-    def put_back(self) -> Iterator[None]:
+    def put_back(self) -> Iterator[Callable[[], bool]]:
         """Let the controller have the defect inside the ``with`` block.
+
+        Yields:
+            Function that returns whether every changed function has been called.
 
         Raises:
             LookupError: if the code that is patched, or used by the patch, is missing.
         """
         failures: list[str] = []
         reached: set[str] = set()
+        names = {change.name for change in self.changes}
         with ExitStack() as stack:
             for change in self.changes:
                 change.check()
                 new = change.watched(failures, reached)
                 stack.enter_context(patch.object(change.owner, change.name, new))
-            yield
-        unused = [change.name for change in self.changes if change.name not in reached]
-        if unused and not failures:
-            failures.append(f"nothing calls {unused[0]}")
+            yield lambda: reached == names
+        if reached != names and not failures:
+            failures.append(f"nothing calls {min(names - reached)}")
         if failures:
             raise LookupError(f"{failures[0]}; correct bench/mutations/defects.py")
 
