@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from bench.soak.faults import FaultyWriter, Order
-from bench.soak.figures import Gaps, Told, Unanswered, Unheard, Windows, matched, overlaps
+from bench.soak.figures import (
+    Contacts,
+    Gaps,
+    Told,
+    Unanswered,
+    Unheard,
+    Windows,
+    matched,
+    overlaps,
+)
 from bench.soak.pauses import LEAST, Pauses, longest_pause, read_pauses, time_paused
 from bench.soak.schedule import IN_JOINT_STATES
 from bench.soak.verdict import gap_line, samples_line
@@ -142,6 +151,27 @@ def test_an_impact_on_the_arms_own_stop_is_no_false_contact() -> None:
     assert not overlaps(impact, [push])
 
 
+def test_a_contact_may_have_begun_with_a_force_that_did_not_arrive() -> None:
+    """Its event was false, because it came before the first force that arrived."""
+    contacts = Contacts(1_000_000)
+    for k in range(40):
+        contacts.force(10 * SECOND + k * 1_000_000, 11 * SECOND)
+    for k in range(14, 40):
+        contacts.force(20 * SECOND + k * 1_000_000, 22 * SECOND, 14 if k == 14 else 0)
+    contacts.force(20 * SECOND + 89_000_000, 22 * SECOND, 49)  # a gap is no end
+    contacts.finish()
+    first, second = contacts.intervals
+    assert first == (10 * SECOND, 10 * SECOND + 39_000_000)
+    assert second == (20 * SECOND, 20 * SECOND + 89_000_000)
+    assert contacts.sent == {first[0]: 11 * SECOND, second[0]: 22 * SECOND}
+    at = (10 * SECOND + 9_000_000, 20 * SECOND + 11_000_000)
+    assert matched(contacts.intervals, at).false == ()
+    # The forces that did not arrive may have been the last ones of the contact before.
+    contacts.force(20 * SECOND + 150_000_000, 22 * SECOND, 1000)
+    contacts.finish()
+    assert contacts.intervals[2] == (20 * SECOND + 89_000_001, 20 * SECOND + 150_000_000)
+
+
 def test_time_paused_is_that_of_the_worst_processor(tmp_path: Path) -> None:
     file = tmp_path / "pauses.0"
     file.write_text(f"0 {SECOND}\n{3 * SECOND} {4 * SECOND}\n5")
@@ -159,10 +189,14 @@ def test_time_paused_is_that_of_the_worst_processor(tmp_path: Path) -> None:
 def test_a_process_that_cannot_run_is_a_pause(tmp_path: Path) -> None:
     pauses = Pauses(tmp_path)
     try:
-        time.sleep(0.5)
+        stopped = pauses._processes[0]
+        deadline = time.monotonic() + 60.0
+        while pauses.watches and os.sched_getscheduler(stopped.pid) != os.SCHED_FIFO:
+            assert time.monotonic() < deadline  # a busy machine takes seconds to start Python
+            time.sleep(0.01)
+        time.sleep(0.1)
         if not pauses.watches:
             pytest.skip("no permission for real-time priority")
-        stopped = pauses._processes[0]
         begin = time.time_ns()
         os.kill(stopped.pid, signal.SIGSTOP)
         time.sleep(0.2)

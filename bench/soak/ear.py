@@ -21,7 +21,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
-from bench.soak.figures import Contacts, Gaps, Played, Told, Unanswered, Unheard, Windows
+from bench.soak.figures import Contacts, Event, Gaps, Played, Told, Unanswered, Unheard, Windows
 from rbd_control.joint_states import DROPS
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.nodes.contact_messages import event_from_status
@@ -44,12 +44,13 @@ ARM, CONTROLLER, DETECTOR, PLAYER = (
 )
 """Full names of the nodes."""
 
-STATES, TORQUES, PLAYED = (
+STATES, TORQUES, PLAYED, FORCES = (
     "/soak/joint_states",
     "/soak/effort_controller/commands",
     "/play/joint_states",
+    f"/{ARM}/true_external_wrench",
 )
-"""Topics of the joint states, of the torques, and of the player."""
+"""Topics of the joint states, the torques, the player, and the forces of pushes."""
 
 ANSWERS = {
     CONTROLLER: f"/{CONTROLLER}/tracking_error",
@@ -93,7 +94,7 @@ class Ear:
         contacts: the true contacts.
         external: times with an external torque above :data:`LEAST_EXTERNAL`: contacts, and impacts
             on the arm's own stops.
-        detected: description of each event, by the stamp of the sample that detected it [ns].
+        detected: the events, by the stamp of the sample that detected them [ns].
         played: counts of the messages of the player.
         violations: descriptions of torques that were not finite or over their limit.
         torques: number of received torque commands.
@@ -121,7 +122,7 @@ class Ear:
             (JointState, STATES, self._on_state),
             *((JointState, topic, self._answer(name)) for name, topic in ANSWERS.items()),
             (Float64MultiArray, TORQUES, self._on_torque),
-            (WrenchStamped, f"/{ARM}/true_external_wrench", self._on_force),
+            (WrenchStamped, FORCES, self._on_force),
             (JointState, f"/{ARM}/true_external_joint_torques", self._on_external),
             (Bool, f"/{DETECTOR}/contact", self._on_verdict),
             (DiagnosticArray, f"/{DETECTOR}/events", self._on_event),
@@ -137,12 +138,13 @@ class Ear:
         self._since = time.time_ns()
         self.sample_windows, self.torque_windows = Windows(), Windows()
         self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}
-        self.unheard = {name: Unheard() for name in (CONTROLLER, DETECTOR, TORQUES, STATES, PLAYED)}
+        counted = (CONTROLLER, DETECTOR, TORQUES, STATES, PLAYED, FORCES)
+        self.unheard = {name: Unheard() for name in counted}
         self.torque_gaps = self._gaps(self.torque_windows)
         self.state_gaps = self._gaps(self.torque_windows)
         self.play_gaps = self._gaps(Windows())
-        self.contacts, self.external = Contacts(), Contacts()
-        self.detected: dict[int, str] = {}
+        self.contacts, self.external = Contacts(PERIOD), Contacts(PERIOD)
+        self.detected: dict[int, Event] = {}
         self.played = Played(PERIOD)
         self.violations: list[str] = []
         self.torques = 0
@@ -204,14 +206,16 @@ class Ear:
 
     def _on_force(self, raw: bytes, info: dict[str, Any]) -> None:
         seconds, nanoseconds = unpack_from("<iI", raw, 4)
-        self.contacts.force(int(seconds) * 10**9 + int(nanoseconds))
+        stamp, lost = int(seconds) * 10**9 + int(nanoseconds), self.unheard[FORCES].message(info)
+        self.contacts.force(stamp, int(info["source_timestamp"]), lost)
 
     def _on_external(self, raw: bytes, info: dict[str, Any]) -> None:
         # The efforts are the last field of the message.
         torque = np.frombuffer(raw[-8 * len(self._limits) :])
         if np.abs(torque).max() > LEAST_EXTERNAL:
             seconds, nanoseconds = unpack_from("<iI", raw, 4)
-            self.external.force(int(seconds) * 10**9 + int(nanoseconds))
+            stamp = int(seconds) * 10**9 + int(nanoseconds)
+            self.external.force(stamp, int(info["source_timestamp"]))
 
     def _on_verdict(self, raw: bytes, info: dict[str, Any]) -> None:
         self.verdict, self.verdict_at = bool(raw[4]) if len(raw) > 4 else False, time.monotonic()
@@ -221,7 +225,8 @@ class Ear:
             event = event_from_status(status)
             if event.phase == "onset":
                 text = f"{event.peak_torque:.3g} on {event.joint}, {event.link}"
-                self.detected[round(event.detected * 1e9)] = text
+                sent = int(info["source_timestamp"])
+                self.detected[round(event.detected * 1e9)] = Event(text, sent)
 
     def _on_report(self, raw: bytes, info: dict[str, Any]) -> None:
         for status in deserialize_message(raw, DiagnosticArray).status:

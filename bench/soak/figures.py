@@ -209,6 +209,15 @@ class Unheard:
         return lost
 
 
+class Event(NamedTuple):
+    """An event of the detector."""
+
+    text: str
+    """Torque, joint and link of the contact."""
+    sent: int
+    """Time at which the event was sent [ns]."""
+
+
 class Gap(NamedTuple):
     """A gap between two received messages of a topic that is longer than allowed."""
 
@@ -309,20 +318,35 @@ class Contacts:
 
     A contact ends if no stamp follows within :data:`APART`.
 
+    Args:
+        period: time between two stamps of a contact [ns].
+
     Attributes:
-        intervals: begin and end of each contact that has ended [ns].
+        intervals: begin and end of each contact that has ended, by the stamps [ns].
+        sent: time at which the first message of each contact was sent, by its begin [ns]; an arm
+            that falls behind the clock has earlier stamps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, period: int) -> None:
+        self._period = period
         self.intervals: list[tuple[int, int]] = []
+        self.sent: dict[int, int] = {}
         self._begin: int | None = None
         self._last = 0
 
-    def force(self, stamp: int) -> None:
-        """Record that the arm is in contact at the time ``stamp`` [ns]."""
+    def force(self, stamp: int, sent: int, lost: int = 0) -> None:
+        """Record that the arm is in contact.
+
+        Args:
+            stamp: time of the contact [ns].
+            sent: time at which the message was sent [ns].
+            lost: number of messages about a contact that were sent just before this one and did not
+                arrive. The contact may have begun with the first of them.
+        """
         if self._begin is None or stamp - self._last > APART:
             self.finish()
-            self._begin = stamp
+            self._begin = min(max(stamp - lost * self._period, self._last + 1), stamp)
+            self.sent[self._begin] = sent
         self._last = stamp
 
     def finish(self) -> None:

@@ -19,8 +19,8 @@ from bench.fuzz.recordings import motion, write_bag
 from bench.loop.usage import processor_seconds
 from bench.rig import NodeSpec, Rig, signature, traces_in
 from bench.soak.conductor import FOREIGN, Conductor
-from bench.soak.ear import ARM, CONTROLLER, DETECTOR, LOST, PLAYER, TORQUES, Ear
-from bench.soak.figures import growth, matched, overlaps
+from bench.soak.ear import ARM, CONTROLLER, DETECTOR, FORCES, LOST, PLAYER, TORQUES, Ear
+from bench.soak.figures import Event, growth, matched, overlaps
 from bench.soak.pauses import Pauses, longest_pause, time_paused
 from bench.soak.schedule import PUSH, make_schedule
 from bench.soak.verdict import (
@@ -348,12 +348,12 @@ def _finish(conductor: Conductor, ear: Ear) -> None:
     ear.external.finish()
 
 
-def _false_text(at: int, wall: int, told: str, begun: list[tuple[float, str]]) -> str:
-    """Return the text of a false event, with the items before it."""
-    seconds = 1e-9 * (at - wall)
+def _false_text(event: Event, wall: int, begun: list[tuple[float, str]]) -> str:
+    """Return the text of a false event, with the item before it; ``wall`` is the begin [ns]."""
+    seconds = 1e-9 * (event.sent - wall)
     before = [item for item in begun if item[0] <= seconds]
     after = f", {seconds - before[-1][0]:.2f} s after {before[-1][1]}" if before else ""
-    return f"{told} at {seconds:.2f} s{after}"
+    return f"{event.text} at {seconds:.2f} s{after}"
 
 
 def _sum_up(
@@ -372,9 +372,10 @@ def _sum_up(
     unheard = sum(gap.unheard for gap in over)
     result.items, result.skipped = dict(conductor.done), dict(conductor.skipped)
     result.delays = list(match.delays)
-    result.false = [1e-9 * (at - wall) for at in match.false]
-    missed = set(match.missed)
-    result.contacts = [(1e-9 * (c[0] - wall), c not in missed) for c in ear.contacts.intervals]
+    false = [ear.detected[at] for at in match.false]
+    result.false = [1e-9 * (event.sent - wall) for event in false]
+    missed, sent = set(match.missed), ear.contacts.sent
+    result.contacts = [(1e-9 * (sent[c[0]] - wall), c not in missed) for c in pushes]
     result.gaps = [
         (1e-9 * (gap.end - wall), gap.length, gap.excused) for gap in gaps.over if not gap.unheard
     ]
@@ -389,8 +390,8 @@ def _sum_up(
         result.lines.append(samples_line(name, unanswered, told, ear.unheard[name].count, reasons))
     result.lines.append(Line("player: messages not played", float(ear.played.left_out), 0.0))
     result.lines.append(gap_line(gaps.largest, len(over) - unheard, by_machine, unheard, TIMEOUT))
-    false = [_false_text(at, wall, ear.detected[at], result.begun) for at in match.false]
-    result.lines += contact_lines(match, conductor.done[PUSH], false)
+    texts = [_false_text(event, wall, result.begun) for event in false]
+    result.lines += contact_lines(match, conductor.done[PUSH], texts)
     result.lines.append(Line("torques over the limit", float(len(ear.violations)), 0.0))
     result.lines.append(Line("faults not recovered from", float(len(conductor.failures)), 0.0))
     result.reports = {name: values for name, (_, _, values) in ear.reports.items()}
@@ -406,6 +407,7 @@ def _sum_up(
         "played states": float(ear.played.heard),
         "played states lost by the middleware": float(ear.played.unheard),
         "torques lost on the way to the soak": float(ear.unheard[TORQUES].count),
+        "forces lost on the way to the soak": float(ear.unheard[FORCES].count),
         "least torque of a push over the threshold": min(conductor.staged, default=float("nan")),
         "median delay of detection [ms]": 1e3 * float(np.median(match.delays or [np.nan])),
         "longest delay of detection [ms]": 1e3 * max(match.delays, default=float("nan")),
