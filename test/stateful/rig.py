@@ -23,6 +23,9 @@ WATCHDOG_PERIOD = 0.01
 TOO_LATE = "their delay has grown"
 """Part of the reason for a fault of joint states that are too late."""
 
+FORGOTTEN = 0.6
+"""Time after which velocities that contradicted the positions have no effect any more [s]."""
+
 VERDICT_PERIOD = 0.02
 """Period at which a detector repeats its verdict [s]."""
 
@@ -38,15 +41,19 @@ class Rig(RigState):
 
     def measure(self) -> tuple[Array, Array]:
         """Return position and velocity as the encoders report them now, or ``lag`` ago."""
+        return self._plant.measure(*self._seen())
+
+    def _seen(self) -> tuple[Array, Array]:
+        """Return the true position and velocity that encoders without errors report now."""
         if self.lag == 0.0:
-            return self._plant.measure(self.q, self.v)
+            return self.q, self.v
         # Each row of the history has the state of its time, and the present state has none yet.
         row, part = divmod(max(self.history.rows - self.lag / self.period, 0.0), 1.0)
         q, v = (
             np.vstack([self.history.column(name, int(row))[:2], present])
             for name, present in (("q", self.q), ("v", self.v))
         )
-        return self._plant.measure(*((1.0 - part) * x[0] + part * x[1] for x in (q, v)))
+        return (1.0 - part) * q[0] + part * q[1], (1.0 - part) * v[0] + part * v[1]
 
     _fastest_of: tuple[object, Array] = None, np.zeros(0)
     """Parameters, and the highest plausible speeds that follow from them, (n,)."""
@@ -238,12 +245,15 @@ class Rig(RigState):
         """
         self.torque = np.zeros(self.n)
         self.orders.pauses.clear()  # the brakes hold the arm
+        if self.lag > 0.0:  # wait until they show the arm at rest, and its motion is forgotten
+            for _ in range(round((self.lag + FORGOTTEN) / self.period)):
+                self._observe(0.0)
         contradicts = self._contradicts(self.q + distance, self.q)
         is_clear = contradicts and self.now > self._mismatch_until
         for k in range(2 * self._most_contradictions + 2):
             self._observe(distance * (k % 2))
         if not contradicts:
-            self._mismatch_until = self.now + 0.6
+            self._mismatch_until = self.now + FORGOTTEN
         noticed = self.controller.is_contradicted or not is_clear
         for _ in range(25):
             self._observe(0.0)
@@ -254,7 +264,8 @@ class Rig(RigState):
         place = self.q.copy()
         self._pass_silently()
         self.q[:], self.v[:] = place, 0.0  # the brakes are closed
-        q, v = self._plant.measure(self.q + distance, self.v)
+        q, v = self._seen()
+        q, v = self._plant.measure(q + distance, v)
         self.controller.observe(self.stamp, q, v, self.now)
 
     def show(self, q: Array, v: Array | None, stamp: float | None = None) -> None:

@@ -219,3 +219,29 @@ def test_a_silence_between_two_looks_of_the_watchdog_is_the_cause_of_its_fault()
     machine.freeze(seconds=0.01)
     machine.teardown()
     assert machine.rig.controller.mode == "safe"
+
+
+def test_two_publishers_are_compared_once_late_joint_states_show_the_arm_at_rest() -> None:
+    # Their positions jumped where the brakes closed, which contradicted their velocities: that was
+    # noticed instead, and the judge called it a failure to notice the two publishers.
+    machine = ControllerMachine()
+    parameters = {"adaptive": True, "adapt_friction": False, "adaptation_dead_zone": (0.72,)}
+    parameters |= {"safe_torque": "damping", "damping_rate": 40.0, "bandwidth": (20.0,)}
+    parameters |= {"delay_growth": 0.05, "repeated_torque_share": 1.5644}
+    parameters |= {"contact_reaction": "hold", "angle_wraparound": False}
+    arm = make_arm("pendulum", "none", 0)
+    start = (-2.188, 0.8)
+    setup = Setup(arm, parameters, compensated=True, period=0.005, wraps=True, start=start)
+    machine.begin(setup=replace(setup, friction=(0.0, 0.0)))
+    machine.fall_behind(by=0.01, slowly=False)
+    machine.fall_behind(by=0.1, slowly=True)
+    machine.push(seconds=0.02, torque=(-0.52, 0.84, -0.08, 0.48))
+    machine.start_again()
+    machine.push(seconds=0.1, torque=(-0.14, 0.76, 0.96, 0.92))
+    machine.a_bad_joint_state_now_and_then(good=1, kind="a stamp that is no number")
+    machine.fall_behind(by=0.1, slowly=True)
+    machine.start_amid_two_publishers(distance=-1.0)
+    machine.push(seconds=0.02, torque=(-0.84, 0.66, -0.2, 0.3))
+    machine.start_amid_two_publishers(distance=-1.0)
+    machine.teardown()
+    assert machine.rig.controller.mode == "hold"
