@@ -32,7 +32,14 @@ from rbd_control.estimation.effort_scale import (
     effort_scales,
     usable_efforts,
 )
-from rbd_control.estimation.identification import Identification, external_means, identify, means
+from rbd_control.estimation.identification import (
+    Identification,
+    external_means,
+    filtered_columns,
+    filtered_external,
+    identify,
+    means,
+)
 from rbd_control.estimation.judged_samples import judged_samples
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import Motion, refuse_little_motion
@@ -44,7 +51,7 @@ from rbd_control.estimation.threshold_calibration import (
 )
 from rbd_control.estimation.tuning import SETTLING, choose_gains
 from rbd_control.estimation.velocity_delay import LONGEST_DELAY
-from rbd_control.robot.inertial_corrections import CORRECTIONS
+from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
 
 Array = NDArray[np.float64]
 
@@ -232,9 +239,11 @@ def _identified(
     if not recorded:
         raise RecordingError(f"the detector judges no sample: {'; '.join(ignored)}")
     note: tuple[str, ...] = ()
+    # A delay changes only the measured torque, not how it depends on friction and masses.
+    columns = filtered_columns(recorded, felt, gap, variations(felt))
     for _ in range(MOST_ROUNDS):
         motions = [with_delay(motion, felt, delay) for motion in recorded]
-        found = identify(motions, felt, gap)
+        found = identify(replace(columns, x=filtered_external(motions, felt, gap)), felt)
         known = _with_model(replace(start, velocity_delay=delay), found)
         if start.velocity_delay > 0.0:
             break

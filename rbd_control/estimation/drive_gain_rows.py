@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
-from rbd_control.estimation.identification import Columns, filtered_columns
+from rbd_control.estimation.identification import Columns, filtered_columns, filtered_external
 from rbd_control.estimation.motion import Motion
 from rbd_control.robot.inertial_corrections import ROTOR, variations
 
@@ -94,7 +94,7 @@ def gain_rows(
     changes = [*bodies, *loads, *_unit_rotors(model)]
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
     columns = filtered_columns(still, model, maximum_gap, changes)
-    effort = columns.x - filtered_columns(motions, model, maximum_gap).x
+    effort = columns.x - filtered_external(motions, model, maximum_gap)
     P, Q = len(bodies), len(bodies) + len(loads)
     return GainRows(
         current=effort,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.identification import SHAPES, filtered_columns
+from rbd_control.estimation.identification import SHAPES, filtered_columns, filtered_external
 from rbd_control.estimation.mismatch import unit_payloads
 from rbd_control.estimation.momentum_balance import LARGEST
 from rbd_control.estimation.motion import SLOW, Motion, implausible, in_range
@@ -277,7 +277,7 @@ def _regressors(
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
     columns = filtered_columns(still, model, maximum_gap)
     # The motor torque enters the external torque with a negative sign.
-    effort = columns.x - filtered_columns(motions, model, maximum_gap).x
+    effort = columns.x - filtered_external(motions, model, maximum_gap)
     return columns.x, columns.friction[:, :, FRICTION, :3], effort
 
 
@@ -317,7 +317,7 @@ def _with_payload(
     friction alone, which weights the joints.
     """
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
-    payloads = [filtered_columns(still, one, maximum_gap).x for one in unit_payloads(model)]
+    payloads = [filtered_external(still, one, maximum_gap) for one in unit_payloads(model)]
     features = np.stack(payloads, axis=-1)
     # Friction is projected out joint by joint, so that the payload is fitted to what it leaves.
     weight = np.maximum(spread, np.finfo(float).tiny)

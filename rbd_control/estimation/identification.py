@@ -19,8 +19,10 @@ negative, and the shape of friction are chosen joint by joint in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
-from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR, variations
+from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
@@ -138,19 +140,14 @@ class Columns:
         )
 
 
-def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Identification:
+def identify(columns: Columns, model: Model) -> Identification:
     """Identify friction and inertial corrections by least squares, as the module describes.
 
     Args:
-        motions: motions without contact, ``tau`` as joint torque [N·m or N].
-        model: the robot as described, without gravity if ``tau`` excludes the gravity torque.
-        maximum_gap: longest time between two samples [s]; a longer gap divides a motion.
-
-    Raises:
-        RecordingError: if no part of a motion without gaps lasts ten time constants of the filter:
-            0.5 s at sample rates above 67 Hz, longer at lower rates.
+        columns: columns of motions without contact, from :func:`filtered_columns` with the changes
+            that :func:`~rbd_control.robot.inertial_corrections.variations` returns.
+        model: the robot as described, without gravity if the efforts exclude the gravity torque.
     """
-    columns = filtered_columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
@@ -240,40 +237,22 @@ def filtered_columns(
         RecordingError: if no part of a motion without gaps lasts ten time constants of the filter.
     """
     rows: list[tuple[Array, Array, Array]] = []
-    for motion in motions:
-        if motion.t.size < 2:
-            continue
-        period = float(np.median(np.diff(motion.t)))
-        gain = min(FILTER_GAIN, PER_RATE / period)
-        observer = SecondOrderObserver(model, gain)
-        step = max(1, round(1.0 / (gain * period)))
-        first = round(SETTLING / (gain * period))
-        for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain):
-            dt = np.diff(part.t)
-
-            def thin(signal: Array, dt: Array = dt) -> Array:
-                return observer.filter(dt, signal)[first::step]  # noqa: B023
-
-            x = thin(external_means(part, model))
-            friction = np.zeros((*x.shape, len(SHAPES), COLUMNS))
-            friction[..., 1] = thin(means(part.v))[..., None]
-            friction[..., 2] = 1.0
-            for s, (scale, stribeck) in enumerate(SHAPES):
-                dry = np.tanh(part.v / scale)
-                friction[:, :, s, 0] = thin(means(dry))
-                if stribeck is not None:
-                    dry *= np.exp(-np.square(part.v / stribeck))
-                    friction[:, :, s, 3] = thin(means(dry))
-            part = replace(part, tau=np.zeros_like(part.tau))
-            inertial = np.empty((*x.shape, len(changes)))
-            for c, (_, _, change) in enumerate(changes):
-                inertial[:, :, c] = thin(external_means(part, change))
-            if len(x):  # none if the samples of a long part are few and far between
-                rows.append((x, friction, inertial))
-    if not rows:
-        raise RecordingError(
-            f"no stretch of {listed(motion.name for motion in motions)} is long enough to be used"
-        )
+    for part, thin in _parts(motions, model, maximum_gap):
+        x = thin(external_means(part, model))
+        friction = np.zeros((*x.shape, len(SHAPES), COLUMNS))
+        friction[..., 1] = thin(means(part.v))[..., None]
+        friction[..., 2] = 1.0
+        for s, (scale, stribeck) in enumerate(SHAPES):
+            dry = np.tanh(part.v / scale)
+            friction[:, :, s, 0] = thin(means(dry))
+            if stribeck is not None:
+                dry *= np.exp(-np.square(part.v / stribeck))
+                friction[:, :, s, 3] = thin(means(dry))
+        still = replace(part, tau=np.zeros_like(part.tau))
+        inertial = np.empty((*x.shape, len(changes)))
+        for c, (_, _, change) in enumerate(changes):
+            inertial[:, :, c] = thin(external_means(still, change))
+        rows.append((x, friction, inertial))
     x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
     spread = np.where(
@@ -281,6 +260,50 @@ def filtered_columns(
     )
     spread[which[:, 1] == ROTOR] = np.inf
     return Columns(x, friction, inertial, which, spread)
+
+
+def filtered_external(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Array:
+    """Return only ``x`` of the columns that :func:`filtered_columns` returns, (n, nv) [N·m or N].
+
+    Raises:
+        RecordingError: as :func:`filtered_columns`.
+    """
+    rows = [thin(external_means(part, model)) for part, thin in _parts(motions, model, maximum_gap)]
+    return np.concatenate(rows)
+
+
+def _parts(
+    motions: Sequence[Motion], model: Model, maximum_gap: float
+) -> list[tuple[Motion, Callable[[Array], Array]]]:
+    """Return the parts of motions without gaps that are long enough, each with its filter.
+
+    The filter maps a signal between successive samples, (k - 1, nv), to the filtered signal once
+    the filter has settled, one row per time constant.
+
+    Raises:
+        RecordingError: if there is no such part.
+    """
+    found: list[tuple[Motion, Callable[[Array], Array]]] = []
+    for motion in motions:
+        if motion.t.size < 2:
+            continue
+        period = float(np.median(np.diff(motion.t)))
+        gain = min(FILTER_GAIN, PER_RATE / period)
+        observer = SecondOrderObserver(model, gain)
+        used = slice(round(SETTLING / (gain * period)), None, max(1, round(1.0 / (gain * period))))
+        for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain):
+            # No row is left if the samples of a long part are few and far between.
+            if part.t.size - 1 > used.start:
+                found.append((part, partial(_thinned, observer, np.diff(part.t), used)))
+    if not found:
+        raise RecordingError(
+            f"no stretch of {listed(motion.name for motion in motions)} is long enough to be used"
+        )
+    return found
+
+
+def _thinned(observer: SecondOrderObserver, dt: Array, used: slice, signal: Array) -> Array:
+    return observer.filter(dt, signal)[used]
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,23 +409,47 @@ def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
 
     A Stribeck effect must reduce the error by a margin; between velocity scales the best is chosen.
     """
-    from scipy.optimize import lsq_linear
-
     _, nv, count, _ = friction.shape
     A = np.concatenate(
         [friction, np.broadcast_to(x[:, :, None, None], (*friction.shape[:3], 1))], -1
     )
     error = np.zeros((nv, count))
-    found = np.empty((nv, count, COLUMNS))
     for part, others in _Factors.left_out(_Factors.of(A.transpose(1, 2, 0, 3))):
-        for i, s in np.ndindex(nv, count):
-            R = others.R[i, s]
-            found[i, s] = lsq_linear(R[:, :-1], -R[:, -1], bounds=(LOWER, np.inf), method="bvls").x
-        error += part.squares(found)
+        error += part.squares(_friction_alone(others))
     plain = np.argmin(error[:, :PLAIN_SHAPES], axis=1)
     best = np.argmin(error, axis=1)
     pays = error.min(axis=1) < PAYS**2 * error[np.arange(nv), plain]
     return np.where(pays, best, plain)
+
+
+def _friction_alone(factors: _Factors) -> Array:
+    """Return the friction coefficients, within their bounds, that fit each regression, (..., 4).
+
+    The coefficients that are at their bound of zero in the solution are unknown. For each choice of
+    these, the others are a solution of linear equations. Of the solutions within the bounds the one
+    with the smallest residual is the constrained least-squares solution.
+    """
+    A, x = factors.R[..., :-1], factors.R[..., -1:]
+    scale = np.linalg.norm(A, axis=-2)
+    scale[scale == 0.0] = 1.0  # a zero column, whose coefficient is zero
+    A = A / scale[..., None, :]
+    normal = A.swapaxes(-1, -2) @ A + 1e-12 * np.eye(COLUMNS)
+    moment = -A.swapaxes(-1, -2) @ x
+    best = np.zeros(scale.shape)
+    least = np.full(scale.shape[:-1], np.inf)
+    bounded = np.flatnonzero(np.isfinite(LOWER))
+    for at_zero in product((True, False), repeat=bounded.size):
+        free = np.ones(COLUMNS, dtype=bool)
+        free[bounded[list(at_zero)]] = False
+        coefficients = np.zeros(scale.shape)
+        coefficients[..., free] = np.linalg.solve(
+            normal[..., free, :][..., free], moment[..., free, :]
+        )[..., 0]
+        coefficients /= scale
+        square = factors.squares(coefficients)
+        is_better = (coefficients >= LOWER).all(axis=-1) & (square < least)
+        best[is_better], least[is_better] = coefficients[is_better], square[is_better]
+    return best
 
 
 def _implausible(model: Model, corrections: Array) -> list[str]:

@@ -15,8 +15,8 @@ from rbd_control.estimation import (
     Motion,
     find_mismatches,
 )
-from rbd_control.estimation.identification import identify
-from rbd_control.robot.inertial_corrections import InertialCorrections
+from rbd_control.estimation.identification import Identification, filtered_columns, identify
+from rbd_control.robot.inertial_corrections import InertialCorrections, variations
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
@@ -134,12 +134,16 @@ def geared_motion(model: Model) -> Motion:
     return Motion("geared", t, q, v, tau)
 
 
+def identified(motion: Motion, model: Model) -> Identification:
+    return identify(filtered_columns([motion], model, 0.1, variations(model)), model)
+
+
 def test_calibration_finds_it(model: Model, geared_motion: Motion) -> None:
-    found = identify([geared_motion], model, 0.1)
+    found = identified(geared_motion, model)
     # Masses may stand in for a part of it.
     np.testing.assert_allclose(found.corrections[:, 4], J, rtol=0.1)
     bare = replace(geared_motion, tau=geared_motion.tau - J * sines(7, 40.0)[3])
-    assert not identify([bare], model, 0.1).corrections.any()
+    assert not identified(bare, model).corrections.any()
 
 
 def test_a_model_with_rotors_of_its_own_takes_no_others(
@@ -148,7 +152,7 @@ def test_a_model_with_rotors_of_its_own_takes_no_others(
     names = model.joint_names
     rotors = {name: Rotor(1.0, float(x)) for name, x in zip(names, J, strict=True)}
     geared = with_rotors(model, rotors, reflected=True)
-    assert not identify([geared_motion], geared, 0.1).corrections.any()
+    assert not identified(geared_motion, geared).corrections.any()
 
 
 def test_a_mismatch_is_found_beneath_it(model: Model) -> None:

@@ -245,3 +245,20 @@ def test_two_publishers_are_compared_once_late_joint_states_show_the_arm_at_rest
     machine.start_amid_two_publishers(distance=-1.0)
     machine.teardown()
     assert machine.rig.controller.mode == "hold"
+
+
+def test_the_way_between_two_publishers_is_remembered_when_velocities_are_compared() -> None:
+    # The judge left out that way, and expected a contradiction earlier than after 70 ms.
+    arm = make_arm("elbow", "none", 0)
+    parameters = {"safe_torque": "zero", "bandwidth": (20.0,), "damping_rate": 40.0}
+    machine = ControllerMachine()
+    setup = Setup(arm, parameters, friction=(0.0, 0.0), start=(0.2, 0.6, -2.42, 0.4))
+    machine.begin(setup=setup)
+    machine.retract(force=(-1.0, -0.12, -1.0, -1.0), link=2, seconds=0.3)
+    machine.fault()
+    machine.retract(force=(-1.0, -1.0, -1.0, -1.0), link=0, seconds=0.3)
+    machine.interleave(distance=-1.0, follows=True, seconds=0.02)
+    machine.resume()
+    machine.contradict(kind="standing still", seconds=0.3)
+    machine.teardown()
+    assert "contradicts its positions" in machine.rig.history.reasons[-1]
