@@ -19,7 +19,7 @@ from stateful.promises import BrokenPromise
 from bench.mutations.defects import DEFECTS, Defect
 
 
-class _Reached(Exception):  # noqa: N818 (not an error)
+class _Reached(Exception):  # noqa: N818 - not an error
     """An example has called all changed functions."""
 
 

@@ -76,7 +76,7 @@ COLUMNS = 4
 """Number of friction coefficients of a joint: Coulomb, viscous, offset, excess near standstill."""
 
 LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
-"""Lower bounds of the friction coefficients; only the offset may be negative."""
+"""Lower bounds of the friction coefficients, each zero or none; only the offset may be negative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,6 +433,7 @@ def _friction_alone(factors: _Factors) -> Array:
     scale = np.linalg.norm(A, axis=-2)
     scale[scale == 0.0] = 1.0  # a zero column, whose coefficient is zero
     A = A / scale[..., None, :]
+    # The small diagonal makes the equations solvable if columns are zero or alike.
     normal = A.swapaxes(-1, -2) @ A + 1e-12 * np.eye(COLUMNS)
     moment = -A.swapaxes(-1, -2) @ x
     best = np.zeros(scale.shape)

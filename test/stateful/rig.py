@@ -170,7 +170,7 @@ class Rig(RigState):
         most = 3.0 * self.parameters.velocity_mismatch
         last, before, noticed = self.q.copy(), self.v.copy(), True
         late = self.now - self._silent_at < 0.2  # stamps may have been late
-        late |= self.now < self._mismatch_until
+        late |= self.now < self._way_until
         for k in range(periods):
             q, v = self.measure()
             way, expected = self.q - last, wrong(v) * self.period
@@ -221,7 +221,7 @@ class Rig(RigState):
             if contradictions > self._most_contradictions:
                 in_time &= self.controller.mode == "safe" and not self.torque.any()
         self.disturbed = True
-        self._mismatch_until = self.now + FORGOTTEN  # the way between the two is remembered
+        self._way_until = self.now + FORGOTTEN
         return in_time
 
     @property

@@ -60,8 +60,8 @@ class RigState:
         """Desired position when the last trajectory was given [rad or m]."""
         self.asked_at = self.q.copy()
         """Position that the controller had last seen then [rad or m]."""
-        self._mismatch_until = -inf
-        """Time until which the velocities of another arm may be remembered [s]."""
+        self._way_until = self._mismatch_until = -inf
+        """Times until which a way between publishers, and another arm's velocities, may count [s]."""
         self.lag = 0.0
         """Delay of the joint states [s]."""
         self.excess = 0.0
