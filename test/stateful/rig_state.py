@@ -61,7 +61,7 @@ class RigState:
         self.asked_at = self.q.copy()
         """Position that the controller had last seen then [rad or m]."""
         self._way_until = self._mismatch_until = -inf
-        """Times until which a way between publishers, and another arm's velocities, may count [s]."""
+        """Times until which the way to another arm, and its velocities, may be remembered [s]."""
         self.lag = 0.0
         """Delay of the joint states [s]."""
         self.excess = 0.0
