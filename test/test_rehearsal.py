@@ -151,9 +151,37 @@ assert onsets == 11, onsets
 print(*new(before))
 """
 
+# The check of the first seconds is computed while the detector judges samples.
+CHECK = """
+from rbd_control.check.live import StartCheck
+from rbd_control.dynamics import inverse_dynamics
+
+parameters = DetectorParameters(
+    contact_threshold=(5.0,), residual_covariance=tuple(np.eye(7).ravel()), statistic_threshold=4.0
+)
+w = np.linspace(2.0, 3.0, 7)
+motion = []
+for t in 0.01 * np.arange(600):
+    q, v, a = 0.4 * np.sin(w * t), 0.4 * w * np.cos(w * t), -0.4 * w**2 * np.sin(w * t)
+    motion.append((t, q, v, inverse_dynamics(model, q, v, a)))
+rehearse_detector(model, parameters)
+before = kernels()
+assert any(before.values())
+check = StartCheck(model, parameters, 5.0)
+for sample in motion:
+    check.add(*sample)
+assert check.is_full
+for _ in check.in_slices():
+    pass
+assert "weakest push" in {line.topic for line in check.lines}, check.lines
+print(*new(before))
+"""
+
 
 @pytest.mark.parametrize(
-    "what", [CONTROLLER, DETECTOR, CHANGES], ids=["controller", "detector", "changes"]
+    "what",
+    [CONTROLLER, DETECTOR, CHANGES, CHECK],
+    ids=["controller", "detector", "changes", "check"],
 )
 def test_nothing_is_left_to_compile_or_load(what: str) -> None:
     ended = subprocess.run(

@@ -36,6 +36,7 @@ from rbd_control.errors import InputError
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.least_force import least_forces_by_statistic
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.motion import Motion
 
@@ -55,8 +56,6 @@ SPACING = 0.1
 """Time between the starts of two simulated pushes [s]."""
 LOOKS = 50
 """Number of evaluated samples of one push; slower recordings repeat some of them."""
-_STEPS = 30
-"""Steps of the bisection for the statistic: forces are exact to 1e-9 of the bounds."""
 
 
 def _directions(count: int) -> Array:
@@ -300,7 +299,7 @@ class Rules:
         return np.where(force < BLIND, force, np.inf)
 
     def _least_by_statistic(self, torque: Array, residual: Array | float, most: Array) -> Array:
-        """Return the force (k,) at which the statistic passes its threshold [N], by bisection.
+        """Return the least force (k,) at which the statistic passes its threshold [N].
 
         Args:
             torque: residual of a force of 1 N, (k, nv) [N·m or N].
@@ -309,14 +308,13 @@ class Rules:
         """
         if self.whitening is None:
             return most
-        low, high = np.zeros(len(torque)), most
-        for _ in range(_STEPS):
-            middle = 0.5 * (low + high)
-            r = residual + middle[:, None] * torque
-            r -= np.clip(r, -self.allowance, self.allowance)
-            found = np.linalg.norm(r @ self.whitening.T, axis=1) > self.statistic
-            low, high = np.where(found, low, middle), np.where(found, middle, high)
-        return high
+        # Copies, because numba would compile further code for read-only views.
+        r = np.array(np.broadcast_to(residual, torque.shape))
+        allowance = np.array(np.broadcast_to(self.allowance, torque.shape))
+        statistic = np.array(np.broadcast_to(self.statistic, most.shape))
+        torque, least = np.ascontiguousarray(torque), np.empty_like(most)
+        least_forces_by_statistic(torque, r, allowance, self.whitening, statistic, most, least)
+        return least
 
 
 def least_forces(rules: Rules, J: Array) -> Generator[tuple[Array, Array]]:

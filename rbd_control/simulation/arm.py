@@ -322,7 +322,7 @@ class SimulatedArm:
             tau = np.array(tau, dtype=float)
             if tau.shape != (n,):
                 raise InputError(f"tau has shape {tau.shape} but the model has nv = {n}")
-            if not np.isfinite(tau).all():
+            if not all(map(isfinite, tau.tolist())):  # faster than numpy for few joints
                 raise InputError(f"tau is {tau}; give finite torques")
         self._take(tau)
         around = self._surroundings
@@ -333,7 +333,7 @@ class SimulatedArm:
             )
         else:
             limit = self.model.effort_limit
-            self._torque = np.clip(self._command, -limit, limit)
+            self._torque = np.minimum(np.maximum(self._command, -limit), limit)
         self._pushes = {k: push for k, push in self._pushes.items() if push.until > self._steps}
         self._acting = tuple(self._pushes.values())
         if self._acting:
@@ -367,7 +367,8 @@ class SimulatedArm:
 
         The same is done if a position is not finite. The forces of the step are then zero.
         """
-        if not (np.abs(self._v).max() <= HIGHEST_SPEED and np.isfinite(self._q).all()):
+        slow = all(abs(v) <= HIGHEST_SPEED for v in self._v.tolist())
+        if not (slow and all(map(isfinite, self._q.tolist()))):
             self._q[:], self._v[:] = before, 0.0
             for truth in self._truth:
                 truth[:] = 0.0

@@ -69,4 +69,4 @@ class Sensors:
     def _encoded(self, q: Array) -> Array:
         if self._resolution == 0.0:
             return q.copy()
-        return np.asarray(np.round(q / self._resolution) * self._resolution)
+        return np.rint(q / self._resolution) * self._resolution

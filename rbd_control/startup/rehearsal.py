@@ -48,6 +48,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     """
     from rbd_control.estimation import ContactDetector, EffortKindJudge, FitWatch
     from rbd_control.estimation.default_thresholds import default_contact_thresholds
+    from rbd_control.estimation.least_force import least_forces_by_statistic
     from rbd_control.robot.surface import Surface
 
     default_contact_thresholds(model)  # needed when a threshold is changed to zero
@@ -82,6 +83,8 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     judge = EffortKindJudge(model, parameters)
     for k in range(200):
         judge.add(0.01 * k, rest, zero, strong)
+    row, one = zero[None, :], np.ones(1)  # the check of the first seconds calls it
+    least_forces_by_statistic(row, row, row, np.eye(model.nv), one, one, one.copy())
 
 
 def rehearse_controller(model: Model) -> None:
