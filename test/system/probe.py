@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
@@ -46,19 +48,48 @@ UNANSWERED = 10.0
 """Time after which a request without answer counts as lost [s]; servers answer within a second."""
 
 
-class Heard(list[Any]):
-    """The messages of one topic in the order they came, and when they did."""
+class Heard(Sequence[Any]):
+    """The messages of one topic in the order they came, and when they did.
+
+    A message is deserialised when it is first read. Most of those that come at 1 kHz never are, and
+    they would take most of the probe's processor time.
+
+    Args:
+        kind: type of the messages.
+    """
 
     last = 0.0
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+        self._messages: list[Any] = []
         self.times: list[float] = []
 
-    def add(self, message: Any) -> None:
+    def add(self, message: bytes) -> None:
+        """Append a message as it came over the wire."""
         self.last = time.monotonic()
         self.times.append(self.last)
-        self.append(message)
+        self._messages.append(message)
+
+    def clear(self) -> None:
+        """Forget all messages."""
+        self._messages.clear()
+        self.times.clear()
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._read(k) for k in range(len(self))[index]]
+        # From the front: while the last message is read, the next one may come.
+        return self._read(range(len(self))[index])
+
+    def _read(self, index: int) -> Any:
+        message = self._messages[index]
+        if isinstance(message, bytes):
+            message = self._messages[index] = deserialize_message(message, self._kind)
+        return message
 
 
 @dataclass
@@ -89,9 +120,10 @@ class Source:
         message = JointState()
         message.header.stamp = stamp
         message.name = list(self.names)
-        message.position = [float(x) for x in self.position]
-        message.velocity = [float(x) for x in self.velocity]
-        message.effort = [float(x) for x in self.effort]
+        # Of an array ROS need not check the type of each number.
+        message.position = array("d", self.position)
+        message.velocity = array("d", self.velocity)
+        message.effort = array("d", self.effort)
         return message
 
 
@@ -171,8 +203,8 @@ class Probe:
     def listen(self, kind: type, topic: str, qos: QoSProfile | int = 1000) -> Heard:
         """Everything that comes on ``topic`` from now on."""
         if topic not in self._heard:
-            heard = self._heard[topic] = Heard()
-            self.node.create_subscription(kind, topic, heard.add, qos)
+            heard = self._heard[topic] = Heard(kind)
+            self.node.create_subscription(kind, topic, heard.add, qos, raw=True)
         return self._heard[topic]
 
     def send(self, topic: str, message: Any) -> None:
