@@ -177,7 +177,7 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
     """[16, 48] A pause of 100 ms with the default timeout: mode safe, with the length reported."""
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7", **STILL},
+        {"urdf": "arm7", "discovery_time": 0.0, **STILL},
         ["-r", f"{COMMANDS}:=paused/commands", "-r", "__node:=paused"],
     )
     commands = probe.listen(Float64MultiArray, "paused/commands")

@@ -27,6 +27,9 @@ from .probe import Heard, Probe, Source
 RATE = 200.0
 """Joint states per second."""
 
+ALONE = {"timeout": STANDSTILL, "discovery_time": 0.0}
+"""Parameters of the only controller of an arm, which need not wait for another one."""
+
 UNLED = 0.2
 """Time without a new desired position after which an arm stands still [s]."""
 
@@ -158,10 +161,10 @@ class Arms:
 
     def _start(self, name: str) -> Arm:
         joint_states = f"{name}/joint_states"
+        # Late on a busy machine, an arm is where it was wanted, whatever its velocity was.
         process = self._bring_up.start(
             NODE,
-            # Late on a busy machine, it is where it was wanted, whatever its velocity was.
-            {"timeout": STANDSTILL, "velocity_mismatch": 0.0, **ARMS[name]},
+            {**ALONE, "velocity_mismatch": 0.0, **ARMS[name]},
             ["-r", f"__node:={name}", "-r", f"joint_states:={joint_states}"]
             + ["-r", f"{COMMANDS}:={name}/commands"]
             + ["-r", f"contact_detector/contact:={name}/contact"]

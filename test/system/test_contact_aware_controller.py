@@ -56,6 +56,7 @@ def process(bring_up: BringUp, probe: Probe, source: Source) -> Process:
             "contact_reaction": "float",
             "require_detector": True,
             "timeout": STANDSTILL,
+            "discovery_time": 0.0,
             "velocity_mismatch": 0.0,  # the arm is placed elsewhere from one sample to the next
             "torque_rate": 1e5,
             "tool_frame": "tool",

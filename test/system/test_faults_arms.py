@@ -17,10 +17,10 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import Model, frame_placement, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import REPORT_PERIOD, STANDSTILL, BringUp
+from .bringup import REPORT_PERIOD, BringUp
 from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, STILL, WEIGHT, trajectory
 from .fault_setting import wait_for_mode
-from .follower_arms import ARMS, RATE, WEAK, Arm, Arms, continuous
+from .follower_arms import ALONE, ARMS, RATE, WEAK, Arm, Arms, continuous
 from .probe import Probe, Source
 
 
@@ -179,7 +179,7 @@ def test_no_activation_without_an_effort_limit(bring_up: BringUp, probe: Probe) 
     probe.stream(source, "unknown/joint_states", RATE)
     remapped = ["-r", "joint_states:=unknown/joint_states", "-r", f"{COMMANDS}:=unknown/commands"]
     commands = probe.listen(Float64MultiArray, "unknown/commands")
-    description = {"robot_description": without_effort_limit(arm7_urdf()), "timeout": STANDSTILL}
+    description = {**ALONE, "robot_description": without_effort_limit(arm7_urdf())}
     refused = bring_up.start(NODE, description, ["-r", "__node:=unknown", *remapped])
     probe.wait(lambda: "no effort limit for joint_2" in refused.output, "is not refused")
     assert not commands
@@ -203,7 +203,7 @@ def test_limits_of_a_mimic_joint_limit_its_leader(bring_up: BringUp, probe: Prob
     probe.stream(source, "coupled/joint_states", RATE)
     process = bring_up.start(
         NODE,
-        {"robot_description": description, "joints": joints, "timeout": STANDSTILL, **STILL},
+        {**ALONE, **STILL, "robot_description": description, "joints": joints},
         ["-r", "__node:=coupled", "-r", "joint_states:=coupled/joint_states"]
         + ["-r", f"{COMMANDS}:=coupled/commands"],
     )
@@ -224,7 +224,7 @@ def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> N
     probe.stream(source, "alone/joint_states", RATE)
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7", "timeout": STANDSTILL, "require_detector": True},
+        {**ALONE, "urdf": "arm7", "require_detector": True},
         ["-r", "__node:=alone", "-r", "joint_states:=alone/joint_states"]
         + ["-r", f"{COMMANDS}:=alone/commands", "-r", "contact_detector/contact:=alone/contact"],
     )

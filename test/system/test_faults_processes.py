@@ -328,7 +328,9 @@ def test_a_killed_controller_leaves_the_arm_to_its_brakes(
     process.kill()
     space = ["-r", "joint_states:=killed/joint_states", "-r", f"{COMMANDS}:=killed/commands"]
     bring_up.start(ARM, {"urdf": "arm7"}, space)
-    controller = bring_up.start(NODE, {"urdf": "arm7"}, [*space, "-r", "__node:=killed"])
+    controller = bring_up.start(
+        NODE, {"urdf": "arm7", "discovery_time": 0.0}, [*space, "-r", "__node:=killed"]
+    )
     states = probe.listen(JointState, "killed/joint_states")
     wait_for_mode(probe, "hold", "killed")
     probe.wait_for_report(ARM, lambda r: "brakes" not in r.message, "the brakes stay closed")

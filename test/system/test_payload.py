@@ -129,7 +129,9 @@ def test_a_payload_reaches_both_nodes(
     source.effort = at_start / -2.0
     names = {"passivity_controller": NODE, "contact_detector": DETECTOR}
     processes = {
-        name: bring_up.start(name, {**ARM, "timeout": STANDSTILL} if name == NODE else ARM)
+        name: bring_up.start(
+            name, {**ARM, "timeout": STANDSTILL, "discovery_time": 1.0} if name == NODE else ARM
+        )
         for name in names
     }
 

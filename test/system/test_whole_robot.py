@@ -16,8 +16,9 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import STANDSTILL, BringUp, Process
+from .bringup import BringUp, Process
 from .fault_setting import resume
+from .follower_arms import ALONE
 from .probe import Probe, Source
 from .whole_robot import ARM, OPEN, publish_robot, verdict_without_contact, weight
 
@@ -55,7 +56,7 @@ def test_the_detector_takes_the_joints_whose_effort_is_reported(
 def test_the_controller_holds_the_arm_it_is_told_of(
     bring_up: BringUp, probe: Probe, arm: Source, description: Path
 ) -> None:
-    bring_up.start("passivity_controller", {"joints": list(arm.names), "timeout": STANDSTILL})
+    bring_up.start("passivity_controller", {"joints": list(arm.names), **ALONE})
     torque = probe.listen(Float64MultiArray, "effort_controller/commands")
     probe.wait(lambda: len(torque) > 50, "no torque")
     sent = np.array(torque[-1].data)
@@ -132,7 +133,7 @@ def test_a_held_joint_that_carries_the_arm_moves(
     given: dict[str, Any] = {"robot_description": on_a_torso(), "joints": names}
     is_detector = node == "contact_detector"
     if not is_detector:
-        given["timeout"] = STANDSTILL
+        given |= ALONE
     process = bring_up.start(node, given, ("-r", f"__ns:=/{node}_on_torso"))
     detector, controller = (
         f"{node}_on_torso/{name}" for name in ("contact_detector", "passivity_controller")
