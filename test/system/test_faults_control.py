@@ -220,6 +220,8 @@ def test_every_order_stops_the_arm(order: str, state: str, plain: Arm, probe: Pr
         if stamp > stopped:
             assert np.allclose(plain.source.sent[stamp][1], message.velocity, atol=1e-9)
     probe.send(plain.topic("contact"), Bool(data=False))
+    # Resumed, the arm would go on with the motion, and the next test would wait for its end.
+    probe.call(Trigger, plain.topic("cancel"))
 
 
 def test_no_trajectory_begins_while_the_flag_is_raised(plain: Arm, probe: Probe) -> None:
@@ -274,6 +276,7 @@ def test_every_contact_counts_after_a_silence_of_the_detector(plain: Arm, probe:
         probe.wait_for_report(
             plain.name, lambda r: r.values["goal"] in ("moving", "reached"), "does not go on"
         )
+    probe.call(Trigger, plain.topic("cancel"))  # the next test need not wait for its end
 
 
 def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) -> None:
