@@ -1,9 +1,8 @@
 """Nodes that are forked from a process that has imported the package.
 
-The start of Python, the imports and the first compiled function are two thirds of the processor
-time of a start. One process for each worker of pytest has them behind it, and each node is forked
-from it. From there on a node runs as its executable does, with its own arguments, environment and
-streams.
+The start of Python, the imports and the compiled functions are most of the processor time of a
+start. One process for each worker of pytest has them behind it, and each node is forked from it.
+From there on a node runs as its executable does, with its own arguments, environment and streams.
 """
 
 from __future__ import annotations

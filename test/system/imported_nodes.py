@@ -6,11 +6,14 @@ See :mod:`.forked_nodes`. Only the process that nodes are forked from imports th
 from __future__ import annotations
 
 import gc
+import inspect
+import sys
 from typing import Any
 
+import scipy.spatial  # noqa: F401
 from rclpy.node import Node
 
-from rbd_control.dynamics import gravity_torque
+from rbd_control.estimation import DetectorParameters
 from rbd_control.nodes import (
     contact_aware_controller,
     contact_guard,
@@ -21,9 +24,16 @@ from rbd_control.nodes import (
 )
 from rbd_control.nodes.diagnostics import Diagnostics
 from rbd_control.nodes.processes import ending_with_parent
+from rbd_control.simulation import SimulatedArm, Sphere
+from rbd_control.startup.rehearsal import (
+    rehearse_arm,
+    rehearse_controller,
+    rehearse_detector,
+    rehearse_intake,
+)
 
 from .bringup import REPORT_PERIOD
-from .controller_scenarios import MODEL, POSTURE
+from .controller_scenarios import MODEL
 
 __all__ = [
     "contact_aware_controller",
@@ -52,5 +62,20 @@ managed_node.Diagnostics = FrequentDiagnostics  # type: ignore[attr-defined]
 end_with_parent = ending_with_parent()
 """Called in a forked node, it ends the node with the process that it was forked from."""
 
-gravity_torque(MODEL, POSTURE)  # the first call of a compiled function starts numba
+
+def rehearse() -> None:
+    """Load what each node rehearses before its activation, as most of its start would be that.
+
+    The nodes rehearse all the same, and load what is missing here.
+    """
+    rehearse_intake()
+    for parameters in (DetectorParameters(), DetectorParameters(tool_frame="tool")):
+        rehearse_detector(MODEL, parameters)
+    rehearse_controller(MODEL)
+    rehearse_arm(SimulatedArm(MODEL, obstacles=(Sphere((9.0, 0.0, 0.0), 0.1),)))
+    # The first line that a node logs would look through all modules for the one that logs it.
+    inspect.getframeinfo(sys._getframe())
+
+
+rehearse()
 gc.freeze()  # the garbage collector of a node does not visit, and so copy, what is shared

@@ -260,7 +260,10 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
     for attempt in range(4):
         started = time.monotonic()
         count = len(contact)
-        detector = bring_up.start(detector_scenarios.NODE, detector_scenarios.PARAMETERS)
+        # Forked, it would have its compiled code from the process that it is forked from.
+        detector = bring_up.start(
+            detector_scenarios.NODE, detector_scenarios.PARAMETERS, is_forked=False
+        )
         probe.wait(lambda count=count: len(contact) > count, "no verdict")
         taken.append(contact.last - started)
         detector_scenarios.touched(source)
