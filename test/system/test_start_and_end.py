@@ -282,6 +282,39 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
     assert taken[-1] < 3.0, taken
 
 
+@pytest.mark.parametrize(
+    ("node", "owner", "rehearsal"),
+    [
+        ("contact_detector", "contact_detector", "rehearse_detector"),
+        ("contact_detector", "joint_state_input", "rehearse_intake"),
+        ("passivity_controller", "passivity_controller", "rehearse_controller"),
+        ("passivity_controller", "joint_state_input", "rehearse_intake"),
+        ("simulated_arm", "simulated_arm", "rehearse_arm"),
+    ],
+)
+def test_a_configured_node_has_rehearsed(
+    node: str, owner: str, rehearsal: str, bring_up: BringUp, probe: Probe
+) -> None:
+    """Forked nodes would not show it otherwise: they begin with loaded code."""
+    told = f"""
+from rbd_control.nodes import {owner} as owner
+rehearse = owner.{rehearsal}
+def tell(*given):
+    rehearse(*given)
+    print("the rehearsal ended", flush=True)
+owner.{rehearsal} = tell
+"""
+    name = f"{node}_for_{rehearsal}"
+    process = bring_up.start(
+        node, {"urdf": "arm7", "autostart": False}, ["-r", f"__node:={name}"], preamble=told
+    )
+    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+    assert probe.call(ChangeState, f"{name}/change_state", request).success
+    assert "the rehearsal ended" in process.output
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+
+
 def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     """The arm is braked until commands arrive, with the given joint order and rate."""
     joints = [f"joint_{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
