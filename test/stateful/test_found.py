@@ -262,3 +262,18 @@ def test_the_way_between_two_publishers_is_remembered_when_velocities_are_compar
     machine.contradict(kind="standing still", seconds=0.3)
     machine.teardown()
     assert "contradicts its positions" in machine.rig.history.reasons[-1]
+
+
+def test_the_last_torque_holds_until_the_next_joint_state_after_safe_torque_is_set() -> None:
+    # The judge wanted zero at once, while no joint states came and the controller sent nothing.
+    machine = ControllerMachine()
+    arm = make_arm("crane", "none", 0)
+    parameters = {"safe_torque": "damping", "damping_rate": 100.0, "bandwidth": (20.0,)}
+    machine.begin(setup=Setup(arm, parameters, start=(0.3, 0.4, 0.2), delay=0.025))
+    machine.fault()
+    machine.tune(new={"safe_torque": "zero"})
+    machine.silence(seconds=0.005)
+    assert machine.rig.history.column("torque")[-1].any()
+    machine.bad_joint_states(kind="a stamp that is no number", count=1)
+    assert not machine.rig.history.column("torque")[-1].any()
+    machine.teardown()
