@@ -39,6 +39,9 @@ RECOIL = 0.3
 HARD_SPEED = 2.0
 """Largest speed under control, in velocity limits: the reference stays below 1.2 of them."""
 
+RETREAT_STOPPED = ", and stopped: "
+"""Part of the reason once a retreat that does not end the contact is stopped without an order."""
+
 SWINGS, SWING_TIME = 16, 1.0
 """Number of swings of the torque that are too many within a time [s]."""
 
@@ -406,7 +409,8 @@ def _beyond(s: Stretch, q: Array) -> Array:
 def position_limits_close_behind_the_arm(s: Stretch) -> None:
     """Beyond a position limit the desired motion never leads further out.
 
-    A stop may begin where the arm is, and overshoot by 4/27 of speed times ``stop_time``.
+    A stop may begin where the arm is, and overshoot by 4/27 of speed times ``stop_time``. One stop
+    begins without an order: a retreat that does not end the contact is stopped.
     """
     rig, history = s.rig, s.rig.history
     desired = np.abs(_beyond(s, s.q_d))
@@ -423,6 +427,8 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
         led = s.mode[k] in (HOLD, FOLLOW)
         now = s.first + k
         begins = k <= 2 or history.goals[now] != history.goals[now - 1] or not led
+        reason = history.reasons[now]
+        begins |= reason != history.reasons[now - 1] and RETREAT_STOPPED in reason
         if history.goals[now] == "moving" and led and not s.disturbed[k]:
             begins = False  # a trajectory leads back in, and has no reason to lead out
         if begins:

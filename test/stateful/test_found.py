@@ -15,7 +15,7 @@ from stateful.controller_machine import ControllerMachine
 from stateful.detector_machine import DetectorMachine
 from stateful.detector_rig import PERIOD
 from stateful.plant import STOPS_BEYOND
-from stateful.promises import BrokenPromise
+from stateful.promises import RETREAT_STOPPED, BrokenPromise
 from stateful.setup import Setup
 
 
@@ -277,3 +277,19 @@ def test_the_last_torque_holds_until_the_next_joint_state_after_safe_torque_is_s
     machine.bad_joint_states(kind="a stamp that is no number", count=1)
     assert not machine.rig.history.column("torque")[-1].any()
     machine.teardown()
+
+
+def test_a_retreat_that_is_stopped_without_an_order_begins_its_stop_where_the_arm_is() -> None:
+    # The judge took the place and overshoot of that stop for a desired motion out of the limits.
+    machine = ControllerMachine()
+    arm = make_arm("pendulum", "none", 0)
+    parameters = {"safe_torque": "damping", "damping_rate": 100.0, "bandwidth": (20.0,)}
+    parameters |= {"torque_share": (0.3,), "overspeed_factor": 4.0, "contact_reaction": "hold"}
+    setup = Setup(arm, parameters, start=(2.02, 0.8), delay=0.025, friction=(0.0, 0.0))
+    machine.begin(setup=setup)
+    machine.tell(verdict=True)
+    machine.announce_payload(mass=1.0, really=False)
+    force = (0.2, -1.0, -0.08, -1.0)
+    machine.stop_a_retraction(cancels=False, force=force, link=0, seconds=0.15)
+    machine.teardown()
+    assert any(RETREAT_STOPPED in reason for reason in machine.rig.history.reasons)
