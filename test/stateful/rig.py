@@ -218,6 +218,8 @@ class Rig(RigState):
                 contradictions = 0  # this fault has its own count
             if "at a speed of" in reason and "among valid joint states" not in reason:
                 contradictions = 0  # both are too fast, so that neither is compared with the other
+            if self._unusable < -1:
+                contradictions = 0  # so they are, while the reason of mode safe is an earlier one
             if contradictions > self._most_contradictions:
                 in_time &= self.controller.mode == "safe" and not self.torque.any()
         self.disturbed = True

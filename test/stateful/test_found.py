@@ -293,3 +293,19 @@ def test_a_retreat_that_is_stopped_without_an_order_begins_its_stop_where_the_ar
     machine.stop_a_retraction(cancels=False, force=force, link=0, seconds=0.15)
     machine.teardown()
     assert any(RETREAT_STOPPED in reason for reason in machine.rig.history.reasons)
+
+
+def test_two_publishers_are_compared_once_both_are_slow_enough_in_mode_safe() -> None:
+    # While both arms were too fast the reason was that of an earlier fault, and the judge counted.
+    machine = ControllerMachine()
+    arm = make_arm("crane", "none", 0)
+    parameters = {"safe_torque": "damping", "damping_rate": 40.0, "bandwidth": (20.0,)}
+    machine.begin(setup=Setup(arm, parameters, start=(0.3, -1.22, 0.2), friction=(0.0, 0.0)))
+    machine.push(seconds=0.02, torque=(-1.0, -1.0, -1.0, -1.0))
+    machine.interleave(distance=0.1, follows=False, seconds=0.02)
+    machine.lose_the_detector(resumed=False, verdict=True)
+    machine.push(seconds=0.1, torque=(-1.0, -1.0, -1.0, -1.0))
+    machine.interleave(distance=0.1, follows=True, seconds=0.3)
+    machine.teardown()
+    assert machine.rig.controller.mode == "safe"
+    assert not machine.rig.torque.any()
