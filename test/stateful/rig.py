@@ -250,7 +250,8 @@ class Rig(RigState):
         self.torque = np.zeros(self.n)
         self.orders.pauses.clear()  # the brakes hold the arm
         if self.lag > 0.0:  # wait until they show the arm at rest, and its motion is forgotten
-            for _ in range(round((self.lag + FORGOTTEN) / self.period)):
+            # The first joint states at rest may show the last contradiction of a fast joint.
+            for _ in range(round((self.lag + 0.02 + FORGOTTEN) / self.period)):
                 self._observe(0.0)
         contradicts = self._contradicts(self.q + distance, self.q)
         is_clear = contradicts and self.now > self._mismatch_until
