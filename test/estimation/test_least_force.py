@@ -20,7 +20,7 @@ def statistic(case: dict[str, np.ndarray], force: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module", params=[0.0, 0.5], ids=["without friction", "with friction"])
 def case(request: pytest.FixtureRequest) -> dict[str, np.ndarray]:
-    """Return samples of which the residual may help the force or oppose it."""
+    """Return random arguments; residuals add to the torque of the force, or oppose it."""
     random = np.random.default_rng(3)
     spread = random.normal(size=(JOINTS, JOINTS))
     covariance = spread @ spread.T + 0.1 * np.eye(JOINTS)

@@ -165,10 +165,12 @@ def torque_does_not_swing_for_ever(s: Stretch) -> None:
 def safe_zero_is_exactly_zero(s: Stretch) -> None:
     """In mode safe with ``safe_torque: zero`` the command is exactly zero, for every arm.
 
-    Until the next joint state, or ``timeout``, the last torque holds when the parameter is set.
+    When the parameter is set, the last torque holds until the next joint state or ``timeout``.
     """
     if s.rig.parameters.safe_torque == "zero":
-        held = (s.silent[1:] > 0.0) & (s.torque[1:] == s.torque[:-1]).all(axis=1)
+        # No joint state has come since; time is a sum of periods, with rounding.
+        held = s.silent[1:] > s.time[1:] - s.rig.zero_since - 1e-9
+        held &= (s.torque[1:] == s.torque[:-1]).all(axis=1)
         safe = (s.mode[1:] == SAFE) & ~held
         assert not s.torque[1:][safe].any(), f"{s.torque[1:][safe][-1]} was sent"
 

@@ -56,6 +56,8 @@ class RigState:
         self._desired = self.q.copy(), np.zeros(self.n)
         self._silent_at = -inf
         """When joint states were last missing [s]."""
+        self.zero_since = -inf
+        """When ``safe_torque`` was set to zero [s]."""
         self.asked = self.q.copy()
         """Desired position when the last trajectory was given [rad or m]."""
         self.asked_at = self.q.copy()
@@ -272,7 +274,10 @@ class RigState:
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Change parameters while the arm moves, after the checks of the node."""
         requires = parameters.require_detector and not self.parameters.require_detector
+        was_zero = self.parameters.safe_torque == "zero"
         self._change(parameters, self.controller.model)
+        if parameters.safe_torque == "zero" and not was_zero:
+            self.zero_since = self.now
         if requires and self.now - self._verdict_time > VERDICT_LOST:
             self.expect_stop()  # without a verdict, the arm stops as soon as one is required
         self.disturbed = True

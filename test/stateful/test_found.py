@@ -276,7 +276,9 @@ def test_the_last_torque_holds_until_the_next_joint_state_after_safe_torque_is_s
     assert machine.rig.history.column("torque")[-1].any()
     machine.bad_joint_states(kind="a stamp that is no number", count=1)
     assert not machine.rig.history.column("torque")[-1].any()
-    machine.teardown()
+    machine.rig.torque[:] = 1.0  # from then on it is zero in silence, too
+    with pytest.raises(BrokenPromise, match="safe_zero_is_exactly_zero"):
+        machine.silence(seconds=0.005)
 
 
 def test_a_retreat_that_is_stopped_without_an_order_begins_its_stop_where_the_arm_is() -> None:
