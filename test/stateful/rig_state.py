@@ -35,6 +35,9 @@ class RigState:
     are one) while nothing disturbed the arm: no push, no bad joint states, no change of parameters.
     """
 
+    zero_since = -inf
+    """When ``safe_torque`` was set to zero [s]."""
+
     def __init__(
         self, setup: Setup, controller_type: type[PassivityController] = PassivityController
     ) -> None:
@@ -56,8 +59,6 @@ class RigState:
         self._desired = self.q.copy(), np.zeros(self.n)
         self._silent_at = -inf
         """When joint states were last missing [s]."""
-        self.zero_since = -inf
-        """When ``safe_torque`` was set to zero [s]."""
         self.asked = self.q.copy()
         """Desired position when the last trajectory was given [rad or m]."""
         self.asked_at = self.q.copy()
