@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare test test-long mutations fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare test imported-tests test-long mutations fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -62,15 +62,20 @@ bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and wit
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report
 
-# One process compiles the kernels while another installs what only the tests need and checks types;
-# the tests then compile few.
+# One process compiles the kernels and imports all tests while another installs what only the tests
+# need and checks types; the tests then compile few.
 test: ## linters, type checker and all tests
-	@$(MAKE) --no-print-directory --jobs=2 lint warmup
+	@$(MAKE) --no-print-directory --jobs=2 lint warmup imported-tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
 	export ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 && \
 	{ $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder || { \
 	  [ $$? -eq 1 ] && echo "Once more, alone: the tests that failed beside others" && \
 	  $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; }; }
+
+# Python stores the bytecode of what it imports. Without this, each process of the tests would
+# compile all of it, at the same time. An error is shown when the tests run.
+imported-tests: $(VENV)/test
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null 2>&1 || true
 
 test-long: $(VENV)/test ## 10,000 random examples of each state machine; more with EXAMPLES=n
 	RBD_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s -o faulthandler_timeout=0 test/stateful
