@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.delay import CLOCK_DRIFT
 from rbd_control.control.samples import FORGIVING
+from rbd_control.control.velocity_match import MEMORY
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from stateful.rig_state import VERDICT_LOST, RigState
@@ -250,8 +251,9 @@ class Rig(RigState):
         self.torque = np.zeros(self.n)
         self.orders.pauses.clear()  # the brakes hold the arm
         if self.lag > 0.0:  # wait until they show the arm at rest, and its motion is forgotten
-            # The first joint states at rest may show the last contradiction of a fast joint.
-            for _ in range(round((self.lag + 0.02 + FORGOTTEN) / self.period)):
+            # What remains of a fast joint's motion contradicts the rest until it has faded.
+            fading = MEMORY * np.log(1.0 / self.parameters.velocity_mismatch)
+            for _ in range(round((self.lag + fading + FORGOTTEN) / self.period)):
                 self._observe(0.0)
         contradicts = self._contradicts(self.q + distance, self.q)
         is_clear = contradicts and self.now > self._mismatch_until

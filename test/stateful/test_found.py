@@ -15,7 +15,7 @@ from stateful.controller_machine import ControllerMachine
 from stateful.detector_machine import DetectorMachine
 from stateful.detector_rig import PERIOD
 from stateful.plant import STOPS_BEYOND
-from stateful.promises import RETREAT_STOPPED, BrokenPromise
+from stateful.promises import RETREAT_STOPPED, RETREATED, BrokenPromise
 from stateful.setup import Setup
 
 
@@ -92,6 +92,23 @@ def test_a_stop_before_a_retreat_may_last_longer_if_joint_states_are_missing() -
     machine.run(seconds=0.3)
     assert not machine.rig.orders.pauses
     machine.teardown()
+
+
+def test_a_retreat_may_be_stopped_in_the_cycle_in_which_it_begins() -> None:
+    # Joint states were 0.11 s late, and showed the arm far from where the stop had ended.
+    machine = ControllerMachine()
+    machine.begin(
+        setup=Setup(make_arm("elbow", "none", 0), {}, period=0.005, start=(0.2, 0.6, 0.7, 0.4))
+    )
+    machine.jump_in_time(seconds=1e6)
+    machine.tell(verdict=True)
+    machine.fall_behind(by=0.01, slowly=True)
+    machine.fall_behind(by=0.1, slowly=False)
+    force = (-1.0, -1.0, 0.94, -1.0)
+    machine.stop_a_retraction(cancels=False, force=force, link=3, seconds=0.12)
+    machine.teardown()
+    reasons = machine.rig.history.reasons
+    assert any(RETREATED in reason and RETREAT_STOPPED in reason for reason in reasons)
 
 
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
