@@ -53,7 +53,7 @@ def report(path: Path, output: str) -> Any:
 
 def test_odd_inputs_over_the_wire_and_in_files(tmp_path: Path) -> None:
     """No node and no command ends, hangs, shows a traceback or sends a torque over its limit."""
-    limits = ("--inputs", "20000", "--files", "2000", "--minutes", "0.08", "--seed", "2")
+    limits = ("--inputs", "20000", "--files", "2000", "--minutes", "0.05", "--seed", "2")
     code, output = bench("bench.fuzz", tmp_path, *limits)
     found = report(tmp_path / "fuzz.json", output)
     assert code == 0, output

@@ -149,18 +149,20 @@ class FileSession:
     def run(self, files: int, seconds: float) -> None:
         """Examine ``files`` files, or as many as are possible in ``seconds`` [s]; end the workers.
 
+        The time counts from the first file on: the workers take seconds to start.
+
         Raises:
             RuntimeError: if a worker does not start.
         """
-        begin = time.monotonic()
+        begin = first = time.monotonic()
         given = 0
         try:
             while True:
-                # At least one file is examined, however slow the machine is.
-                late = given > 0 and time.monotonic() - begin > seconds
-                is_over = given >= files or late
+                is_over = given >= files or (given > 0 and time.monotonic() - first > seconds)
                 for worker in self._workers:
                     if worker.is_ready and worker.number is None and not is_over:
+                        if not given:
+                            first = time.monotonic()
                         worker.give(given)
                         given += 1
                         is_over = given >= files
