@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,18 @@ from .bringup import BringUp, Process
 from .probe import Probe
 
 
+PARAMETERS: dict[str, dict[str, Any]] = {
+    scenarios.ARM: {"rate": 500.0},
+    scenarios.DETECTOR: {"tool_frame": "tool"},
+}
+"""Parameters of the nodes beside those of the demo, which runs at 1 kHz in test_demo."""
+
+
 @pytest.fixture(scope="module")
 def nodes(bring_up: BringUp) -> dict[str, Process]:
     config = share_directory() / "config" / "demo.yaml"
     return {
-        node: bring_up.start(
-            node,
-            {"tool_frame": "tool"} if node == scenarios.DETECTOR else None,
-            ["--params-file", str(config)],
-        )
+        node: bring_up.start(node, PARAMETERS.get(node), ["--params-file", str(config)])
         for node in scenarios.NODES
     }
 
