@@ -17,7 +17,8 @@ from .probe import Probe
 def test_the_scenario_pushes_and_gives_way(bring_up: BringUp, probe: Probe) -> None:
     config = share_directory() / "config" / "demo.yaml"
     for node in scenarios.NODES:
-        bring_up.start(node, None, ["--params-file", str(config)])
+        own = {"rate": 500.0} if node == scenarios.ARM else None  # at 1 kHz in test_demo
+        bring_up.start(node, own, ["--params-file", str(config)])
     scenario = bring_up.start("demo_scenario", {"duration": 10.0, "loop": True})
     events = probe.listen(DiagnosticArray, f"{scenarios.DETECTOR}/events")
     probe.wait_for_report(

@@ -175,6 +175,8 @@ def nodes(
         if name == "contact_guard":
             parameters = {}
         player = name == "joint_state_player"
+        if name == "simulated_arm":
+            parameters["rate"] = 250.0  # names do not depend on it
         if name == "contact_detector":
             parameters["tool_frame"] = "tool"
         started[name] = bring_up.start(name, parameters, remapped if player else ())
