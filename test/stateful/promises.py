@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.chatter import SAFE_WITHIN
 from rbd_control.control.overspeed import OVERSPEED_TIME
 from rbd_control.control.soft_limits import LARGEST_SHARE
 from rbd_control.dynamics import gravity_torque, mass_matrix
@@ -230,9 +231,12 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
 def only_a_late_brake_is_weakened(s: Stretch) -> None:
     """Without delay in the loop the brake of mode safe keeps its strength.
 
-    An arm that its motors cannot hold may swing on its own, however it is braked.
+    An arm that its motors cannot hold may swing on its own, however it is braked. Swings count
+    together within :data:`SAFE_WITHIN`, so that some may be from before a delay ended.
     """
-    if s.rig.setup.delay == 0.0 and s.rig.lag == 0.0 and s.rig.is_strong:
+    rig = s.rig
+    is_late = rig.lag > 0.0 or rig.now - rig.late_until < SAFE_WITHIN
+    if rig.setup.delay == 0.0 and not is_late and rig.is_strong:
         weaker = s.brake[1:] < s.brake[:-1]
         assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
 

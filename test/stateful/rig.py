@@ -146,7 +146,7 @@ class Rig(RigState):
         """Let the joint states be on time again; those on the way are dropped."""
         self.stamp += self.lag
         self.excess = max(self.excess - self.lag, 0.0)
-        self.lag, self.disturbed = 0.0, True
+        self.lag, self.late_until, self.disturbed = 0.0, self.now, True
 
     def repeat(self, periods: int) -> None:
         """Let the joint state of now come again and again, with stamps that go on."""

@@ -37,6 +37,8 @@ class RigState:
 
     zero_since = -inf
     """When ``safe_torque`` was set to zero [s]."""
+    late_until = -inf
+    """When the joint states were late for the last time [s]."""
 
     def __init__(
         self, setup: Setup, controller_type: type[PassivityController] = PassivityController

@@ -111,6 +111,27 @@ def test_a_retreat_may_be_stopped_in_the_cycle_in_which_it_begins() -> None:
     assert any(RETREATED in reason and RETREAT_STOPPED in reason for reason in reasons)
 
 
+def test_late_swings_may_weaken_a_brake_that_is_on_time_again() -> None:
+    # Joint states were 0.11 s late, and the brake had swung seven times; the eighth counts too.
+    machine = ControllerMachine()
+    start = (0.2, 0.6, 0.7, 0.4)
+    parameters, friction = {"delay_growth": 0.05}, (0.1, 0.1)
+    arm = make_arm("elbow", "none", 0)
+    machine.begin(setup=Setup(arm, parameters, period=0.005, friction=friction, start=start))
+    machine.fall_behind(by=0.1, slowly=True)
+    machine.fault()
+    machine.jump_in_time(seconds=-100.0)
+    back = (-1.0, -1.0, -1.0, -1.0)
+    machine.stream(ahead=0.02, count=4, direction=back)
+    machine.fall_behind(by=0.01, slowly=False)
+    machine.cross_half_a_turn(pace=0.6, sign=-1.0)
+    machine.stop_a_retraction(cancels=False, force=back, link=0, seconds=0.3)
+    assert machine.rig.history.column("brake")[-1] == 1.0
+    machine.catch_up()
+    assert machine.rig.history.column("brake")[-1] < 1.0
+    machine.teardown()
+
+
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
     # Two samples of the push multiplied the inertia of the light wrist, whose torque then jumped
     # from one limit to the other with each sample.

@@ -13,7 +13,6 @@ from . import scenarios
 from .bringup import BringUp, Process
 from .probe import Probe
 
-
 PARAMETERS: dict[str, dict[str, Any]] = {
     scenarios.ARM: {"rate": 500.0},
     scenarios.DETECTOR: {"tool_frame": "tool"},
