@@ -60,6 +60,9 @@ It is the fraction in which the nodes waited for a processor, or in which a proc
 PAUSE = 0.003
 """Polling period of messages, schedule and processes [s]."""
 
+BACKLOG, LAST = 2.0, 6.0
+"""Time in which messages are received before the soak begins, and after its end [s]."""
+
 NODES = (ARM, CONTROLLER, DETECTOR, PLAYER)
 
 Show = Callable[[str], None]
@@ -246,19 +249,21 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         thresholds = parameters.for_joints("contact_threshold", model.nv)
         ear = Ear(listening, TIMEOUT, list(model.effort_limit), FOREIGN)
         conductor = Conductor(giving, ear, rig, model, thresholds)
+        pauses = Pauses(folder)
+        stack.callback(pauses.stop)
         rig.start_all()
         show("starting the nodes; the first time they compile, which takes a minute")
         _wait_until_free(conductor, ear, rig)
-        # Statistics from the start of the nodes do not count.
-        ear.restart()
-        conductor.failures.clear()
         # Below the nodes it would not run where they need all processors, and miss what they send.
         if priority:
             stack.callback(take_priority, 0)
             take_priority(priority)
+        # What has waited until now takes the processor from the nodes.
+        _listen(conductor, ear, BACKLOG)
+        # Statistics from the start of the nodes, and of what observes them, do not count.
+        ear.restart()
+        conductor.failures.clear()
         result = Soak(seed, 60.0 * minutes, str(priority or "none"))
-        pauses = Pauses(folder)
-        stack.callback(pauses.stop)
         _carry_out(result, conductor, ear, rig, pauses, show)
         if trace:
             result.traced = {name: rig.last_lines(name, "traced: ") for name in rig.names}
@@ -329,7 +334,8 @@ def _carry_out(
                 show(f"{left:.0f} s to go; {conductor.done.total()} items; {conductor.doing}")
             time.sleep(PAUSE)
     result.seconds = time.monotonic() - begin
-    _finish(conductor, ear)
+    # Receive messages that are still in transit, and the last counts of the nodes.
+    _listen(conductor, ear, LAST)
     _sum_up(result, conductor, ear, at_first, by_machine, wall)
     if pauses.watches:
         found = pauses.of_processors()
@@ -337,9 +343,9 @@ def _carry_out(
         result.figures["longest pause of a processor [ms]"] = 1e3 * longest_pause(found)
 
 
-def _finish(conductor: Conductor, ear: Ear) -> None:
-    """Receive messages that are still in transit, and the last counts of the nodes."""
-    deadline = time.monotonic() + 6.0
+def _listen(conductor: Conductor, ear: Ear, seconds: float) -> None:
+    """Receive messages for some time [s]."""
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ear.listen()
         conductor.step()
