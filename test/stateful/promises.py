@@ -234,10 +234,9 @@ def only_a_late_brake_is_weakened(s: Stretch) -> None:
     An arm that its motors cannot hold may swing on its own, however it is braked. Swings count
     together within :data:`SAFE_WITHIN`, so that some may be from before a delay ended.
     """
-    rig = s.rig
-    is_late = rig.lag > 0.0 or rig.now - rig.late_until < SAFE_WITHIN
-    if rig.setup.delay == 0.0 and not is_late and rig.is_strong:
+    if s.rig.setup.delay == 0.0 and s.rig.lag == 0.0 and s.rig.is_strong:
         weaker = s.brake[1:] < s.brake[:-1]
+        weaker &= s.time[1:] - s.rig.late_until > SAFE_WITHIN
         assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
 
 

@@ -127,7 +127,8 @@ def test_late_swings_may_weaken_a_brake_that_is_on_time_again() -> None:
     machine.cross_half_a_turn(pace=0.6, sign=-1.0)
     machine.stop_a_retraction(cancels=False, force=back, link=0, seconds=0.3)
     assert machine.rig.history.column("brake")[-1] == 1.0
-    machine.catch_up()
+    machine.rig.catch_up()
+    machine.run(seconds=2.0)  # the judge looks when swings from before count no more
     assert machine.rig.history.column("brake")[-1] < 1.0
     machine.teardown()
 
