@@ -133,6 +133,16 @@ class Rig:
             return resident(self.pid(name))
         return 0
 
+    def waited(self, name: str) -> float:
+        """Return the total time for which a node's main thread has waited for a processor [s].
+
+        It is 0 where the system does not report it, and when the node has ended.
+        """
+        with suppress(OSError, IndexError, ValueError):
+            text = Path(f"/proc/{self.pid(name)}/schedstat").read_text(encoding="ascii")
+            return 1e-9 * int(text.split()[1])
+        return 0.0
+
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to the process of a node; do nothing if it has ended."""
         if self.exit_code(name) is None:

@@ -40,7 +40,11 @@ FOREIGN = 0.125
 """Torque of each joint that the second publisher sends and that identifies it [N·m]."""
 
 RECOVERY = 20.0
-"""Maximum time from the end of an item until the nodes work normally again [s]."""
+"""Maximum time from the end of an item until the nodes work normally again [s].
+
+After a restart, the time for which the new process waits for a processor does not count: it starts
+with normal priority, and the other nodes have real-time priority.
+"""
 
 STEADY = 0.4
 """Duration of normal work that is required before the next item [s]."""
@@ -111,6 +115,8 @@ class Conductor:
             possible in the present posture.
         failures: descriptions of failed recoveries.
         staged: for each push, the largest ratio of a joint torque to the threshold of the joint.
+        restarts: for each restart of the detector, the time until the nodes worked normally again,
+            and how long of it the new process waited for a processor [s].
         doing: kind of the present item; empty without an item.
     """
 
@@ -125,9 +131,10 @@ class Conductor:
         self.skipped: Counter[str] = Counter()
         self.failures: list[str] = []
         self.staged: list[float] = []
+        self.restarts: list[tuple[float, float]] = []
         self.doing = ""
         self._item: Item | None = None
-        self._until = 0.0
+        self._begun = self._until = 0.0
         self._deadline = time.monotonic() + RECOVERY
         self._good_since: float | None = None
         self._asked = 0.0
@@ -167,7 +174,7 @@ class Conductor:
             self._watch_idle(now)
         elif self._is_steady(now):
             self._end()
-        elif now > self._deadline:
+        elif self._is_overdue(now):
             self.failures.append(
                 f"no normal work {RECOVERY:g} s after {self._item.kind}: {self._why}"
             )
@@ -176,6 +183,14 @@ class Conductor:
                 self._deadline = inf
             else:
                 self._end()
+
+    def _is_overdue(self, now: float) -> bool:
+        """Return whether the time for the recovery from the present item has passed."""
+        if now <= self._deadline:
+            return False
+        assert self._item is not None
+        waited = self._rig.waited(DETECTOR) if self._item.kind == schedule.RESTART else 0.0
+        return now > self._deadline + waited
 
     def _watch_idle(self, now: float) -> None:
         """Record a failure if no item can begin because the nodes do not work normally."""
@@ -190,6 +205,7 @@ class Conductor:
         random = Random(item.seed)
         self._item, self.doing, self._good_since = item, item.kind, None
         now, wall = time.monotonic(), time.time_ns()
+        self._begun = now
         lasts = FAULTS[item.kind].lasts if item.kind in FAULTS else 0.0
         if item.kind in FAULTS and not FAULTS[item.kind].spares_samples:
             # The last counts of a process that ends are not reported any more.
@@ -218,6 +234,7 @@ class Conductor:
             self._after = lambda: self._rig.signal(name, signal.SIGCONT)
         elif item.kind == schedule.RESTART:
             self._rig.end(DETECTOR)
+            self._ear.reports.pop(DETECTOR, None)
             self._rig.start(DETECTOR)
         elif item.kind == "second torque publisher":
             self._rival()
@@ -301,6 +318,9 @@ class Conductor:
         wall = time.time_ns()
         self._ear.sample_windows.close(wall)
         self._ear.torque_windows.close(wall)
+        if self._item is not None and self._item.kind == schedule.RESTART:
+            took = time.monotonic() - self._begun
+            self.restarts.append((took, self._rig.waited(DETECTOR)))
         self._item, self.doing = None, ""
         self._deadline = time.monotonic() + RECOVERY
         # Calls without an answer are discarded with the item.

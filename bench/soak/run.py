@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -152,7 +153,7 @@ class _Watch:
         now = time.monotonic()
         if now >= self._waits_due:
             self._waits_due = now + 0.1
-            waited = self._waited(CONTROLLER) + self._waited(ARM)
+            waited = self._rig.waited(CONTROLLER) + self._rig.waited(ARM)
             self._waits = [*self._waits[-100:], (time.time_ns(), waited)]
         if now < self._due:
             return
@@ -207,13 +208,6 @@ class _Watch:
         life = self._soak.processes[name].lives[-1]
         span = life[-1][0] - life[0][0] if len(life) > 1 else 0.0
         return (last - first) / span if span else 0.0
-
-    def _waited(self, name: str) -> float:
-        """Return the time that a process has waited for a processor [s], if Linux reports it."""
-        with suppress(OSError, IndexError, ValueError):
-            text = Path(f"/proc/{self._rig.pid(name)}/schedstat").read_text(encoding="ascii")
-            return 1e-9 * int(text.split()[1])
-        return 0.0
 
 
 def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> Soak:
@@ -373,7 +367,7 @@ def _sum_up(
     pushes = ear.contacts.intervals
     impacts = [each for each in ear.external.intervals if not overlaps(each, pushes)]
     match = matched(pushes, tuple(ear.detected), impacts)
-    gaps = ear.torque_gaps
+    gaps, restarts = ear.torque_gaps, conductor.restarts
     over = [gap for gap in gaps.over if not gap.excused]
     unheard = sum(gap.unheard for gap in over)
     result.items, result.skipped = dict(conductor.done), dict(conductor.skipped)
@@ -414,9 +408,11 @@ def _sum_up(
         "played states lost by the middleware": float(ear.played.unheard),
         "torques lost on the way to the soak": float(ear.unheard[TORQUES].count),
         "forces lost on the way to the soak": float(ear.unheard[FORCES].count),
-        "least torque of a push over the threshold": min(conductor.staged, default=float("nan")),
+        "least torque of a push over the threshold": min(conductor.staged, default=nan),
         "median delay of detection [ms]": 1e3 * float(np.median(match.delays or [np.nan])),
-        "longest delay of detection [ms]": 1e3 * max(match.delays, default=float("nan")),
+        "longest delay of detection [ms]": 1e3 * max(match.delays, default=nan),
         "impacts on the arm's stops": float(len(impacts)),
+        "longest restart of the detector [s]": max((t for t, _ in restarts), default=nan),
+        "of it waiting for a processor [s]": max(restarts, default=(nan, nan))[1],
         "load of the machine": os.getloadavg()[0],
     }
