@@ -1,9 +1,12 @@
 """Pauses of the processors, in which even a thread of the highest priority does not run.
 
 On each processor a process of the highest real-time priority sleeps for :data:`PERIOD`, again and
-again. If it wakes late, no thread of a lower priority ran there meanwhile, whatever the nodes did:
-the host of a virtual machine did not run the processor or had to fetch its memory, or the kernel
-was in a part that cannot be interrupted.
+again. If it wakes late, no real-time thread ran there meanwhile:
+
+- the host of a virtual machine did not run the processor or had to fetch its memory;
+- the kernel was in a part that cannot be interrupted;
+- Linux ran normal threads, for which it reserves 50 ms of each second if real-time threads leave
+  them less.
 
 ``python pauses.py PROCESSOR FILE`` is such a process; it appends a line to the file for each pause.
 """

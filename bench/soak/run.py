@@ -61,7 +61,7 @@ It is the fraction in which the nodes waited for a processor, or in which a proc
 PAUSE = 0.003
 """Polling period of messages, schedule and processes [s]."""
 
-BACKLOG, LAST = 2.0, 6.0
+BACKLOG, LAST = 2.0, 3.0
 """Time in which messages are received before the soak begins, and after its end [s]."""
 
 NODES = (ARM, CONTROLLER, DETECTOR, PLAYER)
