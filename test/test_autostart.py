@@ -28,6 +28,7 @@ class Node:
         self.timers: list[Callable[[], None]] = []
         self.stopping, self.exit_code = False, None
         self.is_configured, self.failure, self.missing, self.steady = False, None, "", None
+        self.before = ""
 
     def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> object:
         self.timers.append(callback)
@@ -41,6 +42,9 @@ class Node:
 
     def missing_to_configure(self) -> str:
         return ""
+
+    def starts_after(self) -> str:
+        return self.before
 
     def waiting_for(self) -> str:
         return self.missing
@@ -66,6 +70,19 @@ def test_a_node_is_activated_once_nothing_is_missing() -> None:
     assert node.transitions == ["configure", "activate"]
     assert not start.is_pending
     assert not node.timers
+
+
+def test_a_node_waits_for_another_one_of_its_process() -> None:
+    node: Any = Node()
+    start = AutoStart(node, node)
+    (tick,) = node.timers
+    node.before, node.missing = "the configuration of a", "joint states"
+    tick()
+    assert start.obstacle == "waiting for the configuration of a"
+    node.before = ""
+    tick()
+    assert start.obstacle == "waiting for joint states"
+    assert node.transitions == ["configure"]
 
 
 def test_why_an_activation_is_refused_replaces_a_condition_that_is_met() -> None:

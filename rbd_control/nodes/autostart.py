@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -29,10 +30,13 @@ class Startable(Protocol):
 
     Attributes:
         stopping: whether a signal has asked the node to end; no transition is started then.
+        starts_after: called without arguments; returns what must happen to other nodes of this
+            process before this node is activated automatically, or an empty text.
         exit_code: exit code of the process; None unless the node requests the end of the process.
     """
 
     stopping: bool
+    starts_after: Callable[[], str]
     exit_code: int | None
 
     @property
@@ -93,7 +97,7 @@ class AutoStart:
                 return
             start.trigger_configure()
         if start.is_configured:
-            if self._lacks(start.waiting_for()):
+            if self._lacks(start.starts_after() or start.waiting_for()):
                 return
             start.trigger_activate()
             if isinstance(start.failure, NotReadyError):

@@ -56,6 +56,8 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             that sends torque, which a long callback of this node would interrupt, or an empty text.
             While there is such a node, this node refuses its configuration, and applies all changes
             of parameters in a request at once.
+        starts_after: called without arguments; returns what must happen to other nodes of this
+            process before ``autostart`` activates this node, or an empty text.
         diagnostics: functions that fill in the status of the node for ``/diagnostics``.
         more_diagnostics: functions that return a further status for ``/diagnostics``, or None.
 
@@ -81,6 +83,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         self.before_activation: Callable[[], None] = lambda: None
         self.check_robot: Callable[[], None] = lambda: None
         self.interrupts: Callable[[], str] = lambda: ""
+        self.starts_after: Callable[[], str] = lambda: ""
         self.exit_code: int | None = None
         self.robot: Robot
         self._failure: BaseException | None = None

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64MultiArray
+from std_msgs.msg import Bool, Float64MultiArray, String
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp, Process
-from .probe import Heard, Probe, Source
+from .probe import LATCHED, Heard, Probe, Source
 from .test_security_policy import agree
 
 DETECTOR, CONTROLLER = "contact_detector", "passivity_controller"
@@ -118,6 +119,33 @@ def test_the_policy_grants_what_both_use_and_no_more(probe: Probe, process: Proc
     assert process.is_running
     for name in (DETECTOR, CONTROLLER):
         agree(probe, "contact_aware_controller", name, name)
+
+
+def test_the_controller_waits_for_the_configuration_of_the_detector(
+    bring_up: BringUp, probe: Probe, tmp_path: Path
+) -> None:
+    """[131] An active controller would keep the detector from being configured ever after."""
+    space = "late_detector"
+    torque = probe.listen(Float64MultiArray, f"{space}/effort_controller/commands")
+    probe.stream(Source(MODEL.joint_names, POSE, np.zeros(7), WEIGHT), f"{space}/joint_states")
+    # Only the controller has the description; the detector waits for the topic.
+    file = tmp_path / "controller.yaml"
+    file.write_text(f"/{space}/{CONTROLLER}:\n  ros__parameters:\n    urdf: arm7\n")
+    arguments = ("-r", f"__ns:=/{space}", "--params-file", str(file))
+    given = {"discovery_time": 0.0, "timeout": STANDSTILL}
+    process = bring_up.start("contact_aware_controller", given, arguments)
+    waits = f"inactive, waiting for the configuration of {DETECTOR}"
+    probe.wait_for_report(f"{space}/{CONTROLLER}", lambda r: r.message == waits, "does not wait")
+    assert not torque
+    publisher = probe.node.create_publisher(String, f"{space}/robot_description", LATCHED)
+    publisher.publish(String(data=arm7_urdf()))
+    for name, value in ((CONTROLLER, "mode"), (DETECTOR, "contact")):
+        probe.wait_for_report(f"{space}/{name}", lambda r, v=value: v in r.values, "is not active")  # type: ignore[misc]
+    probe.wait(lambda: torque, "no torque")
+    assert process.output.index("contact_detector]: configured") < process.output.index(
+        "passivity_controller]: hold"
+    )
+    probe.node.destroy_publisher(publisher)
 
 
 def test_silence_ends_the_verdict_and_the_torque(
