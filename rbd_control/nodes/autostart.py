@@ -30,8 +30,8 @@ class Startable(Protocol):
 
     Attributes:
         stopping: whether a signal has asked the node to end; no transition is started then.
-        starts_after: called without arguments; returns what must happen to other nodes of this
-            process before this node is activated automatically, or an empty text.
+        starts_after: called without arguments; returns the condition in other nodes of this process
+            that the automatic activation waits for, as text; empty if it is met.
         exit_code: exit code of the process; None unless the node requests the end of the process.
     """
 

@@ -164,8 +164,8 @@ def make_nodes() -> Sequence[Managed]:
     detector.check_robot = partial(check, controller)
     controller.check_robot = partial(check, detector)
     detector.interrupts = lambda: controller.get_name() if controller.is_active else ""
-    # Once the controller is active, the detector refuses its configuration: if both start, the
-    # controller would be active without a detector until somebody deactivates it.
+    # The detector refuses its configuration while the controller is active. Without this condition
+    # the controller could start first, and the arm would move without contact detection.
     controller.starts_after = lambda: (
         f"the configuration of {detector.get_name()}"
         if detector.is_starting and not detector.is_configured

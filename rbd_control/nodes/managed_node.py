@@ -56,8 +56,8 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             that sends torque, which a long callback of this node would interrupt, or an empty text.
             While there is such a node, this node refuses its configuration, and applies all changes
             of parameters in a request at once.
-        starts_after: called without arguments; returns what must happen to other nodes of this
-            process before ``autostart`` activates this node, or an empty text.
+        starts_after: called without arguments; returns the condition in other nodes of this process
+            that the automatic activation waits for, as text; empty if it is met.
         diagnostics: functions that fill in the status of the node for ``/diagnostics``.
         more_diagnostics: functions that return a further status for ``/diagnostics``, or None.
 

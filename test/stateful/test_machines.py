@@ -21,7 +21,7 @@ from stateful.detector_machine import DetectorMachine
 from stateful.drawing import PARAMETERS
 
 MANY = int(os.environ.get("RBD_STATEFUL_EXAMPLES", "0"))
-FEW = {ControllerMachine: 24, DetectorMachine: 24}
+FEW = {ControllerMachine: 40, DetectorMachine: 30}
 """Examples that take about ten seconds on one core."""
 
 

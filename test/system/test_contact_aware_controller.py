@@ -124,7 +124,7 @@ def test_the_policy_grants_what_both_use_and_no_more(probe: Probe, process: Proc
 def test_the_controller_waits_for_the_configuration_of_the_detector(
     bring_up: BringUp, probe: Probe, tmp_path: Path
 ) -> None:
-    """[131] An active controller would keep the detector from being configured ever after."""
+    """[131] The detector cannot be configured while the controller is active."""
     space = "late_detector"
     torque = probe.listen(Float64MultiArray, f"{space}/effort_controller/commands")
     probe.stream(Source(MODEL.joint_names, POSE, np.zeros(7), WEIGHT), f"{space}/joint_states")
