@@ -42,9 +42,12 @@ FOREIGN = 0.125
 RECOVERY = 20.0
 """Maximum time from the end of an item until the nodes work normally again [s].
 
-After a restart, the time for which the new process waits for a processor does not count: it starts
-with normal priority, and the other nodes have real-time priority.
+After a restart, the time for which the new process waits for a processor does not count, up to
+:data:`MOST_WAITED`: it starts with normal priority, and the other nodes have real-time priority.
 """
+
+MOST_WAITED = 100.0
+"""Maximum time of waiting for a processor that does not count after a restart [s]."""
 
 STEADY = 0.4
 """Duration of normal work that is required before the next item [s]."""
@@ -186,11 +189,10 @@ class Conductor:
 
     def _is_overdue(self, now: float) -> bool:
         """Return whether the time for the recovery from the present item has passed."""
-        if now <= self._deadline:
+        if now <= self._deadline or self._item is None:
             return False
-        assert self._item is not None
         waited = self._rig.waited(DETECTOR) if self._item.kind == schedule.RESTART else 0.0
-        return now > self._deadline + waited
+        return now > self._deadline + min(waited, MOST_WAITED)
 
     def _watch_idle(self, now: float) -> None:
         """Record a failure if no item can begin because the nodes do not work normally."""
