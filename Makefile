@@ -62,10 +62,10 @@ bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and wit
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report
 
-# One process compiles the kernels and imports all tests while another installs what only the tests
-# need and checks types; the tests then compile few.
+# One process compiles the kernels while others check types and import the tests, which then compile
+# few; three processes keep two processors busy.
 test: ## linters, type checker and all tests
-	@$(MAKE) --no-print-directory --jobs=2 lint warmup imported-tests
+	@$(MAKE) --no-print-directory --jobs=3 lint warmup imported-tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
 	export ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 && \
 	{ $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder || { \
