@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ def _decompressor(compression: str) -> Any:
     return _zstd().ZstdDecompressor()
 
 
+@cache  # Python searches all folders again for each import of a module that does not exist.
 def _zstd() -> Any:
     """Return the module of the standard library, or the module installed with rosbags."""
     try:
