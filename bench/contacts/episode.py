@@ -95,19 +95,22 @@ def _piece(
     force = np.zeros((t.size, 3))
     torque = np.empty(n)
     stiffness, damping = plant.gains()
+    friction = plant.friction(wanted.v)
+    # MuJoCo's Python binding is slow to return an array; these show its memory at any time.
+    qpos, qvel, bias, applied = data.qpos, data.qvel, data.qfrc_bias, data.qfrc_applied
     contacts: list[Contact] = []
     for k in range(t.size):
         mujoco.mj_step1(mj, data)
-        q[k] = data.qpos
         mujoco.mj_mulM(mj, data, torque, wanted.a[k])
-        tau[k] = torque + data.qfrc_bias + plant.friction(wanted.v[k])
-        tau[k] += stiffness * (wanted.q[k] - q[k]) + damping * (wanted.v[k] - data.qvel)
-        data.qfrc_applied[:] = tau[k]
+        torque += bias
+        torque += friction[k]
+        torque += stiffness * (wanted.q[k] - qpos) + damping * (wanted.v[k] - qvel)
+        q[k], tau[k], applied[:] = qpos, torque, torque
         plant.set_friction()
         touch = waiting[0] if waiting else None
         if touch:
             touch.before(plant, t[k])
-        external[k] = data.qfrc_applied - tau[k]
+        external[k] = applied - torque
         mujoco.mj_step2(mj, data)
         if touch:
             if data.ncon:

@@ -81,6 +81,8 @@ class Plant:
             spec.add_pair(geomname1=link, geomname2="obstacle", solref=[0.01, 1.0])
         self.mj = spec.compile()
         self.data = mujoco.MjData(self.mj)
+        # MuJoCo's Python binding is slow to return an array; these show its memory at any time.
+        self._qvel, self._frictionloss = self.data.qvel, self.mj.dof_frictionloss
         self.body = np.array([self.mj.body(link).id for link in arm.model.joint_links])
         self.tip = np.array([self.mj.geom(link).id for link in arm.model.joint_links])
         rows = [int(self.mj.joint(name).dofadr[0]) for name in arm.model.joint_names]
@@ -118,8 +120,8 @@ class Plant:
 
     def set_friction(self) -> None:
         """Set MuJoCo's Coulomb friction for the present velocity; call it before each step."""
-        fading = np.exp(-np.square(self.data.qvel / STRIBECK_SPEED))
-        self.mj.dof_frictionloss[:] = self.coulomb * (1.0 + self.stribeck * fading)
+        fading = np.exp(-np.square(self._qvel / STRIBECK_SPEED))
+        self._frictionloss[:] = self.coulomb * (1.0 + self.stribeck * fading)
 
     def gains(self) -> tuple[np.ndarray, np.ndarray]:
         """Return stiffness [N·m/rad] and damping [N·m·s/rad] of the controller, (nv,) each."""
