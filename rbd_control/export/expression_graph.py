@@ -46,6 +46,7 @@ class Graph:
         self.nodes: list[Node] = []
         self._index: dict[Node, int] = {}
         self._values: list[float | None] = []
+        self._operands_of: list[tuple[int, ...]] = []
 
     def value(self, node: int) -> float | None:
         """Return the value of the node with this index if it is a constant, otherwise None."""
@@ -139,10 +140,7 @@ class Graph:
 
     def operands(self, node: int) -> tuple[int, ...]:
         """Return the nodes from which a node is computed; empty for an input or a constant."""
-        operation, *rest = self.nodes[node]
-        if operation in (INPUT, CONSTANT):
-            return ()
-        return tuple(x for x in rest if isinstance(x, int))
+        return self._operands_of[node]
 
     def _sum(self, a: int, b: int) -> int:
         """Return a + b as a sum or a difference with at most one leading sign."""
@@ -191,4 +189,7 @@ class Graph:
             index = self._index[node] = len(self.nodes)
             self.nodes.append(node)
             self._values.append(value)
+            operation, *rest = node
+            leaf = operation in (INPUT, CONSTANT)
+            self._operands_of.append(() if leaf else tuple(x for x in rest if isinstance(x, int)))
         return index
