@@ -8,7 +8,6 @@ import logging
 import os
 import pickle
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from forks import NO_SPACE, UNPRIVILEGED, Fork, Forks
 from numba.core import config
 from unprivileged import unprivileged
 
@@ -248,48 +248,63 @@ def test_old_code_of_a_kernel_and_what_killed_processes_left_is_removed(
 # In processes of their own -----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    forks = Forks(RUN, str(ROOT))
+    yield forks
+    forks.close()
+
+
 class Package:
     """A package of kernels in a folder, run in separate processes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: Forks) -> None:
         self.folder = folder
+        self._forks = forks
         (folder / "kept").mkdir(parents=True)
         (folder / "kept" / "__init__.py").touch()
         (folder / "kept" / "kernels.py").write_text(KERNELS)
 
-    def start(
-        self, preexec_fn: Callable[[], None] | None = None, **environment: str
-    ) -> subprocess.Popen[str]:
+    def _environment(self, changes: dict[str, str]) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-        return subprocess.Popen(
-            [sys.executable, "-c", RUN],
-            env={
-                **inherited,
-                "HOME": str(self.folder / "home"),
-                "XDG_CACHE_HOME": "",
-                "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                **environment,
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=preexec_fn,
-        )
+        return {
+            **inherited,
+            "HOME": str(self.folder / "home"),
+            "XDG_CACHE_HOME": "",
+            "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **changes,
+        }
 
-    def run(
+    def start(self, restriction: str = "", **environment: str) -> Fork:
+        """Start a process that runs both kernels."""
+        return self._forks.start(self.folder, self._environment(environment), restriction)
+
+    def run(self, restriction: str = "", **environment: str) -> tuple[list[str], list[str]]:
+        """Run both kernels; return what was printed and the lines on stderr."""
+        code, out, err = self.start(restriction, **environment).communicate()
+        assert code == 0, err
+        return out.split(), err.splitlines()
+
+    def run_from_the_start(
         self, preexec_fn: Callable[[], None] | None = None, **environment: str
     ) -> tuple[list[str], list[str]]:
-        """Run both kernels; return what was printed and the lines on stderr."""
-        process = self.start(preexec_fn, **environment)
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        return out.split(), err.splitlines()
+        """Run both kernels as :meth:`run` does, in a new process of Python."""
+        ended = subprocess.run(
+            [sys.executable, "-c", RUN],
+            env=self._environment(environment),
+            capture_output=True,
+            text=True,
+            preexec_fn=preexec_fn,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.split(), ended.stderr.splitlines()
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Iterator[Package]:
-    package = Package(tmp_path / "workspace")
+def package(tmp_path: Path, forks: Forks) -> Iterator[Package]:
+    package = Package(tmp_path / "workspace", forks)
     yield package
     for path in package.folder.rglob("*"):
         if path.is_dir():
@@ -300,16 +315,16 @@ COLD, WARM = ["2.0", "3.0", "0", "0"], ["2.0", "3.0", "1", "0"]
 
 
 def test_a_warm_cache_is_used_where_nothing_can_be_written(package: Package) -> None:
-    assert package.run() == (COLD, [])
+    assert package.run_from_the_start() == (COLD, [])
     for path in (package.folder / "kept" / "__pycache__", package.folder / "kept", package.folder):
         path.chmod(0o555)
-    assert package.run(unprivileged()) == (WARM, [])
+    assert package.run_from_the_start(unprivileged()) == (WARM, [])
 
 
 def test_a_cold_cache_where_nothing_can_be_written_is_one_warning(package: Package) -> None:
     (package.folder / "kept").chmod(0o555)
     package.folder.chmod(0o555)
-    printed, (warning,) = package.run(unprivileged())
+    printed, (warning,) = package.run(UNPRIVILEGED)
     assert printed == COLD
     assert str(package.folder / "kept" / "__pycache__") in warning
     assert "Permission denied" in warning
@@ -319,8 +334,8 @@ def test_a_cold_cache_where_nothing_can_be_written_is_one_warning(package: Packa
 def test_code_goes_to_the_home_folder_when_the_sources_cannot_be_written(package: Package) -> None:
     (package.folder / "home").mkdir()
     (package.folder / "kept").chmod(0o555)
-    assert package.run(unprivileged()) == (COLD, [])
-    assert package.run(unprivileged()) == (WARM, [])
+    assert package.run(UNPRIVILEGED) == (COLD, [])
+    assert package.run(UNPRIVILEGED) == (WARM, [])
     (package.folder / "kept").chmod(0o755)
 
 
@@ -328,38 +343,33 @@ def test_a_folder_that_cannot_be_entered(package: Package) -> None:
     package.run()
     (package.folder / "kept" / "__pycache__").chmod(0)
     (package.folder / "home").mkdir()
-    printed, (line,) = package.run(unprivileged())
+    printed, (line,) = package.run(UNPRIVILEGED)
     assert printed == ["2.0", "3.0", "0", "2"]
     assert "Permission denied" in line
-    assert package.run(unprivileged())[0] == ["2.0", "3.0", "1", "2"]
-
-
-def no_space() -> None:
-    """Let files end at 1000 bytes, in the middle of a write as on a disk that is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    assert package.run(UNPRIVILEGED)[0] == ["2.0", "3.0", "1", "2"]
 
 
 def test_a_full_disk_is_one_warning(package: Package) -> None:
-    printed, (warning,) = package.run(no_space)
+    printed, (warning,) = package.run(NO_SPACE)
     assert printed == COLD
     assert "File too large" in warning
     assert not list(package.folder.rglob("*.nbc"))
     assert not list(package.folder.rglob("*.tmp"))
     assert package.run() == (COLD, [])
-    assert package.run(no_space) == (WARM, [])
+    assert package.run(NO_SPACE) == (WARM, [])
 
 
 def test_a_cache_folder_that_is_a_file_is_one_warning(package: Package) -> None:
     file = package.folder / "file"
     file.touch()
-    printed, (warning,) = package.run(NUMBA_CACHE_DIR=str(file))
+    printed, (warning,) = package.run_from_the_start(NUMBA_CACHE_DIR=str(file))
     assert printed == COLD
     assert str(file) in warning
 
 
 def test_neither_home_nor_writable_sources(package: Package) -> None:
     (package.folder / "kept").chmod(0o555)
-    printed, (warning,) = package.run(unprivileged(), HOME="/dev/null")
+    printed, (warning,) = package.run(UNPRIVILEGED, HOME="/dev/null")
     assert printed == COLD
     assert "cannot keep" in warning
 
@@ -386,8 +396,8 @@ def test_copies_and_checkouts_share_their_code_and_edits_do_not(
 def test_processes_that_write_at_once(package: Package) -> None:
     together = [package.start() for _ in range(4)]
     for process in together:
-        out, err = process.communicate()
-        assert (process.returncode, err) == (0, "")
+        code, out, err = process.communicate()
+        assert (code, err) == (0, "")
         assert out.split()[:2] == ["2.0", "3.0"]
     assert package.run() == (WARM, [])
     assert not list(package.folder.rglob("*.tmp"))
