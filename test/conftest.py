@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from importlib import import_module
 from os.path import relpath
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,13 @@ for _number, _handler in (
 ):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+# OpenBLAS's threads wait for each other in a loop, which takes several times the processor time of
+# the calculation where processes share the processors. It counts them when NumPy is imported. The
+# processes that tests start have as many as elsewhere.
+with pytest.MonkeyPatch.context() as _environment:
+    _environment.setenv("OPENBLAS_NUM_THREADS", "1")
+    import_module("numpy")
 
 _NICENESS = session_niceness()
 
