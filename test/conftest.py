@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from importlib import import_module
 from os.path import relpath
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 from start_order import ONE_AT_A_TIME, start_order
 from system.processor_share import session_niceness, set_session_niceness
+
+from rbd_control.startup.blas_threads import use_one_thread
 
 # A shell ignores SIGINT for what it runs in the background, nohup ignores SIGHUP, and processes
 # inherit that: the nodes that the tests send signals to would never get them.
@@ -21,12 +22,8 @@ for _number, _handler in (
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
 
-# OpenBLAS's threads wait for each other in a loop, which takes several times the processor time of
-# the calculation where processes share the processors. It counts them when NumPy is imported. The
-# processes that tests start have as many as elsewhere.
-with pytest.MonkeyPatch.context() as _environment:
-    _environment.setenv("OPENBLAS_NUM_THREADS", "1")
-    import_module("numpy")
+# As commands and nodes do; several processes share the processors here.
+use_one_thread()
 
 _NICENESS = session_niceness()
 

@@ -65,8 +65,8 @@ class Forks:
 
     def start(self, folder: Path, environment: Mapping[str, str], restriction: str = "") -> Fork:
         """Start a fork that imports from ``folder`` first, with this environment."""
-        order = {"folder": str(folder), "environment": dict(environment), "limit": restriction}
-        return Fork(self, self.order(order))
+        order = {"folder": str(folder), "environment": dict(environment)}
+        return Fork(self, self.order(order | {"restriction": restriction}))
 
     def close(self) -> None:
         """End the process."""
@@ -86,9 +86,9 @@ def _run(order: dict[str, Any], code: str, out: int, err: int) -> NoReturn:
         config.reload_config()
         sys.path.insert(0, order["folder"])
         sys.dont_write_bytecode = True
-        if order["limit"] == NO_SPACE:
+        if order["restriction"] == NO_SPACE:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-        drop = unprivileged() if order["limit"] == UNPRIVILEGED else None
+        drop = unprivileged() if order["restriction"] == UNPRIVILEGED else None
         if drop:
             drop()
         exec(code, {"__name__": "__main__"})

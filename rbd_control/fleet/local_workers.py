@@ -17,14 +17,12 @@ from typing import Any
 from rbd_control.errors import RbdControlError
 from rbd_control.fleet.jobs import Job, prepare, run_job
 from rbd_control.fleet.outcome import Outcome
+from rbd_control.startup import blas_threads
 
 ATTEMPTS = 3
 """Number of worker processes that may die with the same recording until it is reported as bad.
 
 It is also the number of processes in a row that may die without a job before the run ends."""
-
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables that restrict the linear algebra of each worker to one core."""
 
 
 def usable_cores() -> int:
@@ -206,7 +204,7 @@ def _ending(code: int | None) -> str:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Restrict processes started inside to one core each, unless the user has set the variables."""
-    new = [name for name in _ONE_THREAD if name not in os.environ]
+    new = [name for name in blas_threads.VARIABLES if name not in os.environ]
     os.environ.update(dict.fromkeys(new, "1"))
     try:
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from rbd_control.errors import RbdControlError
+from rbd_control.startup.blas_threads import use_one_thread
 from rbd_control.startup.prompt_end import PromptEnd
 from rbd_control.startup.ros_needed import ros_needed
 from rbd_control.startup.standard_streams import ensure_standard_streams, say
@@ -16,9 +17,11 @@ BAD_START = 1
 def prepare() -> None:
     """Replace closed standard streams, and let SIGINT, SIGTERM and SIGHUP end the process at once.
 
-    Call it before slow imports. The signals then give exit code 0.
+    Linear algebra will use one thread. Call it before slow imports. The signals then give exit
+    code 0.
     """
     ensure_standard_streams()
+    use_one_thread()
     PromptEnd(0).start()
 
 
