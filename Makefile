@@ -62,8 +62,8 @@ bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and wit
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report
 
-# One process compiles the kernels while others check types and import the tests, which then compile
-# few; three processes keep two processors busy.
+# Three jobs at once keep two processors busy: linters and type checker, compilation of the kernels,
+# first import of the tests.
 test: ## linters, type checker and all tests
 	@$(MAKE) --no-print-directory --jobs=3 lint warmup imported-tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \

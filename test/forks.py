@@ -102,11 +102,13 @@ def _run(order: dict[str, Any], code: str, out: int, err: int) -> NoReturn:
 
 
 def _text(pipe: int) -> str:
+    """Return all that was written to a pipe, and close it."""
     with open(pipe) as stream:
         return stream.read()
 
 
 def _serve(code: str) -> None:
+    """Import and compile, then fork and wait as ordered until the standard input ends."""
     import numba
 
     import rbd_control.dynamics  # noqa: F401 - for the forks

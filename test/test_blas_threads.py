@@ -1,4 +1,4 @@
-"""Linear algebra of commands and nodes uses one thread, unless the user asks for more."""
+"""Linear algebra uses one thread in commands, nodes and workers, unless the user asks for more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rbd_control.startup.blas_threads import VARIABLES
+from rbd_control.startup.blas_threads import VARIABLES, one_thread_in_children
 
 COMMAND = """
 from contextlib import suppress
@@ -27,12 +27,12 @@ import os
 before = len(os.listdir("/proc/self/task"))
 import numpy as np
 np.ones((500, 500)) @ np.ones((500, 500))
-print(len(os.listdir("/proc/self/task")) - before, os.environ["OPENBLAS_NUM_THREADS"])
+print(len(os.listdir("/proc/self/task")) - before)
 """
 
 
-def threads(start: str, **variables: str) -> str:
-    """Return the number of threads that NumPy adds after a start, and the variable then."""
+def threads(start: str, **variables: str) -> int:
+    """Return the number of threads that NumPy adds after a start."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     done = subprocess.run(
         [sys.executable, "-c", start + THREADS],
@@ -41,14 +41,29 @@ def threads(start: str, **variables: str) -> str:
         text=True,
         check=True,
     )
-    return done.stdout.splitlines()[-1]
+    return int(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
 @pytest.mark.parametrize("start", [COMMAND, NODE], ids=["command", "node"])
 def test_linear_algebra_has_one_thread(start: str) -> None:
-    assert threads(start) == "0 1"
+    assert threads(start) == 0
 
 
-def test_a_number_that_the_user_has_set_stays() -> None:
-    assert threads(COMMAND, OPENBLAS_NUM_THREADS="2").endswith(" 2")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
+@pytest.mark.parametrize("name", VARIABLES)
+def test_a_number_that_the_user_has_set_stays(name: str) -> None:
+    """The start of a command changes nothing then."""
+    assert threads(COMMAND, **{name: "2"}) == threads("", **{name: "2"})
+
+
+def test_workers_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with one_thread_in_children():
+        assert [os.environ[name] for name in VARIABLES] == ["1", "1", "1"]
+    assert not set(VARIABLES) & set(os.environ)
+    monkeypatch.setenv(VARIABLES[0], "2")
+    with one_thread_in_children():
+        assert [os.environ.get(name) for name in VARIABLES] == ["2", None, None]
+    assert os.environ[VARIABLES[0]] == "2"

@@ -96,7 +96,7 @@ def _piece(
     torque = np.empty(n)
     stiffness, damping = plant.gains()
     friction = plant.friction(wanted.v)
-    # MuJoCo's Python binding is slow to return an array; these show its memory at any time.
+    # Views of MuJoCo's memory, because each access through its Python binding is slow.
     qpos, qvel, bias, applied = data.qpos, data.qvel, data.qfrc_bias, data.qfrc_applied
     contacts: list[Contact] = []
     for k in range(t.size):

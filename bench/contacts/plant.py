@@ -81,7 +81,7 @@ class Plant:
             spec.add_pair(geomname1=link, geomname2="obstacle", solref=[0.01, 1.0])
         self.mj = spec.compile()
         self.data = mujoco.MjData(self.mj)
-        # MuJoCo's Python binding is slow to return an array; these show its memory at any time.
+        # Views of MuJoCo's memory, because each access through its Python binding is slow.
         self._qvel, self._frictionloss = self.data.qvel, self.mj.dof_frictionloss
         self.body = np.array([self.mj.body(link).id for link in arm.model.joint_links])
         self.tip = np.array([self.mj.geom(link).id for link in arm.model.joint_links])

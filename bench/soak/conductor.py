@@ -177,7 +177,7 @@ class Conductor:
             self._watch_idle(now)
         elif self._is_steady(now):
             self._end()
-        elif self._is_overdue(now):
+        elif self._is_overdue(self._item, now):
             self.failures.append(
                 f"no normal work {RECOVERY:g} s after {self._item.kind}: {self._why}"
             )
@@ -187,11 +187,11 @@ class Conductor:
             else:
                 self._end()
 
-    def _is_overdue(self, now: float) -> bool:
+    def _is_overdue(self, item: Item, now: float) -> bool:
         """Return whether the time for the recovery from the present item has passed."""
-        if now <= self._deadline or self._item is None:
+        if now <= self._deadline:
             return False
-        waited = self._rig.waited(DETECTOR) if self._item.kind == schedule.RESTART else 0.0
+        waited = self._rig.waited(DETECTOR) if item.kind == schedule.RESTART else 0.0
         return now > self._deadline + min(waited, MOST_WAITED)
 
     def _watch_idle(self, now: float) -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from rbd_control.errors import RbdControlError
 from rbd_control.fleet.jobs import Job, prepare, run_job
 from rbd_control.fleet.outcome import Outcome
-from rbd_control.startup import blas_threads
+from rbd_control.startup.blas_threads import one_thread_in_children
 
 ATTEMPTS = 3
 """Number of worker processes that may die with the same recording until it is reported as bad.
@@ -76,7 +76,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _one_thread():
+        with one_thread_in_children():
             self.process.start()
         theirs.close()
         self.task: int | None = None
@@ -199,18 +199,6 @@ def _ending(code: int | None) -> str:
     if code is not None and code < 0:
         return f"killed by signal {-code}"
     return f"ended with exit code {code}"
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Restrict processes started inside to one core each, unless the user has set the variables."""
-    new = [name for name in blas_threads.VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(new, "1"))
-    try:
-        yield
-    finally:
-        for name in new:
-            del os.environ[name]
 
 
 def _work(connection: Connection) -> None:
