@@ -14,11 +14,6 @@ not count:
 - The part of a swing that the desired acceleration demands, as of a back-and-forth trajectory. The
   range of the demand over two swings is subtracted, because the torque may lag behind it.
 - Noise: its swings are shorter than :data:`SHORTEST`, in which it would need most of the rate.
-
-In mode safe nothing should move the arm, and the answer is only a weaker brake. There smaller and
-slower swings count, see :data:`SAFE_SHARE` and :data:`SAFE_WITHIN`, but only those of the brake,
-from one direction to the other: gravity torque that ends and begins, because a joint state cannot
-be used now and then, must not weaken the brake.
 """
 
 from __future__ import annotations
@@ -45,16 +40,6 @@ SHORTEST = 0.01
 
 Full use of the rate is therefore noticed up to about 60 Hz. Faster swings must exceed the torque
 that is reached in this time, or the torque limit, whichever is smaller.
-"""
-
-
-SAFE_SHARE = 0.25
-"""Share of the torque limit above which a swing of the brake in mode safe is large."""
-
-SAFE_WITHIN = 1.6
-"""Time of :data:`SWINGS` swings of the brake in mode safe below which it is weakened [s].
-
-A brake that comes late by the time T swings at 1 / (4 T): at 2.5 Hz and more for up to 0.1 s.
 """
 
 
@@ -92,57 +77,24 @@ class Chatter:
             demanded: (nv,) torque that the desired acceleration demands [N·m or N].
             limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
         """
-        j, time = self._found(
-            now, torque, demanded, limits.torque, limits.torque_rate, WITHIN, False
+        j = swinging(
+            torque,
+            demanded,
+            now,
+            limits.torque,
+            RATE_SHARE * limits.torque_rate,
+            SHORTEST,
+            WITHIN,
+            self._swings,
         )
         if j < 0:
             return ""
+        times = self._swings.times[j]
+        time = float(times[-1] - times[0])
+        self.reset()
         return (
             f"the torque of {limits.joint_names[j]} swung {SWINGS} times within {time:.2g} s by "
             f"more than {limits.torque[j]:.4g}, or {RATE_SHARE:.0%} of what torque_rate permits: "
             f"bandwidth, damping or damping_rate is too high for the delay of the loop or the rate "
             f"of the joint states, or the model is wrong"
         )
-
-    def swings_in_safe(self, now: float, brake: Array, limits: ArmLimits) -> bool:
-        """Return whether the brake of mode safe oscillates.
-
-        Call the method for each sample with a brake.
-
-        Args:
-            now: time of the torque on the steady clock [s].
-            brake: (nv,) torque of the motors less the gravity torque in it [N·m or N].
-            limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
-        """
-        demanded, large = np.zeros(len(brake)), SAFE_SHARE * limits.torque
-        found = self._found(now, brake, demanded, large, limits.torque_rate, SAFE_WITHIN, True)
-        return found[0] >= 0
-
-    def _found(
-        self,
-        now: float,
-        torque: Array,
-        demanded: Array,
-        large: Array,
-        rate: Array,
-        within: float,
-        through_zero: bool,
-    ) -> tuple[int, float]:
-        """Return the joint that swings, or -1, and the time of its swings [s]; then forget them."""
-        j = swinging(
-            torque,
-            demanded,
-            now,
-            large,
-            RATE_SHARE * rate,
-            SHORTEST,
-            within,
-            through_zero,
-            self._swings,
-        )
-        if j < 0:
-            return j, 0.0
-        times = self._swings.times[j]
-        time = float(times[-1] - times[0])
-        self.reset()
-        return j, time

@@ -10,14 +10,16 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 
 @inlined
-def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
-    """Write v_r, its rate a_r and s = v - v_r of the control law; limits bound v_r.
+def reference_motion(q, q_f, v_f, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
+    """Write v_r, its rate a_r and s = v_f - v_r of the control law; limits bound v_r.
 
-    Without bounds, ``v_r = v_d - Lambda (q - q_d)``. Towards a position limit, v_r is at most
+    Without bounds, ``v_r = v_d - Lambda (q_f - q_d)``. Towards a position limit, v_r is at most
     ``approach`` times the distance to the limit, and nowhere faster than ``fastest``.
 
     Args:
-        q, v: measured positions [rad or m] and velocities [rad/s or m/s], (n,) each.
+        q: measured positions, (n,) [rad or m].
+        q_f, v_f: positions [rad or m] and velocities [rad/s or m/s] of the feedback, (n,) each: the
+            measured ones, or those of :class:`~rbd_control.control.roll_off.RollOff`.
         q_d, v_d, a_d: desired position, velocity and acceleration, (n,) each [rad or m,
             rad/s or m/s, rad/s² or m/s²].
         Lambda: (n,) decay rate of the position error [1/s].
@@ -25,24 +27,24 @@ def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
         v_r, a_r, s: (n,) each, written [rad/s or m/s, rad/s² or m/s², rad/s or m/s].
     """
     for i in range(q.shape[0]):
-        speed = v_d[i] - Lambda[i] * (q[i] - q_d[i])
-        rate = a_d[i] - Lambda[i] * (v[i] - v_d[i])
+        speed = v_d[i] - Lambda[i] * (q_f[i] - q_d[i])
+        rate = a_d[i] - Lambda[i] * (v_f[i] - v_d[i])
         fastest, approach = bounds.fastest[i], bounds.approach
         up = min(fastest, approach * max(bounds.upper[i] - q[i], 0.0))
         down = -min(fastest, approach * max(q[i] - bounds.lower[i], 0.0))
         if speed > up or speed < down:
             speed = up if speed > up else down
             # The rate of the bound: approach times the rate of the distance, or zero.
-            rate = -approach * v[i] if 0.0 < abs(speed) < fastest else 0.0
-        v_r[i], a_r[i], s[i] = speed, rate, v[i] - speed
+            rate = -approach * v_f[i] if 0.0 < abs(speed) < fastest else 0.0
+        v_r[i], a_r[i], s[i] = speed, rate, v_f[i] - speed
 
 
 @compiled
-def reference(q, v, q_d, v_d, a_d, Lambda, bounds):
+def reference(q, q_f, v_f, q_d, v_d, a_d, Lambda, bounds):
     """Return v_r, its rate and s of the control law; arguments as of :func:`reference_motion`."""
     n = q.shape[0]
     v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
-    reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s)
+    reference_motion(q, q_f, v_f, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s)
     return v_r, a_r, s
 
 
@@ -184,7 +186,7 @@ class Swings(NamedTuple):
 
 
 @compiled
-def swinging(torque, demanded, now, limit, rate, shortest, within, through_zero, swings):
+def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
     """Record reversals of the torque; return the index of a joint whose torque oscillates, or -1.
 
     A swing leads from one reversal to the next. It is large if it exceeds ``limit``, or ``rate``
@@ -201,7 +203,6 @@ def swinging(torque, demanded, now, limit, rate, shortest, within, through_zero,
         rate: mean rate above which a swing is large, (n,) [N·m/s or N/s].
         shortest: shortest time of a swing in the comparison with ``rate`` [s].
         within: length of the time window [s].
-        through_zero: whether only swings from one sign of the torque to the other are large.
         swings: the recorded reversals, a :class:`Swings`; changed in place.
     """
     found, times, last = -1, swings.times, swings.times.shape[1] - 1
@@ -217,8 +218,7 @@ def swinging(torque, demanded, now, limit, rate, shortest, within, through_zero,
             size = abs(swings.peak[i] - swings.start[i])
             size -= max(present[1, i], before[1, i]) - min(present[0, i], before[0, i])
             time = max(swings.at[i] - times[i, last], shortest)
-            stays = through_zero and swings.peak[i] * swings.start[i] >= 0.0
-            if stays or size <= min(limit[i], rate[i] * time):
+            if size <= min(limit[i], rate[i] * time):
                 times[i, :] = -np.inf
             times[i, :last] = times[i, 1:]
             times[i, last] = swings.at[i]

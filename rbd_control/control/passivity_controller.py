@@ -180,23 +180,33 @@ class PassivityController:
             return self._answer(path.zero())
         self._start.check(follows)
         self._parts.soft.close_behind(samples.q)
+        watches.drives(path.sent)
         watches.speed()
-        if watches.chatter(path.acting, path.braking):
-            path.weaken_brake()
-            modes.explain(WEAKENED)
+        watches.chatter(path.acting)
         watches.detector(samples.now)
         desired = modes.advance(samples.dt)
         watches.tracking()
         if modes.mode == "safe":
-            return self._answer(path.brake())
+            return self._brake()
         tracks = modes.tracks
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
         frozen = watches.finds_frozen(wanted.torque, path.withheld)
         if frozen or watches.finds_stuck(wanted.s, path.withheld):
-            return self._answer(path.brake())
+            return self._brake()
         return self._answer(path.limit(wanted, tracks))
+
+    def _brake(self) -> Command:
+        """Return the torque of mode safe: a brake that is weakened, or zero, if it drives the arm."""
+        distrust, overshoots = self._watches.brake(self._path.is_braking)
+        if distrust and not self._path.distrusted:
+            self._path.distrusted = distrust
+            self._modes.explain(f"{distrust}; zero torque until the next activation")
+        if overshoots:
+            self._path.weaken_brake()
+            self._modes.explain(WEAKENED)
+        return self._answer(self._path.brake())
 
     def _refuse(self, refusal: str) -> Command:
         """Repeat the last torque for a few unusable samples, then switch to mode safe.
@@ -348,7 +358,7 @@ class PassivityController:
 
     @property
     def brake_share(self) -> float:
-        """Share of ``safe_damping`` that is used, see :meth:`TorquePath.weaken_brake`."""
+        """Share of the rate of the brake that is used, see :meth:`TorquePath.weaken_brake`."""
         return self._path.brake_share
 
     @property

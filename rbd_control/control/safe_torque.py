@@ -1,42 +1,46 @@
 """The torque after a fault.
 
-Without valid joint states (silence, no velocity, invalid numbers, frozen data) the command is
-exactly zero. The velocity v is then unknown, so any other torque may accelerate a moving arm
-towards a person. Zero is also the last command when this process ends. At zero torque, the brakes
-or the gravity compensation of the arm must hold it; an arm with neither sinks. With
-``safe_torque: zero`` the command is always exactly zero, for arms that hold themselves. The command
-of an arm that compensates its own gravity is zero as well, not ``-g``, which would cancel the
-compensation.
+A fault with trustworthy joint states stops the arm as an order does. The motors compensate gravity
+and brake all joints with the damping of the control law, which the loop is known to bear::
 
-With ``safe_torque: damping`` and valid joint states the motors compensate gravity and damp each
-joint separately::
+    tau = g + brake        brake = -rate M(q) v_f        rate = damping_rate, or less
 
-    tau = g + brake        brake_i between 0 and -D_i v_i        D_i = safe_damping M_ii(q), or less
+Here v_f is the measured velocity after the filter of :mod:`~rbd_control.control.roll_off`. With the
+whole mass matrix every velocity decays with the same rate, ``v_dot = -rate v``, in any posture, and
+no joint accelerates another; damping each joint by itself would decay with thirty times that rate
+in the direction in which parallel axes turn against each other.
 
-Therefore ``v_i (tau_i - g_i) <= 0`` for every joint in every sample, if its motor can hold the
-weight: the safe torque removes energy from each joint and adds none. Damping by the full mass
-matrix would not have this property, because one joint could accelerate another. Four rules preserve
-it:
+Guarantee. In every sample the power of the brake, ``sum of brake_i v_i`` with the measured
+velocities, is at most zero: otherwise the brake is zero. Four rules preserve this:
 
-- One factor scales D down for all joints until ``period * |D^½ M^-1 D^½| <= 0.5``. This norm bounds
-  the largest eigenvalue of M^-1 D, so no velocity changes its sign within a period, at any rate of
-  the joint states. The period is the running maximum of the sample periods. M is the mass matrix of
-  the described arm, because an overestimated learned inertia would make the brake unstable.
 - Torque limits apply joint by joint: first to the gravity torque, then to the brake, which gets the
-  remaining torque.
-- The rate limit applies to an increasing brake only. The gravity torque is applied at once. The
-  part of the last torque beyond the gravity torque is withdrawn at once if it drives the joint
-  along its motion, or as far as it brakes the joint harder than D_i.
-- For an arm that compensates its own gravity, the command is the brake only. The gravity torque of
-  its motors is then computed from the described arm, without masses that were learned.
+  remaining torque. The rate limit applies to an increasing brake only. Of the last torque, the part
+  beyond the gravity torque is kept as far as it belongs to the brake, and withdrawn at once
+  otherwise. Each brake torque is then between zero and its wanted value. If the sum of their powers
+  is positive, torques with positive power are set to zero.
+- ``rate`` is at most :data:`LARGEST_STEP` per sample period and delay of the loop (``loop_delay``,
+  filter). In a loop with the whole delay T, ``v_dot(t) = -rate v(t - T)`` decays without a reversal
+  for ``rate T <= 1 / e``, and for ``rate T < pi / 2`` with decreasing swings, of which the first is
+  at most ``rate T - 1/2`` of the speed at the fault. The kinetic energy therefore never exceeds
+  the energy at the fault for ``rate T <= 3 / 2``.
+- A brake that overshoots is late: when a joint has reversed and reaches :data:`OVERSHOOT` of its
+  speed before, the rate is halved for all joints until the next start
+  (:class:`~rbd_control.control.overshoot.Overshoot`).
+- A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
+  drive the arm. The torque is then zero until the next start.
 
-While the model is known to be wrong, because a joint that carries the arm is not where the model
-holds it, the gravity torque of the model would drive the arm. The command is then the brake alone,
-which removes energy whatever the direction of gravity is; an arm without brakes sinks, damped.
+Without trustworthy joint states (silence, no velocity, invalid numbers, frozen data, velocities
+that contradict the positions) the command is exactly zero. The velocity is then unknown, so any
+other torque may accelerate a moving arm towards a person. Zero is also the last command when this
+process ends. At zero torque, the brakes or the gravity compensation of the arm must hold it; an arm
+with neither sinks.
 
-In a loop with delay the brake belongs to an earlier velocity, and too high a D drives the arm to
-and fro. When the safe torque swings (:mod:`~rbd_control.control.chatter`), D is halved until the
-next start, and again if it still swings.
+For an arm that compensates its own gravity the command is the brake alone; its motors' gravity
+torque is computed from the described arm, without masses that were learned. With ``safe_torque:
+zero``, for arms that hold themselves otherwise, it is the brake alone as well, and exactly zero
+once every joint is slower than :data:`STILL`. While the model is known to be wrong, because a joint
+that carries the arm is not where the model holds it, its gravity torque would drive the arm, and
+the command is the brake alone, too; an arm without brakes sinks, damped.
 
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
 brake the sinking. A motion of the joint against gravity is still damped.
@@ -52,10 +56,17 @@ from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.torque_step import safe_step
+from rbd_control.control.loop import HELD
+from rbd_control.control.torque_step import LARGEST_STEP, safe_step
 from rbd_control.dynamics import Model
 
 Array = NDArray[np.float64]
+
+STILL = 0.02
+"""Speed of every joint below which an arm counts as standing [rad/s or m/s]."""
+
+RATE = 15.0
+"""Rate of the brake for a law without ``damping_rate`` [1/s]."""
 
 
 class SafeStep(NamedTuple):
@@ -72,13 +83,12 @@ class SafeTorque:
     """Computes the torque of one arm in mode safe, after a fault; see the module.
 
     Args:
-        model: the described arm, whose mass matrix determines the damping.
+        model: the described arm, whose mass matrix determines the brake.
         limits: limits of the arm; ``torque`` is used.
-        parameters: ``safe_torque``, ``safe_damping``, ``torque_rate`` and ``gravity_compensated``.
+        parameters: ``safe_torque``, ``damping_rate``, ``loop_delay``, ``torque_rate`` and
+            ``gravity_compensated``.
 
     Attributes:
-        is_zero: whether ``safe_torque`` is zero: the command must then be zero, which
-            :meth:`torque` does not consider.
         weightless: the described arm without gravity, as :attr:`Model.packed`. With it as the model
             of the gravity torque, :meth:`torque` returns the brake alone.
 
@@ -91,48 +101,57 @@ class SafeTorque:
         arrays = model.arrays._replace(gravity=np.zeros(3))
         self.weightless = replace(model, arrays=arrays).packed
         self._largest = limits.torque
-        self._rate = parameters.for_joints("torque_rate", len(limits.torque))
-        self._damping = parameters.safe_damping
+        self._slew = parameters.for_joints("torque_rate", len(limits.torque))
+        self._rate = parameters.damping_rate or RATE
+        self._delay = parameters.loop_delay
         self._compensated = parameters.gravity_compensated
-        self.is_zero = parameters.safe_torque == "zero"
+        self._holds_itself = parameters.safe_torque == "zero"
 
     def torque(
         self,
         packed: Array,
         q: Array,
         v: Array,
+        v_f: Array,
         acting: Array,
         dt: float,
         period: float,
         share: float = 1.0,
     ) -> SafeStep:
-        """Return the command and the motor torque ``g + brake`` of ``safe_torque: damping``.
+        """Return the command and the motor torque ``g + brake``; see the module.
 
-        The motor torque keeps the torque limits. The brake of joint i is between 0 and
-        ``-D_i v_i``; the module has D and the other rules.
+        The motor torque keeps the torque limits, and the power of the brake is at most zero.
 
         Args:
             packed: the model whose gravity torque is commanded, as :attr:`Model.packed`. It is
-                ignored for an arm that compensates its own gravity, see the module.
+                ignored for an arm that compensates its own gravity.
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            v_f: (nv,) filtered velocities [rad/s or m/s].
             acting: (nv,) last torque of the motors [N·m or N].
             dt: time since the last torque [s].
             period: longest time for which the torque is held [s].
-            share: share of ``safe_damping`` that is used, 0 to 1.
+            share: share of the rate that is used, 0 to 1.
 
         Returns:
-            The torques. The command of an arm that compensates its own gravity is the brake only.
+            The torques. The command of an arm that holds its own weight is the brake only.
         """
+        rate = min(self._rate, LARGEST_STEP / (HELD * period + self._delay))
+        if self._compensated:
+            packed = self._described
+        elif self._holds_itself:
+            packed = self.weightless
         weight, brake = safe_step(
-            self._described if self._compensated else packed,
+            packed,
             self._described,
             q,
             v,
+            v_f,
             acting,
             self._largest,
-            share * self._damping,
-            self._rate * dt,
-            period,
+            share * rate,
+            self._slew * dt,
         )
+        if self._holds_itself and np.abs(v).max() < STILL:
+            brake = np.zeros_like(v)
         motors = weight + brake
         return SafeStep(brake if self._compensated else motors, motors, brake)

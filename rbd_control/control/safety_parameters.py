@@ -105,18 +105,11 @@ class FaultParameters(PlausibilityParameters):
     )
     safe_torque: str = parameter(
         "damping",
-        "torque after a fault while joint states are valid: 'damping' compensates gravity, unless "
-        "the model is known to be wrong, and damps each joint, 'zero' sends zero, for arms that "
-        "hold themselves; without valid joint states it is always zero",
+        "torque after a fault while joint states are valid: 'damping' brakes the arm with "
+        "damping_rate and compensates gravity, unless the model is known to be wrong; 'zero', for "
+        "arms that hold themselves, brakes only, and is zero once the arm stands; without valid "
+        "joint states it is always zero",
         choices=("damping", "zero"),
-    )
-    safe_damping: float = parameter(
-        10.0,
-        "decay rate of a joint's speed under the safe torque; lower if the rate of the joint "
-        "states requires it",
-        unit="1/s",
-        lower=0.0,
-        upper=100.0,
     )
     bad_samples: int = parameter(
         5,

@@ -9,6 +9,9 @@ the arm moves as ``M s_dot + C s + K_D s = tau_ext``. As M_dot - 2C is skew-symm
 ``V = ½ sᵀ M s`` obeys ``V_dot = -sᵀ K_D s + sᵀ tau_ext``: with respect to s, the controlled arm
 takes energy from its surroundings and never supplies any.
 
+In the controller the errors ``e`` and ``e_dot`` of v_r, a_r and s are low-pass filtered, see
+:mod:`~rbd_control.control.roll_off`, which has the proof for this case.
+
 The proof lets K_D depend on the configuration. Here ``K_D = diag(damping) + damping_rate M(q)``,
 and the second part costs nothing: ``M a_r - damping_rate M s = M (a_r - damping_rate s)``.
 
@@ -52,6 +55,15 @@ class Reference(NamedTuple):
     """Reference acceleration [rad/s² or m/s²]."""
     s: Array
     """Velocity error v - v_r [rad/s or m/s]."""
+
+
+class Feedback(NamedTuple):
+    """Position and velocity whose errors the law feeds back, each (nv,)."""
+
+    q: Array
+    """Position [rad or m]."""
+    v: Array
+    """Velocity [rad/s or m/s]."""
 
 
 class LawTorque(NamedTuple):
@@ -102,12 +114,19 @@ class SlotineLiController:
         self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
         return self.refer(q, v, q_d, v_d, a_d)
 
-    def refer(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
-        """Return v_r, its rate a_r and s; arguments as of :meth:`torque`, but not checked.
-
-        They must be contiguous arrays of float64.
-        """
-        return Reference(*reference(q, v, q_d, v_d, a_d, self._gains.Lambda, self._bounds))
+    def refer(
+        self,
+        q: Array,
+        v: Array,
+        q_d: Array,
+        v_d: Array,
+        a_d: Array,
+        feedback: Feedback | None = None,
+    ) -> Reference:
+        """Return v_r, its rate a_r and s; arguments as of :meth:`step`."""
+        q_f, v_f = feedback or (q, v)
+        Lambda, bounds = self._gains.Lambda, self._bounds
+        return Reference(*reference(q, q_f, v_f, q_d, v_d, a_d, Lambda, bounds))
 
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
         """Return the joint torque that tracks ``q_d(t)``: ``M a_r + C v_r + g - K_D s + F(v_r)``.
@@ -136,12 +155,25 @@ class SlotineLiController:
                 checked_array(name, x, (self.model.nv,))
         return torque
 
-    def step(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> LawTorque:
+    def step(
+        self,
+        q: Array,
+        v: Array,
+        q_d: Array,
+        v_d: Array,
+        a_d: Array,
+        feedback: Feedback | None = None,
+    ) -> LawTorque:
         """Return the torque with v_r and s; arguments as of :meth:`torque`, but not checked.
 
         They must be contiguous arrays of float64. The torque is not finite if ``q`` or ``v`` is
         not, or if another argument is not and no bound limits the reference velocity.
+
+        Args:
+            q, v, q_d, v_d, a_d: as of :meth:`torque`.
+            feedback: position and velocity whose errors are fed back, in place of ``q`` and ``v``.
         """
+        q_f, v_f = feedback or (q, v)
         v_r, s, torque = law_step(
             self.model.packed,
             self._gains,
@@ -150,6 +182,8 @@ class SlotineLiController:
             self._friction,
             q,
             v,
+            q_f,
+            v_f,
             q_d,
             v_d,
             a_d,

@@ -43,6 +43,7 @@ class Start:
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         self._limits, self._soft, self._law = parts.limits, parts.soft, parts.law
+        self._parameters = parts.parameters
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float) -> None:
         """Start the control with a first sample: hold the arm at its present position.
@@ -60,6 +61,7 @@ class Start:
         """
         self._modes.end()
         self._limits.require_effort()
+        self._parameters.require_stable(0.0)
         self._watches.require_verdict("start", now)
         self._samples.reset()
         refusal = self._samples.take(stamp, q, v, now)

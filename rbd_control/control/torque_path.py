@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.motor_torque import MotorTorque, require_finite
+from rbd_control.control.roll_off import RollOff
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.slotine_li import LawTorque
 from rbd_control.control.trajectory import DesiredState
@@ -29,17 +30,17 @@ After a shorter time, for example with equal stamps, the longest recent period i
 """
 
 
-WEAKENED = "the brake of the safe torque swung: its damping is reduced until the next activation"
+WEAKENED = (
+    "the brake of the safe torque overshot, as in a loop with delay: it is weaker until the next "
+    "activation; measure the loop with rbd-control check --loop"
+)
 """Text for a brake that :meth:`TorquePath.weaken_brake` has weakened."""
 
 LEAST_BRAKE = 1.0 / 16.0
-"""Smallest share of ``safe_damping`` to which :meth:`TorquePath.weaken_brake` reduces the brake.
+"""Smallest share of the rate of the brake to which :meth:`TorquePath.weaken_brake` reduces it.
 
-With the default of 10 /s on each joint, the fastest decay rate of all joints together is 20 to
-80 /s in most postures and at most 350 /s in 95 % of the postures, because the inertia of a wrist is
-small in some direction. A loop with the delay T is stable up to the rate pi / (2 T). A sixteenth of
-the damping is therefore stable with a delay of 0.07 s in these 95 %. If the torque still swings, a
-person may be shaking the arm, which must not remove the brake.
+A loop with the delay T is stable up to the rate pi / (2 T): a sixteenth of 80 1/s with a delay of
+0.3 s. If a joint still reverses, a person may be shaking the arm, which must not remove the brake.
 """
 
 
@@ -71,26 +72,30 @@ class TorquePath:
             of :meth:`limit` [N·m or N].
         model_error: why the model is known to be wrong; empty if it is not. With an error
             :meth:`brake` compensates no gravity.
-        brake_share: share of ``safe_damping`` that :meth:`brake` uses.
-        braking: (nv,) part of the last motor torque beyond the gravity torque, if :meth:`brake`
-            was the last command and not zero by its rules; otherwise None [N·m or N].
+        brake_share: share of its rate that :meth:`brake` uses.
+        is_braking: whether :meth:`brake` was the last command and not zero by its rules.
+        distrusted: why the brake cannot be trusted; empty if it can. :meth:`brake` is zero
+            otherwise.
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
         self._samples = samples
         self._motors = MotorTorque(model)
+        self._roll_off = RollOff(model.nv)
         self._is_limited = False
         self.is_tracking = False
         self.withheld = np.zeros(model.nv)
         self.model_error = ""
         self.brake_share = 1.0
-        self.braking: Array | None = None
+        self.is_braking = False
+        self.distrusted = ""
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         here = self._samples.q if self._samples.good else None
         self._motors.set_parameters(parts.model, parts.parameters, here)
         self._law, self._limits, self._safe = parts.law, parts.torque_limits, parts.safe
+        self._roll_off.set_resonance(parts.parameters.resonance)
         self._timeout = parts.parameters.timeout
         self._has_tank = parts.parameters.tank_capacity > 0.0
 
@@ -142,12 +147,15 @@ class TorquePath:
             # A contact is reported late, so the law may have learned from it. Without feedback
             # nothing corrects a weight that was learned wrongly.
             law.forget_recent()
+        self._roll_off.measure(samples.v, samples.dt)
         if desired is None:
-            wanted = law.floating(samples.q, samples.v)
+            self._roll_off.restart()
+            wanted = law.floating(samples.q, self._roll_off.v)
         else:
             # Contact and saturation would falsify the estimates of the adaptive law.
             learn = samples.dt if may_learn and not self._is_limited else 0.0
-            wanted = law.torque(samples.q, samples.v, desired, learn)
+            feedback = self._roll_off.feedback(samples.q, samples.v, desired)
+            wanted = law.torque(samples.q, samples.v, desired, learn, feedback)
         # The limits would turn NaN into a number.
         require_finite(wanted.torque, "torque of the law")
         return wanted
@@ -177,17 +185,19 @@ class TorquePath:
         sent = motors.send(final, q)
         self._is_limited = final is not wanted.torque
         self.withheld = wanted.torque - final
-        self.is_tracking, self.braking = is_tracking, None
+        self.is_tracking, self.is_braking = is_tracking, False
         return LimitedTorque(sent, cut is not wanted.torque, slow is not limited)
 
     def brake(self) -> LimitedTorque:
         """Store and return the command in mode safe, see :class:`SafeTorque`.
 
-        It is zero without a valid sample, and with ``safe_torque: zero``.
+        It is zero without a valid sample, and if the brake cannot be trusted.
         """
         samples = self._samples
         self._law.forget_recent()
-        if self._safe.is_zero or not samples.good:
+        self._roll_off.measure(samples.v, samples.dt)
+        self._roll_off.restart()
+        if self.distrusted or not samples.good:
             return self.zero()
         self.is_tracking = False
         self._law.tank.skip()
@@ -195,50 +205,51 @@ class TorquePath:
             self._safe.weightless if self.model_error else self._law.packed,
             samples.q,
             samples.v,
+            self._roll_off.v,
             self._motors.acting,
             self._elapsed(),
             samples.longest_period,
             self.brake_share,
         )
         sent = self._motors.send_command(step.command, samples.q)
-        self.braking = step.brake
+        self.is_braking = True
         return LimitedTorque(sent)
 
     def weaken_brake(self) -> None:
-        """Halve the damping of :meth:`brake`, which is too high for the delay of the loop.
+        """Halve the rate of :meth:`brake`, which is too high for the delay of the loop.
 
-        A brake that comes late drives the arm. The damping stays reduced, also in later faults,
-        until :meth:`restore_brake`; :data:`LEAST_BRAKE` of it stays in any case.
+        A brake that comes late drives the arm. The rate stays reduced, also in later faults, until
+        :meth:`restore_brake`; :data:`LEAST_BRAKE` of it stays in any case.
         """
         self.brake_share = max(0.5 * self.brake_share, LEAST_BRAKE)
 
     def restore_brake(self) -> None:
-        """Use the full ``safe_damping`` again, from a start on."""
-        self.brake_share = 1.0
+        """Trust the brake again and use its full rate, from a start on."""
+        self.brake_share, self.distrusted = 1.0, ""
 
     def repeat(self) -> LimitedTorque:
         """Return the last command once more, and store it as the command of this sample.
 
         It sets ``is_tracking`` to false.
         """
-        self.is_tracking, self.braking = False, None
+        self.is_tracking, self.is_braking = False, False
         return LimitedTorque(self._motors.repeat())
 
     def zero(self) -> LimitedTorque:
         """Store and return the command of exactly zero, (nv,)."""
-        self.is_tracking, self.braking = False, None
+        self.is_tracking, self.is_braking = False, False
         self._law.tank.skip()
         return LimitedTorque(self._motors.zero(self._samples.q))
 
     def halt(self) -> LimitedTorque:
         """Store and return zero without any computation that could fail, after an exception."""
-        self.is_tracking, self.braking = False, None
+        self.is_tracking, self.is_braking = False, False
         return LimitedTorque(self._motors.halt())
 
     def take_back(self) -> None:
         """Treat the last command as not sent; the previous command continues to act."""
         self._motors.take_back()
-        self.braking = None
+        self.is_braking = False
         self._law.tank.acts(self._motors.acting)
         self._is_limited = True
 

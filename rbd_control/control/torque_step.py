@@ -15,7 +15,7 @@ from rbd_control.control.kernels import reference_motion
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.coriolis import mass_matrix_sweep
-from rbd_control.dynamics.momentum import gravity_sweep
+from rbd_control.dynamics.momentum import gravity_sweep, momentum_sweep
 from rbd_control.dynamics.newton_euler import new_forces, slotine_li_sweep
 from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
 from rbd_control.dynamics.sweep import new_sweep
@@ -79,7 +79,7 @@ def no_bounds(n: int) -> ReferenceBounds:
 
 
 @compiled
-def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
+def law_step(packed, gains, bounds, kind, friction, q, v, q_f, v_f, q_d, v_d, a_d):
     """Return v_r and s, (n,) each [rad/s or m/s], and the torque of the law, (n,) [N·m or N].
 
     The torque is not finite if ``q`` or ``v`` is not, or if another argument is not and no bound
@@ -91,12 +91,13 @@ def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
         kind, friction: kind and coefficients of the friction model, see
             :func:`~rbd_control.robot.friction.joint_friction`.
         q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        q_f, v_f: positions and velocities of the feedback, see :func:`reference_motion`.
         q_d, v_d, a_d: desired positions, velocities and accelerations, (n,) each [rad or m, rad/s
             or m/s, rad/s² or m/s²].
     """
     model, n = unpacked(packed), q.shape[0]
     v_r, a_r, s, tau = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    reference_motion(q, v, q_d, v_d, a_d, gains.Lambda, bounds, v_r, a_r, s)
+    reference_motion(q, q_f, v_f, q_d, v_d, a_d, gains.Lambda, bounds, v_r, a_r, s)
     for i in range(n):
         a_r[i] -= gains.damping_rate * s[i]
     rows = model.parent.shape[0]
@@ -185,38 +186,42 @@ def joint_damper(M, rate, damping, period, L, column, D):
 
 
 @compiled
-def safe_step(packed, described, q, v, last, largest, rate, slew, period):
+def safe_step(packed, described, q, v, v_f, last, largest, rate, slew):
     """Return the gravity torque within the motor limits, and the braking torque to add to it.
 
-    The brake of each joint lies between zero and ``-D v``: it never accelerates a joint, and never
-    reverses its motion. D is the result of :func:`joint_damper` without constant gains.
+    The brake is ``-rate M v_f`` within the limits; its power at the measured velocities is at most
+    zero, see :mod:`~rbd_control.control.safe_torque`.
 
     Args:
         packed: the model of the gravity torque, as :attr:`Model.packed`.
         described: the model of the brake, in the same form.
         q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        v_f: filtered velocities, (n,) [rad/s or m/s].
         last: previous motor torque, (n,) [N·m or N].
         largest: torque limits, (n,) [N·m or N].
         rate: decay rate of the velocities [1/s].
         slew: largest increase of the magnitude of a brake since ``last``, (n,) [N·m or N].
-        period: longest time for which the torque is held [s].
 
     Returns:
         Both torques, (n,) each [N·m or N].
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
-    weight, brake = np.empty(n), np.empty(n)
+    weight, brake, p, unused = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    momentum_sweep(unpacked(described), q, v_f, sweep, p, unused, weight)
     gravity_sweep(model, q, sweep, weight)
-    M, L, column, D = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n)
-    mass_matrix_sweep(unpacked(described), q, sweep, M)
-    joint_damper(M, rate, np.zeros(n), period, L, column, D)
+    power = 0.0
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
-        wanted = -D[i] * v[i]
+        wanted = -rate * p[i]
         wanted = min(max(wanted, -largest[i] - weight[i]), largest[i] - weight[i])
         acting = min(max(last[i] - weight[i], min(wanted, 0.0)), max(wanted, 0.0))
         brake[i] = acting + min(max(wanted - acting, -slew[i]), slew[i])
+        power += brake[i] * v[i]
+    if not power <= 0.0:
+        for i in range(n):
+            if brake[i] * v[i] > 0.0:
+                brake[i] = 0.0
     return weight, brake
 
 

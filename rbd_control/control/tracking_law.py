@@ -13,7 +13,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy import EnergyBalance, EnergyMonitor
 from rbd_control.control.energy_tank import EnergyTank
 from rbd_control.control.estimates import Estimates
-from rbd_control.control.slotine_li import LawTorque, SlotineLiController
+from rbd_control.control.slotine_li import Feedback, LawTorque, SlotineLiController
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model, gravity_torque
@@ -76,6 +76,8 @@ class TrackingLaw:
         if before is not None:
             self._keep(before)
         self._last: LawTorque | None = None
+        """Torque of the last sample by the law without a filter; None if it was not computed."""
+        self._has_torque = False
 
     def _keep(self, before: TrackingLaw) -> None:
         """Continue from the estimates of another law, or store in ``discarded`` why not."""
@@ -192,7 +194,14 @@ class TrackingLaw:
         self._model = self._monitor.model = self.tank.model = self.adaptive.model
         self._learned = False
 
-    def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> LawTorque:
+    def torque(
+        self,
+        q: Array,
+        v: Array,
+        desired: DesiredState,
+        learn: float,
+        feedback: Feedback | None = None,
+    ) -> LawTorque:
         """Return the torque that tracks ``desired``, before limits; the adaptive law then learns.
 
         The result is stored for :meth:`balance`.
@@ -202,20 +211,33 @@ class TrackingLaw:
             desired: the desired state.
             learn: time since the last sample, from which the adaptive law learns [s]; 0: it does
                 not learn.
+            feedback: position and velocity whose errors are fed back; by default the measured ones.
 
         Raises:
             InputError: if the torque of the adaptive law is not finite; nothing has been learned
                 then. The fixed law returns such a torque.
         """
         if self.adaptive is None:
-            self._last = self._fixed.step(q, v, *desired)
+            wanted = self._fixed.step(q, v, *desired, feedback)
         else:
-            v_r, a_r, s = self._fixed.refer(q, v, *desired)
-            tau = self.adaptive.reference_torque(q, v, v_r, a_r, learn)
-            tau += self._soft.torque(q)
-            self._last = LawTorque(tau, v_r, s)
+            wanted = self._adaptive_torque(self.adaptive, q, v, desired, learn, feedback)
             self._learned |= self.adaptive.learning
-        return self._last
+        self._last = wanted if feedback is None else None
+        self._has_torque = True
+        return wanted
+
+    def _adaptive_torque(
+        self,
+        adaptive: AdaptiveSlotineLiController,
+        q: Array,
+        v: Array,
+        desired: DesiredState,
+        learn: float,
+        feedback: Feedback | None,
+    ) -> LawTorque:
+        v_r, a_r, s = self._fixed.refer(q, v, *desired, feedback)
+        tau = adaptive.reference_torque(q, v, v_r, a_r, learn)
+        return LawTorque(tau + self._soft.torque(q), v_r, s)
 
     def damping(self, q: Array) -> Array:
         """Return the diagonal of K_D of the described arm at ``q``.
@@ -264,9 +286,16 @@ class TrackingLaw:
             InputError: for ``acting`` of the wrong shape or not finite, and for ``dt`` that is not
                 positive and finite.
         """
-        last = self._last
-        if last is None:
+        if not self._has_torque:
             return None
+        last = self._last
+        if (
+            last is None
+        ):  # The balance is of the law without filter: the filter is part of the loop.
+            if self.adaptive is None:
+                last = self._fixed.step(q, v, *desired)
+            else:
+                last = self._adaptive_torque(self.adaptive, q, v, desired, 0.0, None)
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
             self._use_estimates()

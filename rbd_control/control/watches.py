@@ -8,8 +8,17 @@ from numpy.typing import NDArray
 from rbd_control.control.chatter import Chatter
 from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.detector_verdict import DetectorVerdict
+from rbd_control.control.drive_response import (
+    CERTAIN,
+    FRESH,
+    LIKELY,
+    SPEED_SHARE,
+    SUSPECT,
+    DriveResponse,
+)
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
+from rbd_control.control.overshoot import Overshoot
 from rbd_control.control.overspeed import Overspeed
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.stuck_joint import StuckJoint
@@ -42,13 +51,16 @@ class Watches:
         self._samples, self._motion, self._verdict = samples, motion, verdict
         self._modes = modes
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
+        self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
+        self._since_fault = 0.0
         self._stuck = StuckJoint(joints)
-        self._was_safe = True
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
         self._tolerances, self._law, self._model = parts.tolerances, parts.law, parts.model
+        compensated = parts.parameters.gravity_compensated
+        self._drives.set_parameters(parts.model, parts.limits.effort, compensated)
         self._stuck.law_changes()
 
     def gap(self) -> None:
@@ -80,31 +92,22 @@ class Watches:
         """Forget speeds and torques before a start."""
         self._overspeed.reset()
         self._chatter.reset()
+        self._drives.reset()
         self._stuck.forget()
 
-    def chatter(self, torque: Array, braking: Array | None) -> bool:
-        """Switch to a fault if the torque oscillates, see :class:`Chatter`.
+    def chatter(self, torque: Array) -> None:
+        """Switch to a fault if the torque oscillates in another mode than safe.
 
-        The fault also discards what the adaptive law has learned. All modes are checked: the
-        damping of the modes float and safe may be too high for the delay of the loop, too.
+        The fault, see :class:`Chatter`, also discards what the adaptive law has learned.
 
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
                 the desired state advances, so that it belongs to this torque.
-            braking: (nv,) part of it that brakes in mode safe [N·m or N]; None if nothing does.
-
-        Returns:
-            Whether the brake of mode safe swings, which then must be weaker.
         """
-        is_safe = self._modes.mode == "safe"
-        if is_safe != self._was_safe:  # swings of one law and of the other do not add up
-            self._was_safe = is_safe
+        if self._modes.mode == "safe":
             self._chatter.reset()
+            return
         samples = self._samples
-        if is_safe:
-            return braking is not None and self._chatter.swings_in_safe(
-                samples.now, braking, self._limits
-            )
         acceleration = self._modes.desired.a_d
         demanded = acceleration  # zero at rest and in float
         if acceleration.any():
@@ -115,7 +118,39 @@ class Watches:
                 swings += "; the estimates of the adaptive law are discarded"
             self._law.discard_estimates()
             self._modes.fault(swings)
-        return False
+
+    def drives(self, sent: Array) -> None:
+        """Take a sample for the comparison of drives, and switch to a fault if one is reversed.
+
+        Args:
+            sent: (nv,) command until this sample [N·m or N].
+        """
+        samples, limits = self._samples, self._limits
+        self._drives.take(samples.dt, samples.q, samples.v, sent)
+        if self._modes.mode == "safe":
+            return
+        self._since_fault = 0.0
+        j = self._drives.reversed_joint(CERTAIN, samples.v, SPEED_SHARE * limits.assumed_velocity)
+        if j >= 0:
+            self._modes.fault(self._drives.message(j))
+
+    def brake(self, is_braking: bool) -> tuple[str, bool]:
+        """Check the brake of mode safe for the last sample.
+
+        Args:
+            is_braking: whether the last command was a brake.
+
+        Returns:
+            Why the brake cannot be trusted, or an empty text; and whether it overshoots.
+        """
+        samples = self._samples
+        bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
+        self._since_fault += samples.dt
+        j = self._drives.reversed_joint(bounds, samples.v, np.zeros_like(samples.v))
+        if not is_braking:
+            self._overshoot.reset()
+        overshoots = self._overshoot.found(samples.v)
+        return self._drives.message(j) if j >= 0 else "", overshoots
 
     def finds_frozen(self, torque: Array, withheld: Array) -> bool:
         """Switch to a fault if joint states are frozen at rest; return whether they are.

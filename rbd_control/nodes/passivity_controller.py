@@ -457,6 +457,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.refuse_when_stopping()
             self._access.refuse_after_pause()
             self.controller.set_model_error("")  # _refuse_without_input has refused an error
+            self.parameters.require_stable(self._input.period)
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
             self.controller.clock_went_back()
             self._access.withdraw_claim()
@@ -469,7 +470,6 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             output.abandon()
             raise
         self._output, self._report.last = output, None
-        self._warn_of_rate()
 
     def deactivate(self) -> None:
         """Send zero torque, wait for its acknowledgement, and end the threads.
@@ -510,6 +510,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         parameters = robot.in_model_order(new)
         self.controller.check_parameters(parameters, robot.model)
         if self.is_active:
+            new.require_stable(self._input.period)
             self.controller.refuse_heavier(parameters, robot.model)
 
     def parameters_changed(self) -> None:
@@ -530,13 +531,6 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         why = self.controller.law.discarded
         if why:
             self.get_logger().warning(f"the estimates of the adaptive law are discarded: {why}")
-        self._warn_of_rate()
-
-    def _warn_of_rate(self) -> None:
-        """Log a warning if the gains are too high for the rate of the joint states."""
-        warning = self.parameters.rate_warning(self._input.period)
-        if warning:
-            self.get_logger().warning(warning)
 
     def _load_estimates(self) -> None:
         path, law = self.parameters.estimates, self.controller.law
@@ -552,9 +546,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def _report_status(self, status: Status) -> None:
         if self.is_active:
             self._report.report_command(status, self.controller)
-            warning = self.parameters.rate_warning(self._input.period)
-            if warning:
-                status.raise_to(WARN, warning)
+            try:
+                self.parameters.require_stable(self._input.period)
+            except InputError as error:
+                status.raise_to(WARN, str(error))
             self._detector.report(status)
             self._touched.report(status)
         self._report.report_saturation(status)

@@ -1,0 +1,185 @@
+"""Detection of a drive whose torque acts against its command, or not at all.
+
+On the first day on a robot a drive may turn the wrong way, or two motors may be swapped. Feedback
+and brake then drive the arm. For each joint the torque that the motion shows is compared with the
+torque that was sent. With the momentum p = M v, over each period::
+
+    shown = dp / dt - Cᵀ v + g          (without g if the arm compensates its gravity)
+
+Both torques are filtered alike, and fitted by ``shown = -ratio sent`` over the last
+:data:`WINDOW`. A drive is reversed if the fit is good (its coefficient of determination R² exceeds
+a bound), the ratio is between bounds, and the sent torque is at least :data:`LEVEL` of the effort
+limit. The ratio of a reversed drive is M / (M + B), with the inertia B of rotor and gear that the
+model lacks: below 0.1 for a light wrist.
+
+A hand or a collision accelerates a healthy joint against its motor torque, too: its force is then
+``-(1 + ratio) sent``. But the controller answers to the motion with a delay, so the ratio of force
+and torque changes all the time, and the fit is poor. The bounds are therefore narrow while the arm
+is under control, and wide just after a fault, whose cause must be found before the brake acts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.momentum import momentum_sweep
+from rbd_control.dynamics.sweep import new_sweep
+
+Array = NDArray[np.float64]
+
+WINDOW = 0.05
+"""Time constant of the fit [s]."""
+
+SMOOTHING = 0.005
+"""Time constant of the filter of both torques [s]; differences of velocities are noisy."""
+
+LEVEL = 0.03
+"""Least root mean square of the sent torque, as a share of the effort limit."""
+
+FRESH = 0.06
+"""Time after a fault in which the bounds of :data:`SUSPECT` apply [s]."""
+
+
+class Evidence(NamedTuple):
+    """Bounds for a drive to count as reversed."""
+
+    least_ratio: float
+    """Least ratio of shown to sent torque."""
+    largest_ratio: float
+    """Largest ratio of shown to sent torque."""
+    fit: float
+    """Least R² of the fit."""
+
+
+CERTAIN = Evidence(0.4, 1.5, 0.95)
+"""Bounds under control, for a joint above :data:`SPEED_SHARE` of its velocity limit."""
+
+LIKELY = Evidence(0.3, 1.5, 0.9)
+"""Bounds in mode safe."""
+
+SUSPECT = Evidence(0.02, 1.5, 0.9)
+"""Bounds for the first :data:`FRESH` after a fault."""
+
+SPEED_SHARE = 0.5
+"""Least speed of the joint under control, as a share of its velocity limit."""
+
+
+class DriveResponse:
+    """Compares the torque of each joint's motion with the sent torque, see the module.
+
+    Args:
+        model: the arm.
+        effort: (nv,) largest torque of each joint [N·m or N].
+        compensated: whether the arm adds its gravity torque to the command.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._memory = np.zeros((6, joints))
+        self.reset()
+
+    def set_parameters(self, model: Model, effort: Array, compensated: bool) -> None:
+        """Use another model, other limits [N·m or N] or another kind of arm from now on."""
+        self._model, self._effort, self._compensated = model.packed, effort, compensated
+        self._names = model.joint_names
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._memory[:] = 0.0
+        self._time = 0.0
+
+    def take(self, dt: float, q: Array, v: Array, sent: Array) -> None:
+        """Take a sample.
+
+        Args:
+            dt: time since the previous sample [s]; 0 restarts the comparison.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            sent: (nv,) command since the previous sample [N·m or N].
+        """
+        if dt <= 0.0:
+            self._time = 0.0
+        weight = 0.0 if self._compensated else 1.0
+        compare_torques(self._model, q, v, sent, dt, weight, self._time, self._memory)
+        self._time += max(dt, 1e-9)
+
+    def reversed_joint(self, bounds: Evidence, v: Array, slowest: Array) -> int:
+        """Return the index of a joint whose drive is reversed, or -1.
+
+        Args:
+            bounds: bounds of the fit.
+            v: (nv,) measured velocities [rad/s or m/s].
+            slowest: (nv,) least speed for a joint to count [rad/s or m/s].
+        """
+        if self._time < WINDOW:
+            return -1
+        return find_reversed(self._memory, self._effort, v, slowest, *bounds)
+
+    def message(self, j: int) -> str:
+        """Return the text for joint ``j``, with the figures of the fit."""
+        _, _, _, square, product, _ = self._memory[:, j]
+        return (
+            f"reversed or dead drive: {self._names[j]} accelerates against its torque ("
+            f"{-product / square:.2g} of the torque that was sent, in the opposite direction); "
+            f"check the wiring, the sign and the order of the motors"
+        )
+
+
+@compiled
+def compare_torques(packed, q, v, sent, dt, weight, time, memory):
+    """Update the sums of the fit, see the module.
+
+    Args:
+        packed: the model, as :attr:`Model.packed`.
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        sent: (n,) command since the previous sample [N·m or N].
+        dt: time since the previous sample [s].
+        weight: 1 if the command contains the gravity torque, otherwise 0.
+        time: time of the comparison so far [s]; 0 for the first sample.
+        memory: (6, n), changed in place: momentum, filtered shown and sent torque, and the mean of
+            sent², sent·shown, shown².
+    """
+    model, n = unpacked(packed), q.shape[0]
+    p, CTv, g = np.empty(n), np.empty(n), np.empty(n)
+    momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, CTv, g)
+    if time > 0.0 and dt > 0.0:
+        smooth = 1.0 - np.exp(-dt / SMOOTHING)
+        share = 1.0 - np.exp(-dt / WINDOW)
+        for i in range(n):
+            shown = (p[i] - memory[0, i]) / dt - CTv[i] + weight * g[i]
+            memory[1, i] += smooth * (shown - memory[1, i])
+            memory[2, i] += smooth * (sent[i] - memory[2, i])
+            y, x = memory[1, i], memory[2, i]
+            memory[3, i] += share * (x * x - memory[3, i])
+            memory[4, i] += share * (x * y - memory[4, i])
+            memory[5, i] += share * (y * y - memory[5, i])
+    else:
+        memory[1:, :] = 0.0
+    for i in range(n):
+        memory[0, i] = p[i]
+
+
+@compiled
+def find_reversed(memory, effort, v, slowest, least, largest, fit):
+    """Return the index of the joint with the best fit within the bounds, or -1.
+
+    Args:
+        memory: sums of :func:`compare_torques`.
+        effort: (n,) effort limits [N·m or N].
+        v, slowest: velocities and least speeds, (n,) each [rad/s or m/s].
+        least, largest, fit: bounds, see :class:`Evidence`.
+    """
+    found, best = -1, fit
+    for i in range(v.shape[0]):
+        xx, xy, yy = memory[3, i], memory[4, i], memory[5, i]
+        if xx < (LEVEL * effort[i]) ** 2 or abs(v[i]) < slowest[i]:
+            continue
+        if not -largest * xx <= xy <= -least * xx:
+            continue
+        if xy * xy >= best * xx * yy:
+            found, best = i, xy * xy / (xx * yy)
+    return found

@@ -1,0 +1,122 @@
+"""Stability of the position loop: its delay, its margin, and the largest gains.
+
+Without friction each joint obeys, in the small, ``e'' = -F(p) ((Lambda + r) e' + Lambda r e)``,
+delayed by T: r is ``damping_rate``, Lambda ``bandwidth``, and F the filter of
+:mod:`~rbd_control.control.roll_off` with its corner frequency w. The open loop is::
+
+    L(jω) = exp(-jωT) w / (jω + w) ((Lambda + r) jω + Lambda r) / (jω)²
+
+Its phase crosses -180 degrees once, at ω_c, if ``1/w + T < 1/r + 1/Lambda``; otherwise no gain is
+stable. The gain margin is ``1 / |L(jω_c)|``: the factor by which the feedback may grow before the
+loop oscillates. This package requires :data:`LEAST_MARGIN`.
+
+T is the whole delay of the loop: torque is held for one period (half a period of delay on average),
+is computed from a sample of up to one period ago, and arrives in position and velocity after the
+delay of bus, drive and velocity filter (``loop_delay``).
+"""
+
+from __future__ import annotations
+
+from cmath import exp
+from dataclasses import dataclass
+from math import atan, atan2, inf, pi
+
+from rbd_control.errors import InputError
+
+LEAST_MARGIN = 2.0
+"""Least gain margin of the loop with which the controller starts."""
+
+RATIO = 4.0
+"""Ratio of the lowest resonance of the arm to the corner frequency of the filter."""
+
+HELD = 1.5
+"""Delay of the loop by sampling and by holding the torque, in sample periods."""
+
+
+def corner(resonance: float) -> float:
+    """Return the corner frequency of the filter of the errors [rad/s]; infinite for a rigid arm.
+
+    Args:
+        resonance: lowest resonance of the arm [Hz]; 0 for a rigid arm.
+    """
+    return 2.0 * pi * resonance / RATIO if resonance > 0.0 else inf
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A control loop, as far as it limits the gains.
+
+    Attributes:
+        period: period of the joint states [s].
+        delay: delay of bus, drive and driver, see the parameter ``loop_delay`` [s].
+        resonance: lowest resonance of the arm [Hz]; 0 for a rigid arm.
+    """
+
+    period: float
+    delay: float
+    resonance: float
+
+    @property
+    def total_delay(self) -> float:
+        """Whole delay T of the loop, without the filter [s]."""
+        return HELD * self.period + self.delay
+
+    def margin(self, damping_rate: float, bandwidth: float) -> float:
+        """Return the gain margin with two gains [1/s]; 0 if no gain is stable in this ratio."""
+        total, product = damping_rate + bandwidth, damping_rate * bandwidth
+        T, w = self.total_delay, corner(self.resonance)
+
+        def lead(omega: float) -> float:
+            """Return the phase of L above -180 degrees [rad]."""
+            return atan2(total * omega, product) - atan(omega / w) - omega * T
+
+        low = 1e-3
+        high = pi / T if T > 0.0 else inf
+        if lead(low) <= 0.0:
+            return 0.0
+        if high == inf:
+            return inf
+        for _ in range(60):
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if lead(middle) > 0.0 else (low, middle)
+        jw = 1j * low
+        L = exp(-jw * T) * (1.0 if w == inf else w / (jw + w)) * (total * jw + product) / (jw * jw)
+        return 1.0 / abs(L)
+
+    def largest_rate(self, ratio: float = 0.5, margin: float = LEAST_MARGIN) -> float:
+        """Return the largest ``damping_rate`` [1/s] with a gain margin, at most 2000 1/s.
+
+        Args:
+            ratio: ``bandwidth`` divided by ``damping_rate``.
+            margin: the gain margin.
+        """
+        low, high = 1e-3, 2000.0
+        if self.margin(high, ratio * high) >= margin:
+            return high
+        for _ in range(40):
+            middle = (low * high) ** 0.5
+            if self.margin(middle, ratio * middle) >= margin:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def require(self, damping_rate: float, bandwidth: float) -> None:
+        """Raise an error for gains with a margin below :data:`LEAST_MARGIN`.
+
+        Raises:
+            InputError: naming the gains, the loop and the largest gains.
+        """
+        margin = self.margin(damping_rate, bandwidth)
+        if margin >= LEAST_MARGIN:
+            return
+        ratio = bandwidth / damping_rate if damping_rate > 0.0 else 0.5
+        most = self.largest_rate(ratio)
+        rate = f"at {1.0 / self.period:.3g} Hz " if self.period > 0.0 else ""
+        raise InputError(
+            f"damping_rate {damping_rate:.4g} with bandwidth {bandwidth:.4g} is too high for a "
+            f"loop {rate}with loop_delay {1e3 * self.delay:.3g} ms and "
+            f"resonance {self.resonance:.3g} Hz: its gain margin is {margin:.2g}, at least "
+            f"{LEAST_MARGIN:g} is required; at most {most:.3g} and {ratio * most:.3g} are allowed. "
+            f"Lower the gains, or measure the loop: rbd-control check --loop"
+        )
