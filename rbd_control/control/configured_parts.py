@@ -88,7 +88,7 @@ class ConfiguredParts:
             parameters=parameters,
             limits=limits,
             soft=soft,
-            tolerances=Tolerances(model.joint_names, parameters),
+            tolerances=Tolerances(model, parameters),
             torque_limits=TorqueLimits(model, parameters, soft),
             safe=SafeTorque(model, limits, parameters),
             law=TrackingLaw(model, parameters, soft, None if before is None else before.law),

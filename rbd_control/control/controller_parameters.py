@@ -9,7 +9,6 @@ from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.loop import Loop
 from rbd_control.control.motion_parameters import ReactionParameters, TrajectoryParameters
 from rbd_control.control.safety_parameters import FaultParameters, LimitParameters
-from rbd_control.errors import ParameterError
 from rbd_control.parameters import parameter
 from rbd_control.robot.friction import FrictionParameters
 
@@ -48,15 +47,16 @@ class ControllerParameters(
     """
 
     bandwidth: tuple[float, ...] = parameter(
-        (7.5,),
-        "Lambda: rate at which the position error decays once s = 0",
+        (0.0,),
+        "Lambda: rate at which the position error decays once s = 0; 0: at most half the rate at "
+        "which s decays",
         unit="1/s",
-        above=0.0,
+        lower=0.0,
         upper=500.0,
         per_joint=True,
     )
     damping_rate: float = parameter(
-        15.0,
+        12.0,
         "part of K_D that is proportional to the mass matrix: rate at which s decays, and at which "
         "the safe torque brakes",
         unit="1/s",
@@ -64,9 +64,9 @@ class ControllerParameters(
         upper=2000.0,
     )
     resonance: float = parameter(
-        40.0,
-        "lowest resonance of the arm, from its gears: the feedback fades above a quarter of it; 0 "
-        "for a rigid arm, mostly a simulated one",
+        30.0,
+        "lowest resonance of the arm, from the springs of its gears: the feedback fades towards "
+        "it; 0 for a rigid arm, mostly a simulated one",
         unit="Hz",
         lower=0.0,
         upper=1000.0,
@@ -80,23 +80,24 @@ class ControllerParameters(
         upper=0.2,
     )
     damping: tuple[float, ...] = parameter(
-        (0.3,),
-        "constant part of K_D",
+        (0.0,),
+        "constant part of K_D; 0: from the effort limit, at most 0.03 s of it",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         upper=10000.0,
         per_joint=True,
     )
+    bias_rate: float = parameter(
+        2.0,
+        "rate at which a constant torque that the model lacks is learned, up to 15 % of the "
+        "effort limit; 0: not learned",
+        unit="1/s",
+        lower=0.0,
+        upper=20.0,
+    )
     adaptive: bool = parameter(
         False, "learn masses (and friction with adapt_friction) from the tracking error"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.damping_rate == 0.0 and min(self.damping) == 0.0:
-            raise ParameterError(
-                f"damping is {self.damping} and damping_rate 0: K_D must be positive definite"
-            )
 
     def require_stable(self, period: float) -> None:
         """Raise an error if the gains are too high for the loop, see :meth:`Loop.require`.
@@ -111,4 +112,4 @@ class ControllerParameters(
         """
         if period >= 0.0 and self.damping_rate > 0.0:
             loop = Loop(period, self.loop_delay, self.resonance)
-            loop.require(self.damping_rate, max(self.bandwidth))
+            loop.require(self.damping_rate, min(self.bandwidth) or 0.5 * self.damping_rate)

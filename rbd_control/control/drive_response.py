@@ -7,9 +7,10 @@ torque that was sent. With the momentum p = M v, over each period::
     shown = dp / dt - Cᵀ v + g          (without g if the arm compensates its gravity)
 
 Both torques are filtered alike, and fitted by ``shown = -ratio sent`` over the last
-:data:`WINDOW`. A drive is reversed if the fit is good (its coefficient of determination R² exceeds
-a bound), the ratio is between bounds, and the sent torque is at least :data:`LEVEL` of the effort
-limit. The ratio of a reversed drive is M / (M + B), with the inertia B of rotor and gear that the
+:data:`WINDOW`. A drive is reversed if the joint moves, the sent torque opposes its motion and is at
+least :data:`LEVEL` of the effort limit, the shown torque accelerates it, the fit is good (its
+coefficient of determination R² exceeds a bound), and the ratio is between bounds. Friction cannot
+imitate it, because it accelerates no joint. The ratio of a reversed drive is M / (M + B), with the inertia B of rotor and gear that the
 model lacks: below 0.1 for a light wrist.
 
 A hand or a collision accelerates a healthy joint against its motor torque, too: its force is then
@@ -46,6 +47,18 @@ FRESH = 0.06
 """Time after a fault in which the bounds of :data:`SUSPECT` apply [s]."""
 
 
+SWAPPED, OWN, SWAPPED_FIT = (0.6, 1.4), (0.3, 3.0), 0.9
+"""Ratios and fit of the torque that a joint shows to the sent torque of the swapped joint, and
+ratios to its own sent torque with which it is not swapped."""
+
+
+class DriveFault(NamedTuple):
+    """Joints whose drives cannot be trusted, and the reason."""
+
+    joints: tuple[int, ...]
+    reason: str
+
+
 class Evidence(NamedTuple):
     """Bounds for a drive to count as reversed."""
 
@@ -69,28 +82,35 @@ SUSPECT = Evidence(0.02, 1.5, 0.9)
 SPEED_SHARE = 0.5
 """Least speed of the joint under control, as a share of its velocity limit."""
 
+SLOWEST = 0.05
+"""Least speed of the joint in mode safe [rad/s or m/s]."""
+
 
 class DriveResponse:
     """Compares the torque of each joint's motion with the sent torque, see the module.
 
     Args:
-        model: the arm.
-        effort: (nv,) largest torque of each joint [N·m or N].
-        compensated: whether the arm adds its gravity torque to the command.
+        joints: number of joints.
     """
 
     def __init__(self, joints: int) -> None:
-        self._memory = np.zeros((6, joints))
+        self._memory = np.zeros((5, joints))
+        self._products = np.zeros((joints, joints))
         self.reset()
 
     def set_parameters(self, model: Model, effort: Array, compensated: bool) -> None:
-        """Use another model, other limits [N·m or N] or another kind of arm from now on."""
+        """Use another model, other effort limits or another kind of arm from now on.
+
+        Args:
+            model: the arm.
+            effort: (nv,) effort limits [N·m or N].
+            compensated: whether the arm adds its gravity torque to the command.
+        """
         self._model, self._effort, self._compensated = model.packed, effort, compensated
         self._names = model.joint_names
 
     def reset(self) -> None:
         """Forget all samples."""
-        self._memory[:] = 0.0
         self._time = 0.0
 
     def take(self, dt: float, q: Array, v: Array, sent: Array) -> None:
@@ -104,33 +124,41 @@ class DriveResponse:
         if dt <= 0.0:
             self._time = 0.0
         weight = 0.0 if self._compensated else 1.0
-        compare_torques(self._model, q, v, sent, dt, weight, self._time, self._memory)
+        compare_torques(
+            self._model, q, v, sent, dt, weight, self._time > 0.0, self._memory, self._products
+        )
         self._time += max(dt, 1e-9)
 
-    def reversed_joint(self, bounds: Evidence, v: Array, slowest: Array) -> int:
-        """Return the index of a joint whose drive is reversed, or -1.
+    def fault(self, bounds: Evidence, v: Array, slowest: Array) -> DriveFault | None:
+        """Return the joints whose drives act against their commands or are swapped, or None.
 
         Args:
             bounds: bounds of the fit.
             v: (nv,) measured velocities [rad/s or m/s].
-            slowest: (nv,) least speed for a joint to count [rad/s or m/s].
+            slowest: (nv,) least speed for a joint to count as reversed [rad/s or m/s].
         """
         if self._time < WINDOW:
-            return -1
-        return find_reversed(self._memory, self._effort, v, slowest, *bounds)
-
-    def message(self, j: int) -> str:
-        """Return the text for joint ``j``, with the figures of the fit."""
-        _, _, _, square, product, _ = self._memory[:, j]
-        return (
-            f"reversed or dead drive: {self._names[j]} accelerates against its torque ("
-            f"{-product / square:.2g} of the torque that was sent, in the opposite direction); "
-            f"check the wiring, the sign and the order of the motors"
+            return None
+        i, j = find_fault(self._memory, self._products, self._effort, v, slowest, *bounds)
+        if i < 0:
+            return None
+        if j >= 0:
+            return DriveFault(
+                (i, j),
+                f"the motors of {self._names[i]} and {self._names[j]} are swapped: each moves as "
+                f"the other should; check the wiring and the order of the joints",
+            )
+        ratio = -self._products[i, i] / self._memory[3, i]
+        return DriveFault(
+            (i,),
+            f"reversed or dead drive: {self._names[i]} accelerates against its torque, with "
+            f"{ratio:.2g} of the torque that was sent; check the wiring, the sign and the order of "
+            f"the motors",
         )
 
 
 @compiled
-def compare_torques(packed, q, v, sent, dt, weight, time, memory):
+def compare_torques(packed, q, v, sent, dt, weight, continues, memory, products):  # type: ignore[no-untyped-def]
     """Update the sums of the fit, see the module.
 
     Args:
@@ -139,47 +167,76 @@ def compare_torques(packed, q, v, sent, dt, weight, time, memory):
         sent: (n,) command since the previous sample [N·m or N].
         dt: time since the previous sample [s].
         weight: 1 if the command contains the gravity torque, otherwise 0.
-        time: time of the comparison so far [s]; 0 for the first sample.
-        memory: (6, n), changed in place: momentum, filtered shown and sent torque, and the mean of
-            sent², sent·shown, shown².
+        continues: whether there is a previous sample.
+        memory: (5, n), changed in place: momentum, filtered shown and sent torque, and the means
+            of sent² and shown².
+        products: (n, n), changed in place: means of the shown torque of a joint (row) times the
+            sent torque of a joint (column).
     """
     model, n = unpacked(packed), q.shape[0]
     p, CTv, g = np.empty(n), np.empty(n), np.empty(n)
     momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, CTv, g)
-    if time > 0.0 and dt > 0.0:
+    if continues and dt > 0.0:
         smooth = 1.0 - np.exp(-dt / SMOOTHING)
         share = 1.0 - np.exp(-dt / WINDOW)
         for i in range(n):
             shown = (p[i] - memory[0, i]) / dt - CTv[i] + weight * g[i]
             memory[1, i] += smooth * (shown - memory[1, i])
             memory[2, i] += smooth * (sent[i] - memory[2, i])
-            y, x = memory[1, i], memory[2, i]
-            memory[3, i] += share * (x * x - memory[3, i])
-            memory[4, i] += share * (x * y - memory[4, i])
-            memory[5, i] += share * (y * y - memory[5, i])
+            memory[3, i] += share * (memory[2, i] * memory[2, i] - memory[3, i])
+            memory[4, i] += share * (memory[1, i] * memory[1, i] - memory[4, i])
+        for i in range(n):
+            for j in range(n):
+                products[i, j] += share * (memory[1, i] * memory[2, j] - products[i, j])
     else:
         memory[1:, :] = 0.0
+        products[:, :] = 0.0
     for i in range(n):
         memory[0, i] = p[i]
 
 
 @compiled
-def find_reversed(memory, effort, v, slowest, least, largest, fit):
-    """Return the index of the joint with the best fit within the bounds, or -1.
+def find_fault(memory, products, effort, v, slowest, least, largest, fit):  # type: ignore[no-untyped-def]
+    """Return the joint with the best fit of a reversed drive, and -1; or a swapped pair; or -1, -1.
 
     Args:
-        memory: sums of :func:`compare_torques`.
+        memory, products: sums of :func:`compare_torques`.
         effort: (n,) effort limits [N·m or N].
         v, slowest: velocities and least speeds, (n,) each [rad/s or m/s].
         least, largest, fit: bounds, see :class:`Evidence`.
     """
+    n = v.shape[0]
     found, best = -1, fit
-    for i in range(v.shape[0]):
-        xx, xy, yy = memory[3, i], memory[4, i], memory[5, i]
+    for i in range(n):
+        xx, xy, yy = memory[3, i], products[i, i], memory[4, i]
         if xx < (LEVEL * effort[i]) ** 2 or abs(v[i]) < slowest[i]:
+            continue
+        if memory[1, i] * v[i] <= 0.0 or memory[2, i] * v[i] >= 0.0:
             continue
         if not -largest * xx <= xy <= -least * xx:
             continue
         if xy * xy >= best * xx * yy:
             found, best = i, xy * xy / (xx * yy)
-    return found
+    for i in range(n):
+        for j in range(i):
+            if (
+                is_swapped(memory, products, effort, i, j)
+                and max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
+            ):
+                return j, i
+    return found, -1
+
+
+@compiled
+def is_swapped(memory, products, effort, i, j):  # type: ignore[no-untyped-def]
+    """Return whether two joints show each other's sent torque, and not their own."""
+    for a, b in ((i, j), (j, i)):
+        xx, yy = memory[3, b], memory[4, a]
+        cross, own = products[a, b], products[a, a]
+        if yy < (LEVEL * effort[a]) ** 2 or not SWAPPED[0] * xx <= cross <= SWAPPED[1] * xx:
+            return False
+        if cross * cross < SWAPPED_FIT * xx * yy:
+            return False
+        if OWN[0] * memory[3, a] <= own <= OWN[1] * memory[3, a]:
+            return False
+    return True

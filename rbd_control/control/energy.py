@@ -55,8 +55,9 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.energy_step import LastSample, balance_step
+from rbd_control.control.gains import law_gains
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_step import law_gains, no_bounds
+from rbd_control.control.torque_step import no_bounds
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 
@@ -120,7 +121,7 @@ class EnergyMonitor:
         self.model = model
         self._energy = energy
         n = model.nv
-        self._gains = law_gains(parameters, n)
+        self._gains = law_gains(parameters, model)
         self._bounds = no_bounds(n) if soft is None else soft.bounds()
         self._last = LastSample(*(np.zeros(n) for _ in range(4)), *(np.zeros(1) for _ in range(2)))
         self.reset()

@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.energy_step import tank_step
+from rbd_control.control.gains import law_gains
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.robot.friction import NoFriction
@@ -74,8 +75,7 @@ class EnergyTank:
     ) -> None:
         self.model = model
         self._energy = energy
-        self._damping = parameters.for_joints("damping", model.nv)
-        self._damping_rate = parameters.damping_rate
+        _, self._damping, self._damping_rate = law_gains(parameters, model)
         self._friction = parameters.friction(model.nv)
         self.reset()
 

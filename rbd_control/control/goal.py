@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.gains import largest_inertia
 from rbd_control.control.kernels import first_beyond
 from rbd_control.control.motion_parameters import TrajectoryParameters
 from rbd_control.control.waypoints import TrajectoryJointsError
+from rbd_control.dynamics import Model
 from rbd_control.errors import TrajectoryError
 from rbd_control.wording import listed, quoted
 
@@ -48,6 +50,11 @@ class JointTolerance(NamedTuple):
     """Largest difference of velocity [rad/s or m/s]."""
 
 
+LIGHT, STIFF_LIMIT, SOFT_LIMIT = 0.1, 0.5, 1.5
+"""Inertia below which a hand turns a joint easily [kg·m² or kg]; default of ``tracking_limit`` for
+heavier and for lighter joints [rad or m]."""
+
+
 class Tolerances:
     """Judges how well the arm keeps to its desired motion.
 
@@ -55,7 +62,7 @@ class Tolerances:
     end, and the limit above which the tracking error is a fault.
 
     Args:
-        joint_names: names of the joints.
+        model: the arm.
         parameters: ``path_tolerance``, ``goal_tolerance``, ``stopped_velocity_tolerance``,
             ``goal_time`` and ``tracking_limit``.
 
@@ -66,12 +73,14 @@ class Tolerances:
         ParameterError: for a per-joint parameter of the wrong length.
     """
 
-    def __init__(self, joint_names: tuple[str, ...], parameters: ControllerParameters) -> None:
-        n = len(joint_names)
-        self._names = joint_names
+    def __init__(self, model: Model, parameters: ControllerParameters) -> None:
+        n = model.nv
+        self._names = model.joint_names
         self._path = _or_infinite(parameters.for_joints("path_tolerance", n))
         self._path_velocity: Array | None = None
-        self._fault = _or_infinite(parameters.for_joints("tracking_limit", n))
+        limit = parameters.for_joints("tracking_limit", n)
+        usual = np.where(largest_inertia(model) < LIGHT, SOFT_LIMIT, STIFF_LIMIT)
+        self._fault = np.where(limit > 0.0, limit, usual)
         self._goal = parameters.for_joints("goal_tolerance", n)
         self._stopped = np.full(n, parameters.stopped_velocity_tolerance)
         self.goal_time = parameters.goal_time

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from cmath import exp
 from dataclasses import dataclass
-from math import atan, atan2, inf, pi
+from math import inf, pi
 
 from rbd_control.errors import InputError
 
@@ -27,19 +27,27 @@ LEAST_MARGIN = 2.0
 """Least gain margin of the loop with which the controller starts."""
 
 RATIO = 4.0
-"""Ratio of the lowest resonance of the arm to the corner frequency of the filter."""
+"""Ratio of the lowest resonance of the arm to the corner frequency of the low-pass filter."""
+
+SHALLOW, WIDE = 0.1, 0.8
+"""Damping ratios of numerator and denominator of the notch at the resonance."""
 
 HELD = 1.5
 """Delay of the loop by sampling and by holding the torque, in sample periods."""
 
 
-def corner(resonance: float) -> float:
-    """Return the corner frequency of the filter of the errors [rad/s]; infinite for a rigid arm.
+def filter_response(omega: float, w: float) -> complex:
+    """Return F(jω), see :mod:`~rbd_control.control.roll_off`.
 
     Args:
-        resonance: lowest resonance of the arm [Hz]; 0 for a rigid arm.
+        omega: angular frequency ω [rad/s].
+        w: resonance [rad/s]; 0 for a rigid arm.
     """
-    return 2.0 * pi * resonance / RATIO if resonance > 0.0 else inf
+    if w == 0.0:
+        return 1.0 + 0.0j
+    p = 1j * omega
+    notch = (p * p + 2.0 * SHALLOW * w * p + w * w) / (p * p + 2.0 * WIDE * w * p + w * w)
+    return w / RATIO / (p + w / RATIO) * notch
 
 
 @dataclass(frozen=True)
@@ -64,24 +72,22 @@ class Loop:
     def margin(self, damping_rate: float, bandwidth: float) -> float:
         """Return the gain margin with two gains [1/s]; 0 if no gain is stable in this ratio."""
         total, product = damping_rate + bandwidth, damping_rate * bandwidth
-        T, w = self.total_delay, corner(self.resonance)
+        T, w = self.total_delay, 2.0 * pi * self.resonance
 
-        def lead(omega: float) -> float:
-            """Return the phase of L above -180 degrees [rad]."""
-            return atan2(total * omega, product) - atan(omega / w) - omega * T
+        def response(omega: float) -> complex:
+            """Return -L(jω), whose phase is positive below the crossover."""
+            filtered = filter_response(omega, w) * exp(-1j * omega * T)
+            return filtered * (total * 1j * omega + product) / omega**2
 
-        low = 1e-3
-        high = pi / T if T > 0.0 else inf
-        if lead(low) <= 0.0:
+        # Steps of 2 %, from far below all poles to the frequency at which the delay alone is a turn.
+        omega, highest = 0.1, 2.0 * pi / T if T > 0.0 else 1e4
+        if response(omega).imag <= 0.0:
             return 0.0
-        if high == inf:
-            return inf
-        for _ in range(60):
-            middle = (low * high) ** 0.5
-            low, high = (middle, high) if lead(middle) > 0.0 else (low, middle)
-        jw = 1j * low
-        L = exp(-jw * T) * (1.0 if w == inf else w / (jw + w)) * (total * jw + product) / (jw * jw)
-        return 1.0 / abs(L)
+        while omega < highest:
+            omega *= 1.02
+            if response(omega).imag <= 0.0:
+                return 1.0 / abs(response(omega))
+        return inf
 
     def largest_rate(self, ratio: float = 0.5, margin: float = LEAST_MARGIN) -> float:
         """Return the largest ``damping_rate`` [1/s] with a gain margin, at most 2000 1/s.

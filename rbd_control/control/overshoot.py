@@ -44,7 +44,7 @@ class Overshoot:
 
 
 @compiled
-def overshoots(v, memory):
+def overshoots(v, memory):  # type: ignore[no-untyped-def]
     """Return whether a joint overshoots, see :class:`Overshoot`.
 
     Args:

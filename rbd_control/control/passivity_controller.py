@@ -198,11 +198,10 @@ class PassivityController:
         return self._answer(path.limit(wanted, tracks))
 
     def _brake(self) -> Command:
-        """Return the torque of mode safe: a brake that is weakened, or zero, if it drives the arm."""
-        distrust, overshoots = self._watches.brake(self._path.is_braking)
-        if distrust and not self._path.distrusted:
-            self._path.distrusted = distrust
-            self._modes.explain(f"{distrust}; zero torque until the next activation")
+        """Return the torque of mode safe; a brake that drives the arm is weakened, or zero."""
+        fault, overshoots = self._watches.brake(self._path.is_braking)
+        if fault is not None and self._path.distrust(fault.joints):
+            self._modes.explain(f"{fault.reason}; its torque is zero until the next activation")
         if overshoots:
             self._path.weaken_brake()
             self._modes.explain(WEAKENED)

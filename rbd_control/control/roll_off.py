@@ -1,40 +1,40 @@
-"""Low-pass filter of the errors that the control law feeds back.
+"""Filter of the errors that the control law feeds back, for arms with elastic gears.
 
-Gears are elastic: between the rotor of a motor and its link there is a spring, and the arm
-resonates at 20 to 60 Hz. A feedback that acts on a link through the spring, at this frequency,
-drives the resonance: with velocities of the link the largest stable ``damping_rate`` is about twice
-the damping ratio of the resonance times its angular frequency, 3 to 10 1/s on a Panda. The feedback
-must therefore fade before the resonance. With w the corner frequency of
-:func:`~rbd_control.control.loop.corner` [rad/s], a quarter of the resonance::
+Between the rotor of a motor and its link there is a spring, and the arm resonates, mostly at 25 to
+60 Hz. A feedback at this frequency drives the resonance: if the positions are measured at the links,
+because the motor acts through the spring; if they are measured at the motors, because the loop is
+late. On a Panda with 10,000 N·m/rad, rotors of 0.3 kg·m² and a damping ratio of 2 %, the largest
+stable ``damping_rate`` is then about 5 1/s at the links, and 5 to 20 1/s at the motors. The feedback
+must fade at the resonance. With the resonance w [rad/s], errors pass a low-pass filter and a notch::
 
-    e_f + (1/w) d e_f / dt = e = q - q_d            and likewise for e_dot
+    F(p) = (w/4) / (p + w/4)  (p² + 2 SHALLOW w p + w²) / (p² + 2 WIDE w p + w²)
+    e_f = F e = F (q - q_d)            and likewise e_f_dot = F e_dot
 
-and the law uses e_f and e_f_dot in place of e and e_dot in v_r, a_r and s; feed-forward and gravity
-are not filtered. At the resonance the feedback then lags by 76 degrees and is four times smaller.
+The law uses e_f and e_f_dot in place of e and e_dot in v_r, a_r and s. Feed-forward and gravity are
+not filtered. F is 0.03 at the resonance and below 0.1 from 0.75 to 1.5 times its frequency. The
+largest stable gains are then two to three times the default ones at the links for delays of the loop
+of up to 10 ms, and at the motors for up to 3 ms (``test/test_elastic_joints.py``).
 
 Passivity. With ``s = v - v_r`` and ``v_r = v_d - Lambda e_f`` the arm moves as ``M s_dot + C s =
-tau_ext - K_D s_f`` with ``s_f = e_f_dot + Lambda e_f``. From s to s_f leads the filter::
+tau_ext - K_D s_f`` with ``s_f = e_f_dot + Lambda e_f``, so ``s_f = H s`` with ``H = F (p + Lambda) /
+(p + Lambda F)``. ``-K_D s_f`` takes energy out of motions at frequencies where the real part of H is
+positive: up to 0.4 times the resonance, 12 Hz by default. Above, the feedback is small; friction
+dissipates more.
 
-    H(p) = w (p + Lambda) / (p² + w p + Lambda w)
-
-It is positive real for ``w >= Lambda``, so that ``-K_D s_f`` with a constant diagonal K_D is
-passive, as ``-K_D s`` is. The part ``damping_rate M(q)`` of K_D changes slowly compared with w.
-
-The filter delays the feedback by 1/w, 16 ms at the default resonance of 40 Hz. Together with the
-delay of the loop it limits the gains, see :mod:`~rbd_control.control.loop`. For a rigid arm set
-``resonance`` to zero: the errors are then not filtered.
+At low frequencies the filter delays the feedback by 29 ms at the default of 30 Hz. With the delay of
+the loop it limits the gains, see :mod:`~rbd_control.control.loop`. For a rigid arm set ``resonance``
+to zero: the errors are then not filtered.
 """
 
 from __future__ import annotations
 
-from math import exp, inf
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.loop import corner
+from rbd_control.control.loop import RATIO, SHALLOW, WIDE
 from rbd_control.control.slotine_li import Feedback
 from rbd_control.control.trajectory import DesiredState
+from rbd_control.dynamics.compiled import compiled
 
 Array = NDArray[np.float64]
 
@@ -53,13 +53,13 @@ class RollOff:
 
     def __init__(self, joints: int) -> None:
         self.v: Array = np.zeros(joints)
-        self._errors = np.zeros((2, joints))
-        self._corner, self._share = inf, 1.0
+        self._errors, self._velocity = np.zeros((2, 4, joints)), np.zeros((4, joints))
+        self._resonance, self._dt = np.zeros(joints), 0.0
         self._restarts = True
 
-    def set_resonance(self, resonance: float) -> None:
-        """Use another lowest resonance [Hz] from the next sample on; 0: errors are not filtered."""
-        self._corner = corner(resonance)
+    def set_resonances(self, resonances: Array) -> None:
+        """Use other resonances, (nv,) [Hz], from the next sample on; 0: errors are not filtered."""
+        self._resonance = 2.0 * np.pi * resonances
 
     def restart(self) -> None:
         """Use the error of the next sample of :meth:`feedback` without a filter.
@@ -75,8 +75,10 @@ class RollOff:
             v: (nv,) measured velocity [rad/s or m/s].
             dt: time since the previous sample [s]; 0 restarts the filter.
         """
-        self._share = 1.0 if dt <= 0.0 else 1.0 - exp(-self._corner * dt)
-        self.v = self.v + self._share * (v - self.v) if self._share < 1.0 else v
+        self._dt = dt
+        self.v = (
+            v if self._resonance[0] == 0.0 else filtered(v, self._resonance, dt, self._velocity)
+        )
 
     def feedback(self, q: Array, v: Array, desired: DesiredState) -> Feedback | None:
         """Return the desired state plus the filtered errors; None if they are not filtered.
@@ -86,9 +88,42 @@ class RollOff:
                 sample that :meth:`measure` took last.
             desired: the desired state.
         """
-        if self._corner == inf:
+        if self._resonance[0] == 0.0:
             return None
-        share, self._restarts = 1.0 if self._restarts else self._share, False
-        self._errors[0] += share * (q - desired.q_d - self._errors[0])
-        self._errors[1] += share * (v - desired.v_d - self._errors[1])
-        return Feedback(desired.q_d + self._errors[0], desired.v_d + self._errors[1])
+        w, dt = self._resonance, 0.0 if self._restarts else self._dt
+        self._restarts = False
+        e = filtered(q - desired.q_d, w, dt, self._errors[0])
+        e_dot = filtered(v - desired.v_d, w, dt, self._errors[1])
+        return Feedback(desired.q_d + e, desired.v_d + e_dot)
+
+
+@compiled
+def filtered(x, w, dt, memory):  # type: ignore[no-untyped-def]
+    """Return the output of the filter of the module for a sample.
+
+    The notch is the input less ``2 (WIDE - SHALLOW) x2`` with ``x1_dot = w x2`` and ``x2_dot = w
+    (input - x1 - 2 WIDE x2)``, integrated by the trapezoidal rule, which is stable for any period.
+
+    Args:
+        x: input, (n,).
+        w: resonances, (n,) [rad/s].
+        dt: time since the previous sample [s]; 0 restarts the filter at the input.
+        memory: (4, n), changed in place: output of the low-pass filter, x1, x2, and the input of
+            the notch at the previous sample.
+    """
+    n = x.shape[0]
+    out = np.empty(n)
+    for i in range(n):
+        share, h = 1.0 - np.exp(-w[i] / RATIO * dt), 0.5 * w[i] * dt
+        if dt <= 0.0:
+            memory[0, i] = memory[1, i] = memory[3, i] = out[i] = x[i]
+            memory[2, i] = 0.0
+            continue
+        memory[0, i] += share * (x[i] - memory[0, i])
+        u, x1, x2 = memory[0, i], memory[1, i], memory[2, i]
+        rate = (1.0 - 2.0 * WIDE * h - h * h) * x2 + h * (u + memory[3, i]) - 2.0 * h * x1
+        rate /= 1.0 + 2.0 * WIDE * h + h * h
+        memory[1, i] = x1 + h * (x2 + rate)
+        memory[2, i], memory[3, i] = rate, u
+        out[i] = u - 2.0 * (WIDE - SHALLOW) * rate
+    return out

@@ -190,8 +190,9 @@ class FaultParameters(PlausibilityParameters):
         upper=10.0,
     )
     tracking_limit: tuple[float, ...] = parameter(
-        (0.5,),
-        "distance from the desired position that is a fault in hold and follow; 0: no limit",
+        (0.0,),
+        "distance from the desired position that is a fault in hold and follow; 0: 0.5, for light "
+        "joints, which a hand turns, 1.5",
         unit="rad or m",
         lower=0.0,
         upper=100.0,

@@ -36,9 +36,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.gains import law_gains
 from rbd_control.control.kernels import reference
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_step import float_step, law_gains, law_step, no_bounds
+from rbd_control.control.torque_step import float_step, law_step, no_bounds
 from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.errors import InputError
@@ -99,7 +100,7 @@ class SlotineLiController:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
         self.model = model
         n = model.nv
-        self._gains = law_gains(parameters, n)
+        self._gains = law_gains(parameters, model)
         friction = parameters.friction(n).monotone()
         self._friction_kind, self._friction = friction.kind, friction.coefficients(n)
         self._bounds = no_bounds(n) if limits is None else limits.bounds()
@@ -149,7 +150,7 @@ class SlotineLiController:
         self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
         # The kernels require contiguous arrays of float64.
         state = [np.array(x, dtype=np.float64) for x in (q, v, q_d, v_d, a_d)]
-        torque = self.step(*state).torque
+        torque = self.step(state[0], state[1], state[2], state[3], state[4]).torque
         if not isfinite(torque.dot(torque)):
             for name, x in zip(("q", "v", "q_d", "v_d", "a_d"), state, strict=True):
                 checked_array(name, x, (self.model.nv,))

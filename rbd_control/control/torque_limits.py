@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.gains import law_gains
 from rbd_control.control.kernels import needs_cut
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_step import cut_step, law_gains
+from rbd_control.control.torque_step import cut_step
 from rbd_control.control.trajectory import POSITION_SLACK
 from rbd_control.dynamics import Model, gravity_torque
 
@@ -62,7 +63,7 @@ class TorqueLimits:
         self._compensated = parameters.gravity_compensated
         self._most: Array = ArmLimits.of(model, parameters).torque
         self._least: Array = -self._most
-        self._gains = law_gains(parameters, n)
+        self._gains = law_gains(parameters, model)
         none = np.full(n, np.inf)
         # Trajectories may pass a soft limit by this much.
         self._lower = -none if soft is None else soft.lowest - POSITION_SLACK

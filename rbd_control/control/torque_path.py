@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.configured_parts import ConfiguredParts
+from rbd_control.control.gains import resonances
 from rbd_control.control.motor_torque import MotorTorque, require_finite
 from rbd_control.control.roll_off import RollOff
 from rbd_control.control.samples import SampleJudge
@@ -74,8 +75,6 @@ class TorquePath:
             :meth:`brake` compensates no gravity.
         brake_share: share of its rate that :meth:`brake` uses.
         is_braking: whether :meth:`brake` was the last command and not zero by its rules.
-        distrusted: why the brake cannot be trusted; empty if it can. :meth:`brake` is zero
-            otherwise.
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
@@ -88,14 +87,14 @@ class TorquePath:
         self.model_error = ""
         self.brake_share = 1.0
         self.is_braking = False
-        self.distrusted = ""
+        self._trusted = np.ones(model.nv)
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         here = self._samples.q if self._samples.good else None
         self._motors.set_parameters(parts.model, parts.parameters, here)
         self._law, self._limits, self._safe = parts.law, parts.torque_limits, parts.safe
-        self._roll_off.set_resonance(parts.parameters.resonance)
+        self._roll_off.set_resonances(resonances(parts.parameters.resonance, parts.model))
         self._timeout = parts.parameters.timeout
         self._has_tank = parts.parameters.tank_capacity > 0.0
 
@@ -191,13 +190,14 @@ class TorquePath:
     def brake(self) -> LimitedTorque:
         """Store and return the command in mode safe, see :class:`SafeTorque`.
 
-        It is zero without a valid sample, and if the brake cannot be trusted.
+        It is zero without a valid sample, and for joints whose drives cannot be trusted.
         """
         samples = self._samples
         self._law.forget_recent()
+        self._law.forget_bias()
         self._roll_off.measure(samples.v, samples.dt)
         self._roll_off.restart()
-        if self.distrusted or not samples.good:
+        if not samples.good:
             return self.zero()
         self.is_tracking = False
         self._law.tank.skip()
@@ -211,9 +211,22 @@ class TorquePath:
             samples.longest_period,
             self.brake_share,
         )
-        sent = self._motors.send_command(step.command, samples.q)
+        sent = self._motors.send_command(self._trusted * step.command, samples.q)
         self.is_braking = True
         return LimitedTorque(sent)
+
+    def distrust(self, joints: tuple[int, ...]) -> bool:
+        """Send zero torque to joints in :meth:`brake` until :meth:`restore_brake`.
+
+        Args:
+            joints: indices of the joints.
+
+        Returns:
+            Whether one of them was trusted until now.
+        """
+        changes = bool(self._trusted[list(joints)].any())
+        self._trusted[list(joints)] = 0.0
+        return changes
 
     def weaken_brake(self) -> None:
         """Halve the rate of :meth:`brake`, which is too high for the delay of the loop.
@@ -225,7 +238,8 @@ class TorquePath:
 
     def restore_brake(self) -> None:
         """Trust the brake again and use its full rate, from a start on."""
-        self.brake_share, self.distrusted = 1.0, ""
+        self.brake_share = 1.0
+        self._trusted[:] = 1.0
 
     def repeat(self) -> LimitedTorque:
         """Return the last command once more, and store it as the command of this sample.

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import reference_motion
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
@@ -28,20 +27,6 @@ A damper ``v+ = v - x v`` is stable for x < 2. At 0.5 it tolerates a delay of tw
 """
 
 
-class LawGains(NamedTuple):
-    """Gains of the law for n joints: Lambda, and ``K_D = diag(damping) + damping_rate M``.
-
-    Attributes:
-        Lambda: parameter ``bandwidth``, (n,) [1/s].
-        damping: parameter ``damping``, (n,) [N·m·s/rad or N·s/m].
-        damping_rate: parameter ``damping_rate`` [1/s].
-    """
-
-    Lambda: np.ndarray
-    damping: np.ndarray
-    damping_rate: float
-
-
 class ReferenceBounds(NamedTuple):
     """Bounds of position and reference velocity, and the springs at the position limits.
 
@@ -57,19 +42,6 @@ class ReferenceBounds(NamedTuple):
     fastest: np.ndarray
     stiffness: np.ndarray
     approach: float
-
-
-def law_gains(parameters: ControllerParameters, n: int) -> LawGains:
-    """Return the gains of the law for ``n`` joints.
-
-    Raises:
-        ParameterError: for a per-joint parameter of the wrong length.
-    """
-    return LawGains(
-        parameters.for_joints("bandwidth", n),
-        parameters.for_joints("damping", n),
-        parameters.damping_rate,
-    )
 
 
 def no_bounds(n: int) -> ReferenceBounds:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.adaptive import AdaptiveSlotineLiController
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.bias import Bias
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy import EnergyBalance, EnergyMonitor
 from rbd_control.control.energy_tank import EnergyTank
@@ -63,9 +65,12 @@ class TrackingLaw:
         self._fixed = SlotineLiController(model, parameters, soft)
         self._soft = soft
         self._monitor = EnergyMonitor(model, parameters, parameters, soft)
+        limits = ArmLimits.of(model, parameters)
+        self._bias = Bias(limits.effort, soft.speed, parameters.bias_rate)
         self.tank = EnergyTank(model, parameters, parameters)
         if before is not None:
             self.tank.take_over(before.tank)
+            self._bias.take_over(before._bias)
         self.adaptive: AdaptiveSlotineLiController | None = None
         self.discarded = ""
         self._taken_over = -inf
@@ -146,7 +151,7 @@ class TrackingLaw:
     def forget_recent(self) -> None:
         """Replace estimates of an adaptive law by their average over about 1 s of learning time.
 
-        See :meth:`AdaptiveSlotineLiController.forget_recent`.
+        See :meth:`AdaptiveSlotineLiController.forget_recent`. The estimates of :class:`Bias` stay.
         """
         if self.adaptive is not None and self.adaptive.forget_recent():
             self._use_estimates()
@@ -219,6 +224,8 @@ class TrackingLaw:
         """
         if self.adaptive is None:
             wanted = self._fixed.step(q, v, *desired, feedback)
+            self._bias.learn(wanted.s, learn)
+            wanted = wanted._replace(torque=wanted.torque + self._bias.torque)
         else:
             wanted = self._adaptive_torque(self.adaptive, q, v, desired, learn, feedback)
             self._learned |= self.adaptive.learning
@@ -261,6 +268,7 @@ class TrackingLaw:
         Returns:
             The torque (nv,) [N·m or N], with ``v_r = 0``.
         """
+        self._bias.reset()
         return self._fixed.floating(self.packed, q, v)
 
     def floating_torque(self, q: Array, v: Array) -> Array:
@@ -294,6 +302,7 @@ class TrackingLaw:
         ):  # The balance is of the law without filter: the filter is part of the loop.
             if self.adaptive is None:
                 last = self._fixed.step(q, v, *desired)
+                last = last._replace(torque=last.torque + self._bias.torque)
             else:
                 last = self._adaptive_torque(self.adaptive, q, v, desired, 0.0, None)
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
@@ -302,6 +311,10 @@ class TrackingLaw:
         return self._monitor.update(
             q, v, desired.q_d, desired.v_d, last.torque, acting, dt, v_r=last.v_r
         )
+
+    def forget_bias(self) -> None:
+        """Forget the estimates of the missing torque, because the law does not act."""
+        self._bias.reset()
 
     def jump(self) -> None:
         """Restart :meth:`balance` after a jump of the desired motion, or a time without the law."""

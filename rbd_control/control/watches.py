@@ -12,8 +12,10 @@ from rbd_control.control.drive_response import (
     CERTAIN,
     FRESH,
     LIKELY,
+    SLOWEST,
     SPEED_SHARE,
     SUSPECT,
+    DriveFault,
     DriveResponse,
 )
 from rbd_control.control.modes import Modes
@@ -130,27 +132,27 @@ class Watches:
         if self._modes.mode == "safe":
             return
         self._since_fault = 0.0
-        j = self._drives.reversed_joint(CERTAIN, samples.v, SPEED_SHARE * limits.assumed_velocity)
-        if j >= 0:
-            self._modes.fault(self._drives.message(j))
+        slowest = SPEED_SHARE * limits.assumed_velocity
+        found = self._drives.fault(CERTAIN, samples.v, slowest)
+        if found is not None:
+            self._modes.fault(found.reason)
 
-    def brake(self, is_braking: bool) -> tuple[str, bool]:
+    def brake(self, is_braking: bool) -> tuple[DriveFault | None, bool]:
         """Check the brake of mode safe for the last sample.
 
         Args:
             is_braking: whether the last command was a brake.
 
         Returns:
-            Why the brake cannot be trusted, or an empty text; and whether it overshoots.
+            The drives that cannot be trusted, or None; and whether the brake overshoots.
         """
         samples = self._samples
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
-        j = self._drives.reversed_joint(bounds, samples.v, np.zeros_like(samples.v))
+        found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
         if not is_braking:
             self._overshoot.reset()
-        overshoots = self._overshoot.found(samples.v)
-        return self._drives.message(j) if j >= 0 else "", overshoots
+        return found, self._overshoot.found(samples.v)
 
     def finds_frozen(self, torque: Array, withheld: Array) -> bool:
         """Switch to a fault if joint states are frozen at rest; return whether they are.
