@@ -241,6 +241,8 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
         changes["tank_capacity"] = 1.0
     if name == "overspeed_factor":
         changes["implausible_speed"] = 1000.0
+    if name == "compensated_gravity":
+        changes["gravity_compensated"] = True
     changes[name] = value_of(ControllerParameters, name, value)
     if name == "implausible_speed" and value < ControllerParameters().overspeed_factor:
         with pytest.raises(ParameterError, match="overspeed_factor"):

@@ -15,7 +15,7 @@ from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, ParameterError
 
 Array = NDArray[np.float64]
 
@@ -69,8 +69,9 @@ class ConfiguredParts:
             InputError: for a floating base, for a model with other joints than before, or with
                 ``adaptive`` for a link in ``adapted_links`` that is unknown, fixed or rigidly
                 joined to another.
-            ParameterError: for a per-joint parameter of the wrong length, or with ``adaptive`` and
-                ``adapt_friction`` for friction that the adaptive law cannot learn.
+            ParameterError: for a per-joint parameter of the wrong length, with ``adaptive`` and
+                ``adapt_friction`` for friction that the adaptive law cannot learn, or for
+                ``safe_torque: zero`` if the arm compensates another gravity than its own.
         """
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
@@ -79,6 +80,7 @@ class ConfiguredParts:
                 f"the model has joints {', '.join(model.joint_names)} but the controller was made "
                 f"for {', '.join(before.model.joint_names)}"
             )
+        _refuse_sinking(model, parameters)
         limits = ArmLimits.of(model, parameters)
         soft = SoftLimits(model, parameters)
         if before is not None and here is not None:
@@ -92,4 +94,15 @@ class ConfiguredParts:
             torque_limits=TorqueLimits(model, parameters, soft),
             safe=SafeTorque(model, limits, parameters),
             law=TrackingLaw(model, parameters, soft, None if before is None else before.law),
+        )
+
+
+def _refuse_sinking(model: Model, parameters: ControllerParameters) -> None:
+    """Raise an error for ``safe_torque: zero`` on an arm that zero torque does not hold."""
+    if parameters.safe_torque == "zero" and parameters.uncompensated(model) is not None:
+        raise ParameterError(
+            f"safe_torque is zero but the arm does not hold itself: it compensates the gravity "
+            f"{list(parameters.compensated_gravity)} (compensated_gravity), and gravity is "
+            f"{model.gravity.tolist()}; set the mounting in the robot and remove "
+            f"compensated_gravity, or set safe_torque to damping"
         )

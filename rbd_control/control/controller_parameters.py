@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.drive_parameters import DriveParameters
 from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.motion_parameters import ReactionParameters, TrajectoryParameters
 from rbd_control.control.safety_parameters import FaultParameters, LimitParameters
 from rbd_control.errors import ParameterError
 from rbd_control.parameters import parameter
-from rbd_control.robot.friction import FrictionParameters
+from rbd_control.robot.friction import Friction, FrictionParameters, NoFriction
 
 _UNSTABLE = 2.0
 """Least ``bandwidth + damping_rate`` per period of the joint states with which no loop is stable.
@@ -22,6 +23,7 @@ _UNSTABLE = 2.0
 @dataclass(frozen=True)
 class ControllerParameters(
     FrictionParameters,
+    DriveParameters,
     LimitParameters,
     TrajectoryParameters,
     ReactionParameters,
@@ -42,13 +44,15 @@ class ControllerParameters(
     falls with the smallest inertia of the joint. Set ``damping_rate`` to zero for the K_D of the
     textbooks, which is constant.
 
-    Known joint friction is added at the reference velocity. A wide ``friction_velocity_scale``
-    (0.1 rad/s) prevents its sign from switching while the arm is at rest.
+    Known joint friction is added at the reference velocity, unless the arm compensates it by itself
+    (``friction_compensated``). A wide ``friction_velocity_scale`` (0.1 rad/s) prevents its sign
+    from switching while the arm is at rest.
 
     Raises:
         ParameterError: for a value outside its bounds, if ``damping_rate`` and the smallest
-            ``damping`` are both zero, or if ``implausible_speed`` does not exceed
-            ``overspeed_factor``.
+            ``damping`` are both zero, if ``implausible_speed`` does not exceed
+            ``overspeed_factor``, for ``compensated_gravity`` without ``gravity_compensated``, or
+            if friction is to be learned that the arm compensates by itself.
     """
 
     bandwidth: tuple[float, ...] = parameter(
@@ -84,6 +88,25 @@ class ControllerParameters(
             raise ParameterError(
                 f"damping is {self.damping} and damping_rate 0: K_D must be positive definite"
             )
+        if self.friction_compensated and self.adaptive and self.adapt_friction:
+            raise ParameterError(
+                "adapt_friction is true but friction_compensated as well: the arm compensates its "
+                "friction by itself, and none is left to learn; set adapt_friction to false"
+            )
+
+    def friction(self, n: int) -> Friction:
+        """Return the joint friction that the controller compensates and counts as loss.
+
+        It is none for an arm that compensates its friction by itself: the drives then supply these
+        losses, not the command.
+
+        Args:
+            n: number of joints.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        return NoFriction() if self.friction_compensated else super().friction(n)
 
     def rate_warning(self, period: float) -> str:
         """Return a warning if the loop cannot be stable at a period of the joint states, or "".

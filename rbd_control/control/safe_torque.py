@@ -28,7 +28,9 @@ it:
   part of the last torque beyond the gravity torque is withdrawn at once if it drives the joint
   along its motion, or as far as it brakes the joint harder than D_i.
 - For an arm that compensates its own gravity, the command is the brake only. The gravity torque of
-  its motors is then computed from the described arm, without masses that were learned.
+  its motors is then computed from the described arm, without masses that were learned. If the arm
+  assumes another gravity (``compensated_gravity``), the command is the brake and the difference of
+  both gravity torques.
 
 While the model is known to be wrong, because a joint that carries the arm is not where the model
 holds it, the gravity torque of the model would drive the arm. The command is then the brake alone,
@@ -53,7 +55,7 @@ from numpy.typing import NDArray
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.torque_step import safe_step
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 
 Array = NDArray[np.float64]
 
@@ -74,13 +76,14 @@ class SafeTorque:
     Args:
         model: the described arm, whose mass matrix determines the damping.
         limits: limits of the arm; ``torque`` is used.
-        parameters: ``safe_torque``, ``safe_damping``, ``torque_rate`` and ``gravity_compensated``.
+        parameters: ``safe_torque``, ``safe_damping``, ``torque_rate``, ``gravity_compensated`` and
+            ``compensated_gravity``.
 
     Attributes:
         is_zero: whether ``safe_torque`` is zero: the command must then be zero, which
             :meth:`torque` does not consider.
         weightless: the described arm without gravity, as :attr:`Model.packed`. With it as the model
-            of the gravity torque, :meth:`torque` returns the brake alone.
+            of the gravity torque, :meth:`torque` returns the brake alone as the command.
 
     Raises:
         ParameterError: for a ``torque_rate`` of the wrong length.
@@ -94,6 +97,7 @@ class SafeTorque:
         self._rate = parameters.for_joints("torque_rate", len(limits.torque))
         self._damping = parameters.safe_damping
         self._compensated = parameters.gravity_compensated
+        self._uncompensated = parameters.uncompensated(model)
         self.is_zero = parameters.safe_torque == "zero"
 
     def torque(
@@ -112,8 +116,9 @@ class SafeTorque:
         ``-D_i v_i``; the module has D and the other rules.
 
         Args:
-            packed: the model whose gravity torque is commanded, as :attr:`Model.packed`. It is
-                ignored for an arm that compensates its own gravity, see the module.
+            packed: the model whose gravity torque is commanded, as :attr:`Model.packed`. For an arm
+                that compensates its own gravity, all models but :attr:`weightless` are ignored, see
+                the module.
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             acting: (nv,) last torque of the motors [N·m or N].
             dt: time since the last torque [s].
@@ -121,7 +126,8 @@ class SafeTorque:
             share: share of ``safe_damping`` that is used, 0 to 1.
 
         Returns:
-            The torques. The command of an arm that compensates its own gravity is the brake only.
+            The torques. The command of an arm that compensates its own gravity is the brake, and
+            the gravity torque that the arm leaves over.
         """
         weight, brake = safe_step(
             self._described if self._compensated else packed,
@@ -135,4 +141,8 @@ class SafeTorque:
             period,
         )
         motors = weight + brake
-        return SafeStep(brake if self._compensated else motors, motors, brake)
+        if not self._compensated:
+            return SafeStep(motors, motors, brake)
+        if self._uncompensated is None or packed is self.weightless:
+            return SafeStep(brake, motors, brake)
+        return SafeStep(brake + gravity_torque(self._uncompensated, q), motors, brake)
