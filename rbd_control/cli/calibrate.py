@@ -11,7 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.cli.arm_file import alarms, write_arm_file
+from rbd_control.cli.arm_file import (
+    OWN_FRICTION,
+    alarms,
+    is_friction_doubtful,
+    write_arm_file,
+)
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
 from rbd_control.cli.drive_gains import (
@@ -89,6 +94,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if kept:
         console.print(kept_in_words(kept), markup=False)
     console.print(f"parameters in {arguments.out}", markup=False)
+    if is_friction_doubtful(kept):
+        console.print(f"note: {OWN_FRICTION}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)
         found = calibration_values(calibration)

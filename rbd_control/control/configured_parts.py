@@ -20,6 +20,13 @@ from rbd_control.errors import InputError, ParameterError
 Array = NDArray[np.float64]
 
 
+HELD = 0.1
+"""Largest part of gravity that may be left over for an arm to hold itself at zero torque [m/s²].
+
+It is 1 % of gravity, or a tilt of 0.6 degrees; gravity varies on the Earth by half of it.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class ConfiguredParts:
     """The parts of the controller that the model of the arm and the parameters determine.
@@ -99,10 +106,13 @@ class ConfiguredParts:
 
 def _refuse_sinking(model: Model, parameters: ControllerParameters) -> None:
     """Raise an error for ``safe_torque: zero`` on an arm that zero torque does not hold."""
-    if parameters.safe_torque == "zero" and parameters.uncompensated(model) is not None:
+    rest = parameters.uncompensated(model)
+    if parameters.safe_torque != "zero" or rest is None:
+        return
+    if np.linalg.norm(rest.gravity) > HELD:
         raise ParameterError(
             f"safe_torque is zero but the arm does not hold itself: it compensates the gravity "
             f"{list(parameters.compensated_gravity)} (compensated_gravity), and gravity is "
-            f"{model.gravity.tolist()}; set the mounting in the robot and remove "
-            f"compensated_gravity, or set safe_torque to damping"
+            f"{model.gravity.tolist()}; set safe_torque to damping or, if the robot knows its "
+            f"mounting, remove compensated_gravity"
         )
