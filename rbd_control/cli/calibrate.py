@@ -94,8 +94,6 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if kept:
         console.print(kept_in_words(kept), markup=False)
     console.print(f"parameters in {arguments.out}", markup=False)
-    if is_friction_doubtful(kept):
-        console.print(f"note: {OWN_FRICTION}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)
         found = calibration_values(calibration)
@@ -103,6 +101,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
             calibration_page(found, calibration, motions, analysed, _payload(arguments)), console
         )
     _write_further(calibration, arguments, console)
+    if is_friction_doubtful(kept):
+        console.print(f"note: {OWN_FRICTION}", markup=False)
     return 0
 
 
