@@ -20,7 +20,7 @@ from rbd_control.errors import InputError, ParameterError
 Array = NDArray[np.float64]
 
 
-HELD = 0.1
+HELD_GRAVITY = 0.1
 """Largest part of gravity that may be left over for an arm to hold itself at zero torque [m/s²].
 
 It is 1 % of gravity, or a tilt of 0.6 degrees; gravity varies on the Earth by half of it.
@@ -109,7 +109,7 @@ def _refuse_sinking(model: Model, parameters: ControllerParameters) -> None:
     rest = parameters.uncompensated(model)
     if parameters.safe_torque != "zero" or rest is None:
         return
-    if np.linalg.norm(rest.gravity) > HELD:
+    if np.linalg.norm(rest.gravity) > HELD_GRAVITY:
         raise ParameterError(
             f"safe_torque is zero but the arm does not hold itself: it compensates the gravity "
             f"{list(parameters.compensated_gravity)} (compensated_gravity), and gravity is "
