@@ -177,6 +177,25 @@ def test_calibrate_over_an_arm_file_keeps_the_parameters_of_the_user(
     np.testing.assert_allclose(detector["friction_coulomb"], [0.5, 0.3], atol=0.05)
 
 
+@pytest.mark.parametrize("section", ["/**", "passivity_controller"])
+def test_friction_that_the_drives_compensate_is_mentioned_until_the_file_says_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str
+) -> None:
+    """Printed, and as a comment of the file: a controller adds the friction that it reads."""
+    assert run(tmp_path, MOTION.tau) == 0
+    reminder = "needs friction_compensated: true in the section passivity_controller"
+    assert reminder in " ".join(capsys.readouterr().out.split())
+    out = tmp_path / "detector.yaml"
+    assert reminder in " ".join(out.read_text().replace("#", " ").split())
+    content = yaml.safe_load(out.read_text())
+    content[section]["ros__parameters"]["friction_compensated"] = True
+    out.write_text(yaml.safe_dump(content))
+    assert run(tmp_path, MOTION.tau, "--urdf", str(out)) == 0
+    assert "friction_compensated: true" not in capsys.readouterr().out
+    assert "needs friction_compensated" not in " ".join(out.read_text().replace("#", " ").split())
+    assert read_parameter_file(out, "passivity_controller")["friction_compensated"] is True
+
+
 FOREIGN = {
     "no YAML": b"/**: [1,\n",
     "no text": bytes(range(256)),

@@ -215,6 +215,8 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "torque_share": ((0.3,), straining, {}),
     "torque_rate": ((100.0,), tracking, {}),
     "gravity_compensated": (True, tracking, {}),
+    "compensated_gravity": ((9.81, 0.0, 0.0), tracking, {"gravity_compensated": True}),
+    "friction_compensated": (True, tracking, FRICTION),
     "stop_time": (0.3, touching, {}),
     "timeout": (0.5, rubbish, {}),
     "safe_torque": ("zero", rubbish, {}),

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
+from rbd_control.cli.arm_file import OWN_FRICTION
 from rbd_control.cli.main import main
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
+from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.node_parameters import law_parameters
@@ -173,12 +175,45 @@ def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated: Path) -
 
 
 WITHOUT_GRAVITY = (0.0, 0.0, 0.0)
-"""The robot carries its own weight."""
+"""The robot compensates its own weight."""
+
+
+@pytest.mark.parametrize("name", ["franka", "universal_robots", "panda_franka"])
+def test_arms_that_compensate_friction(name: str) -> None:
+    """Friction of an arm file is not added beside these files; calibrate names both templates."""
+    file = read_parameter_file(CONFIG / f"{name}.yaml", "passivity_controller")
+    assert file["friction_compensated"] is True
+    others = {
+        path.stem for path in CONFIG.glob("*.yaml") if "friction_compensated: t" in read(path)
+    }
+    assert others == {"franka", "universal_robots", "panda_franka"}
+    assert name == "panda_franka" or f"config/{name}.yaml" in OWN_FRICTION
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_tilted_franka_needs_a_safe_torque_that_holds_it() -> None:
+    """The robot assumes an upright base; on an upright base nothing is left over."""
+    file = read_parameter_file(CONFIG / "franka.yaml", "passivity_controller")
+    parameters = law_parameters(ControllerParameters, {**file, "joints": []})
+    # The values of gravity that are in use for an upright base.
+    for g in (9.78, 9.81, 9.83):
+        upright = Model.from_urdf(panda_arm_urdf(), gravity=(0.0, 0.0, -g))
+        PassivityController(upright, parameters)
+    tilted = Model.from_urdf(panda_arm_urdf(), gravity=(3.4, 0.0, -9.2))
+    with pytest.raises(ParameterError, match="set safe_torque to damping"):
+        PassivityController(tilted, parameters)
+    PassivityController(tilted, replace(parameters, safe_torque="damping"))
 
 
 def franka() -> tuple[SimulatedArm, PassivityController]:
     """Return a Panda with velocities 5 ms late, held by the controller of ``franka.yaml``."""
-    model = Model.from_urdf(panda_arm_urdf(), gravity=WITHOUT_GRAVITY)
+    model, described = (
+        Model.from_urdf(panda_arm_urdf(), gravity=gravity)
+        for gravity in (WITHOUT_GRAVITY, (0.0, 0.0, -9.81))
+    )
     file = read_parameter_file(CONFIG / "franka.yaml", "passivity_controller")
     parameters = law_parameters(ControllerParameters, {**file, "joints": []})
     centre = 0.5 * (model.lower_limit + model.upper_limit)
@@ -193,7 +228,7 @@ def franka() -> tuple[SimulatedArm, PassivityController]:
             command_timeout=10.0,
         ),
     )
-    controller = PassivityController(model, parameters)
+    controller = PassivityController(described, parameters)
     sample = arm.reading()
     assert sample is not None
     controller.start(sample.stamp, sample.q, sample.v)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
@@ -74,6 +75,25 @@ FRICTION_SCALE = 0.1
 The controller adds friction at the reference velocity. With the scale that fits the measurement,
 this torque would switch with the noise of the encoders while the arm is at rest.
 """
+
+
+OWN_FRICTION = (
+    "An arm that compensates joint friction by itself needs friction_compensated: true in the "
+    "section passivity_controller, as config/franka.yaml and config/universal_robots.yaml have it. "
+    "Otherwise the controller adds the friction of the arm file a second time."
+)
+"""Text about arms whose drives compensate the friction that a calibration identifies."""
+
+
+def is_friction_doubtful(kept: Mapping[Section, Mapping[str, Any]]) -> bool:
+    """Return whether a controller that reads the arm file may compensate friction a second time.
+
+    It does not if the file keeps ``friction_compensated: true``.
+
+    Args:
+        kept: further parameters of the file, see :func:`arm_file`.
+    """
+    return not any(values.get("friction_compensated") is True for values in kept.values())
 
 
 def alarms(calibration: Calibration) -> str:
@@ -161,6 +181,7 @@ def arm_file(
         "",
         "passivity_controller:",
         "  ros__parameters:",
+        *(_OWN_FRICTION if is_friction_doubtful(kept) else []),
         *([] if "friction_velocity_scale" in of_controller else _CONTROLLER_FRICTION),
         *_kept_lines(of_controller),
         *_other_sections(kept),
@@ -168,6 +189,7 @@ def arm_file(
     return "\n".join(lines) + "\n"
 
 
+_OWN_FRICTION = [f"    # {line}" for line in wrap(OWN_FRICTION, 94)]
 _CONTROLLER_FRICTION = (
     "    # Wide, so that the friction torque does not switch while the arm stands still.",
     f"    friction_velocity_scale: [{FRICTION_SCALE}]  # [rad/s or m/s]",

@@ -11,7 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.cli.arm_file import alarms, write_arm_file
+from rbd_control.cli.arm_file import (
+    OWN_FRICTION,
+    alarms,
+    is_friction_doubtful,
+    write_arm_file,
+)
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
 from rbd_control.cli.drive_gains import (
@@ -96,6 +101,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
             calibration_page(found, calibration, motions, analysed, _payload(arguments)), console
         )
     _write_further(calibration, arguments, console)
+    if is_friction_doubtful(kept):
+        console.print(f"note: {OWN_FRICTION}", markup=False)
     return 0
 
 

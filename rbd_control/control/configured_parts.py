@@ -15,9 +15,16 @@ from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, ParameterError
 
 Array = NDArray[np.float64]
+
+
+HELD_GRAVITY = 0.1
+"""Largest part of gravity that may be left over for an arm to hold itself at zero torque [m/s²].
+
+It is 1 % of gravity, or a tilt of 0.6 degrees; gravity varies on the Earth by half of it.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +76,9 @@ class ConfiguredParts:
             InputError: for a floating base, for a model with other joints than before, or with
                 ``adaptive`` for a link in ``adapted_links`` that is unknown, fixed or rigidly
                 joined to another.
-            ParameterError: for a per-joint parameter of the wrong length, or with ``adaptive`` and
-                ``adapt_friction`` for friction that the adaptive law cannot learn.
+            ParameterError: for a per-joint parameter of the wrong length, with ``adaptive`` and
+                ``adapt_friction`` for friction that the adaptive law cannot learn, or for
+                ``safe_torque: zero`` if the arm compensates another gravity than its own.
         """
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
@@ -79,6 +87,7 @@ class ConfiguredParts:
                 f"the model has joints {', '.join(model.joint_names)} but the controller was made "
                 f"for {', '.join(before.model.joint_names)}"
             )
+        _refuse_sinking(model, parameters)
         limits = ArmLimits.of(model, parameters)
         soft = SoftLimits(model, parameters)
         if before is not None and here is not None:
@@ -92,4 +101,18 @@ class ConfiguredParts:
             torque_limits=TorqueLimits(model, parameters, soft),
             safe=SafeTorque(model, limits, parameters),
             law=TrackingLaw(model, parameters, soft, None if before is None else before.law),
+        )
+
+
+def _refuse_sinking(model: Model, parameters: ControllerParameters) -> None:
+    """Raise an error for ``safe_torque: zero`` on an arm that zero torque does not hold."""
+    rest = parameters.uncompensated(model)
+    if parameters.safe_torque != "zero" or rest is None:
+        return
+    if np.linalg.norm(rest.gravity) > HELD_GRAVITY:
+        raise ParameterError(
+            f"safe_torque is zero but the arm does not hold itself: it compensates the gravity "
+            f"{list(parameters.compensated_gravity)} (compensated_gravity), and gravity is "
+            f"{model.gravity.tolist()}; set safe_torque to damping or, if the robot knows its "
+            f"mounting, remove compensated_gravity"
         )

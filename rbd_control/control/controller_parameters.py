@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.drive_parameters import DriveParameters
 from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.loop import Loop
 from rbd_control.control.motion_parameters import ReactionParameters, TrajectoryParameters
 from rbd_control.control.safety_parameters import FaultParameters, LimitParameters
 from rbd_control.parameters import parameter
-from rbd_control.robot.friction import FrictionParameters
+from rbd_control.robot.friction import Friction, FrictionParameters, NoFriction
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class ControllerParameters(
     FaultParameters,
     AdaptationParameters,
     EnergyParameters,
+    DriveParameters,
 ):
     """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
 
@@ -37,8 +39,9 @@ class ControllerParameters(
     wrists; friction or the inertia of the motor must keep it stable. Set ``damping_rate`` to zero
     for the K_D of the textbooks, which is constant.
 
-    Known joint friction is added at the reference velocity. A wide ``friction_velocity_scale``
-    (0.1 rad/s) prevents its sign from switching while the arm is at rest.
+    Known joint friction is added at the reference velocity, unless the arm compensates it by itself
+    (``friction_compensated``). A wide ``friction_velocity_scale`` (0.1 rad/s) prevents its sign
+    from switching while the arm is at rest.
 
     Raises:
         ParameterError: for a value outside its bounds, if ``damping_rate`` and the smallest
@@ -98,6 +101,20 @@ class ControllerParameters(
     adaptive: bool = parameter(
         False, "learn masses (and friction with adapt_friction) from the tracking error"
     )
+
+    def friction(self, n: int) -> Friction:
+        """Return the joint friction that the controller compensates and counts as loss.
+
+        It is none for an arm that compensates its friction by itself: the drives then supply these
+        losses, not the command.
+
+        Args:
+            n: number of joints.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        return NoFriction() if self.friction_compensated else super().friction(n)
 
     def require_stable(self, period: float) -> None:
         """Raise an error if the gains are too high for the loop, see :meth:`Loop.require`.

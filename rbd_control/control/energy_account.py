@@ -37,14 +37,16 @@ class EnergyAccount:
         """Use the parts for new parameters from the next sample on."""
         self._law = parts.law
         # Arms that compensate gravity measure torque with their weight (Franka) or without (UR).
-        self._has_own_weight = parts.parameters.gravity_compensated
+        # The measured torque of an arm that compensates friction may contain this compensation.
+        parameters = parts.parameters
+        self._uses_sent = parameters.gravity_compensated or parameters.friction_compensated
 
     def balance(self, effort: Array | None) -> EnergyBalance | None:
         """Return the energies of the period before the last sample; call it once for each sample.
 
         Args:
             effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm that
-                compensates its gravity, the sent torque is used.
+                compensates its gravity or friction, the sent torque is used.
 
         Returns:
             The energies. None if the last command did not track a desired motion under the control
@@ -59,7 +61,7 @@ class EnergyAccount:
         if self._jumps != self._motion.jumps:
             self._jumps = self._motion.jumps
             law.jump()
-        acting = self._path.acted if effort is None or self._has_own_weight else effort
+        acting = self._path.acted if effort is None or self._uses_sent else effort
         try:
             return law.balance(
                 samples.stamp, samples.q, samples.v, self._modes.desired, acting, samples.dt

@@ -8,7 +8,8 @@ up to a capacity::
     level_dot = refill - vᵀ (tau - g) + vᵀ F(v)        level <= capacity
 
 (tau: torque of the motors; g: gravity torque; F: the known friction, whose losses occur inside the
-joints and do not count as injection; capacity, refill and valve: parameters ``tank_capacity``,
+joints and do not count as injection, or zero if the drives supply these losses
+(``friction_compensated``); capacity, refill and valve: parameters ``tank_capacity``,
 ``tank_refill`` and ``tank_valve``.) The torque has a dissipative part, ``g - K_D v``, and an active
 part ``w = tau - g + K_D v``, which contains ``K_D v_r`` and the feed-forward. While the level is
 below ``valve`` x capacity, w fades::

@@ -18,7 +18,9 @@ class MotorTorque:
     """Stores the motor torque and the command of one arm.
 
     For an arm that adds its gravity torque (parameter ``gravity_compensated``) the motor torque is
-    the sum of command and gravity torque. Limits and rates apply to the motor torque.
+    the sum of command and added torque. The added torque is the gravity torque of the described arm
+    with its payload, which must be set in the arm as well, under ``compensated_gravity``. Limits
+    and rates apply to the motor torque.
 
     Args:
         model: the arm with its payload.
@@ -53,9 +55,11 @@ class MotorTorque:
         """
         self._model = model
         self._rate = parameters.for_joints("torque_rate", self._model.nv)
-        self._compensated = parameters.gravity_compensated
+        self._compensated = parameters.compensated(model)
         if q is not None:
-            added = gravity_torque(model, q) if self._compensated else np.zeros(model.nv)
+            added = np.zeros(model.nv)
+            if self._compensated is not None:
+                added = gravity_torque(self._compensated, q)
             self.acting = self.sent + added
             self._before = self._before[1] + added, self._before[1]
 
@@ -86,14 +90,13 @@ class MotorTorque:
         Raises:
             FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
-        sent = motors - gravity_torque(self._model, q) if self._compensated else motors
-        return self.send_both(sent, motors)
+        own = self._compensated
+        return self.send_both(motors if own is None else motors - gravity_torque(own, q), motors)
 
     def send_command(self, sent: Array, q: Array) -> Array:
         """Store and return a command, and store the motor torque that results from it at ``q``.
 
-        For an arm that adds its gravity torque, the motor torque is the sum of the command and the
-        gravity torque of the model with its payload, without masses that the adaptive law learned.
+        The torque that the arm adds does not contain masses that the adaptive law learned.
 
         Args:
             sent: (nv,) command [N·m or N].
@@ -102,8 +105,8 @@ class MotorTorque:
         Raises:
             FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
-        motors = sent + gravity_torque(self._model, q) if self._compensated else sent
-        return self.send_both(sent, motors)
+        own = self._compensated
+        return self.send_both(sent, sent if own is None else sent + gravity_torque(own, q))
 
     def send_both(self, sent: Array, motors: Array) -> Array:
         """Store and return a command, and store its motor torque.
@@ -133,11 +136,11 @@ class MotorTorque:
         """Store and return a zero command; the stored motor torque is zero.
 
         An arm that adds its gravity torque continues to do so. Its stored motor torque is the
-        gravity torque at the positions ``q``, (nv,) [rad or m].
+        added torque at the positions ``q``, (nv,) [rad or m].
         """
         self.halt()
-        if self._compensated:
-            self.acting = self.acted = gravity_torque(self._model, q)
+        if self._compensated is not None:
+            self.acting = self.acted = gravity_torque(self._compensated, q)
         return self.sent.copy()
 
     def halt(self) -> Array:

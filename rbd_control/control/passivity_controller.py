@@ -160,8 +160,8 @@ class PassivityController:
 
         Call it once after each :meth:`update`, preferably after the torque has been sent. Without
         the measured torque ``effort``, (nv,) [N·m or N], and for an arm that compensates its
-        gravity, the sent torque is used; transport delay is then not in the balance. Without a
-        desired motion that the last command tracked, there is no balance: None.
+        gravity or friction, the sent torque is used; transport delay is then not in the balance.
+        Without a desired motion that the last command tracked, there is no balance: None.
         """
         return self._account.balance(effort)
 

@@ -35,9 +35,10 @@ other torque may accelerate a moving arm towards a person. Zero is also the last
 process ends. At zero torque, the brakes or the gravity compensation of the arm must hold it; an arm
 with neither sinks.
 
-For an arm that compensates its own gravity the command is the brake alone; its motors' gravity
-torque is computed from the described arm, without masses that were learned. With ``safe_torque:
-zero``, for arms that hold themselves otherwise, it is the brake alone as well, and exactly zero
+For an arm that compensates its own gravity the command is the brake alone, and the difference of
+both gravity torques if the arm assumes another gravity (``compensated_gravity``); its motors'
+gravity torque is computed from the described arm, without masses that were learned. With
+``safe_torque: zero``, for arms that hold themselves otherwise, it is the brake alone as well, and exactly zero
 once every joint is slower than :data:`STILL`. While the model is known to be wrong, because a joint
 that carries the arm is not where the model holds it, its gravity torque would drive the arm, and
 the command is the brake alone, too; an arm without brakes sinks, damped.
@@ -58,7 +59,7 @@ from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.loop import HELD
 from rbd_control.control.torque_step import LARGEST_STEP, safe_step
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 
 Array = NDArray[np.float64]
 
@@ -85,8 +86,8 @@ class SafeTorque:
     Args:
         model: the described arm, whose mass matrix determines the brake.
         limits: limits of the arm; ``torque`` is used.
-        parameters: ``safe_torque``, ``damping_rate``, ``loop_delay``, ``torque_rate`` and
-            ``gravity_compensated``.
+        parameters: ``safe_torque``, ``damping_rate``, ``loop_delay``, ``torque_rate``,
+            ``gravity_compensated`` and ``compensated_gravity``.
 
     Attributes:
         weightless: the described arm without gravity, as :attr:`Model.packed`. With it as the model
@@ -105,6 +106,7 @@ class SafeTorque:
         self._rate = parameters.damping_rate or RATE
         self._delay = parameters.loop_delay
         self._compensated = parameters.gravity_compensated
+        self._uncompensated = parameters.uncompensated(model)
         self._holds_itself = parameters.safe_torque == "zero"
 
     def torque(
@@ -133,8 +135,10 @@ class SafeTorque:
             share: share of the rate that is used, 0 to 1.
 
         Returns:
-            The torques. The command of an arm that holds its own weight is the brake only.
+            The torques. The command of an arm that holds its own weight is the brake, and the
+            gravity torque that the arm leaves over unless ``packed`` is :attr:`weightless`.
         """
+        is_weightless = packed is self.weightless
         rate = min(self._rate, LARGEST_STEP / (HELD * period + self._delay))
         if self._compensated:
             packed = self._described
@@ -154,4 +158,8 @@ class SafeTorque:
         if self._holds_itself and np.abs(v).max() < STILL:
             brake = np.zeros_like(v)
         motors = weight + brake
-        return SafeStep(brake if self._compensated else motors, motors, brake)
+        if not self._compensated:
+            return SafeStep(motors, motors, brake)
+        if self._uncompensated is None or is_weightless:
+            return SafeStep(brake, motors, brake)
+        return SafeStep(brake + gravity_torque(self._uncompensated, q), motors, brake)

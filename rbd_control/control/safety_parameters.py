@@ -48,12 +48,6 @@ class LimitParameters(Parameters):
         upper=1e9,
         per_joint=True,
     )
-    gravity_compensated: bool = parameter(
-        False,
-        "the arm adds its gravity torque to the command (Franka, KUKA FRI): send the torque "
-        "without gravity",
-        live=False,
-    )
     limit_margin: tuple[float, ...] = parameter(
         (0.05,),
         "distance of the soft limits from the description's position limits (at most a tenth of "

@@ -42,7 +42,7 @@ class TorqueLimits:
     """Limits the motor torque of one arm, by the rules of this module.
 
     The limits apply to the motor torque. For an arm that adds its gravity torque (parameter
-    ``gravity_compensated``) this is the sum of command and gravity torque. Such an arm may carry a
+    ``gravity_compensated``) this is the sum of command and added torque. Such an arm may carry a
     weight beyond the limits by itself; the limits are then extended to this weight, because a
     command that subtracted it would push the arm down.
 
