@@ -193,8 +193,7 @@ class PassivityController:
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
-        frozen = watches.finds_frozen(wanted.torque, path.withheld)
-        if frozen or watches.finds_stuck(wanted.s, path.withheld):
+        if watches.finds_standing(wanted.s, path.withheld):
             return self._answer(path.brake())
         return self._answer(path.limit(wanted, tracks))
 
@@ -252,7 +251,6 @@ class PassivityController:
         is_as_heavy = self._weight.is_unchanged(parts.limits, parts.model)
         is_slower = bool((parts.limits.velocity < self._parts.limits.velocity).any())
         self._use(parts)
-        self._samples.repetition.law_changes()
         try:
             if is_slower:
                 self._planning.require_speed_ahead()

@@ -136,7 +136,7 @@ class FaultParameters(PlausibilityParameters):
         upper=3600.0,
     )
     repeated_torque_share: float = parameter(
-        0.05,
+        0.25,
         "change of torque, as a share of the effort limit, after which identical joint states at "
         "rest count as frozen, or one joint as stuck. Must exceed static friction; a fifth of it "
         "applies to frozen joint states if measured efforts repeat as well. 2: never",
