@@ -175,9 +175,7 @@ class SampleJudge:
         defect = repetition.take(stamp, reported, velocity, measured)
         # A repeated sample is no new measurement, unless the arm is known to be at rest.
         if not defect and (not repetition.is_repeating or repetition.is_overdue):
-            defect = self._match.take(
-                stamp, reported, velocity, self._parameters.velocity_mismatch
-            )
+            defect = self._match.take(stamp, reported, velocity, self._parameters.velocity_mismatch)
         if defect:
             return self._distrust(defect)
         self.dt = elapsed

@@ -130,9 +130,7 @@ class Watches:
         if not self._modes.tracks:
             standing.forget()
             return False
-        driven = standing.driven(
-            samples.stamp, samples.q, samples.v, s, samples.repetition.longest
-        )
+        driven = standing.driven(samples.stamp, samples.q, samples.v, s, samples.repetition.longest)
         if driven is None:
             return False
         torque = self._law.damping(samples.q) * driven
