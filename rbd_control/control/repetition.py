@@ -102,7 +102,7 @@ class Repetition:
         last, self._last, self._stamp = self._last, (q, v, effort), stamp
         if last is None or not _same_effort(effort, last[2]):
             self._effort_since = stamp
-        self.is_repeating = last is not None and bool(equal(q, last[0]) and equal(v, last[1]))
+        self.is_repeating = last is not None and _is_same(q, v, last)
         if not self.is_repeating:
             if last is not None:
                 time = min(stamp - self._since, self._parameters.timeout)
@@ -121,6 +121,10 @@ class Repetition:
                 f"{self._names[j]} at a speed of {v[j]:.4g}"
             )
         return self._frozen
+
+    def repeats(self, q: Array, v: Array) -> bool:
+        """Return whether reported positions and velocities, (nv,) each, equal the last sample."""
+        return self._last is not None and _is_same(q, v, self._last)
 
     @property
     def time(self) -> float:
@@ -146,6 +150,10 @@ class Repetition:
         """
         time = self._stamp - max(self._since, self._effort_since)
         return time if time >= self._parameters.repeated_time_at_rest - ROUNDING else 0.0
+
+
+def _is_same(q: Array, v: Array, last: tuple[Array, Array, Array | None]) -> bool:
+    return bool(equal(q, last[0]) and equal(v, last[1]))
 
 
 def _same_effort(effort: Array | None, last: Array | None) -> bool:

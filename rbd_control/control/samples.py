@@ -94,14 +94,18 @@ class SampleJudge:
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
         """Use other limits and parameters from the next sample on."""
         self._parameters = parameters
-        self._plausibility = MotionPlausibility(
-            limits.joint_names, limits.plausible_speed, parameters.implausible_jump, self.continuous
+        names, speed, jump = (
+            limits.joint_names,
+            limits.plausible_speed,
+            parameters.implausible_jump,
         )
         if self._repetition is None:
-            self._repetition = Repetition(limits.joint_names, parameters)
+            self._repetition = Repetition(names, parameters)
+            self._plausibility = MotionPlausibility(names, speed, jump, self.continuous)
             self.longest_period = parameters.timeout
         else:
-            self._repetition.set_parameters(limits.joint_names, parameters)
+            self._repetition.set_parameters(names, parameters)
+            self._plausibility.set_bounds(names, speed, jump)
 
     @property
     def repetition(self) -> Repetition:
@@ -116,6 +120,7 @@ class SampleJudge:
         self._delay.restart()
         self.longest_period = self._parameters.timeout
         self.repetition.reset()
+        self._plausibility.reset()
         self._match.reset()
 
     def lose(self) -> None:
@@ -157,7 +162,9 @@ class SampleJudge:
         except (TypeError, ValueError, OverflowError) as error:
             return self._reject(str(error), now)
         before, elapsed = self._before(stamp, position)
-        refusal = self._plausibility.refusal(stamp, position, velocity, before)
+        refusal = ""
+        if not (self._follows and self.repetition.repeats(position, velocity)):
+            refusal = self._plausibility.refusal(stamp, position, velocity, before)
         if refusal:
             defect = self._contradiction_at_bounded_speed(stamp, position, velocity, before)
             if defect:
