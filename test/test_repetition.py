@@ -16,7 +16,7 @@ from rbd_control.errors import InputError
 from rbd_control.simulation import arm7_urdf
 
 SHIPPED = ControllerParameters()
-REPEATING = replace(NO_RATE, repeated_time=0.015, velocity_mismatch=0.005)
+REPEATING = replace(NO_RATE, repeated_time=0.015)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ for a time T with::
 
     T > repeated_time + PERIODS * period
     max_i |v_i| > LEAST_SPEED
-    max_i |v_i| (T - period) > velocity_mismatch
+    max_i |v_i| (T - period) > LEAST_WAY
 
 where ``period`` is the longest recent time between two changes. They stay frozen until a position
 or velocity changes. :mod:`rbd_control.control.standing_joint` finds joint states that froze at
@@ -35,6 +35,13 @@ LEAST_SPEED = 0.02
 Slower frozen joint states are found by their tracking error, which grows as slowly.
 """
 
+LEAST_WAY = 0.006
+"""Least motion that a velocity promises for equal positions to contradict it [rad or m].
+
+An encoder of 12 bits has steps of 1.5 mrad. A velocity in steps of 0.1 rad/s with a filter of 25 ms
+promises 2.7 mrad after the joint has stopped.
+"""
+
 PERIODS = 1.5
 """Periods of the updates that repeated samples may last beyond ``repeated_time``.
 
@@ -53,8 +60,8 @@ class Repetition:
 
     Args:
         names: names of the joints.
-        parameters: ``repeated_time``, ``velocity_mismatch``, ``repeated_time_at_rest``, and
-            ``timeout``, which bounds the period of the updates.
+        parameters: ``repeated_time``, ``repeated_time_at_rest``, and ``timeout``, which bounds the
+            period of the updates.
 
     Attributes:
         is_repeating: whether positions and velocities of the last two samples were equal.
@@ -110,12 +117,11 @@ class Repetition:
             self._count, self._since, self._frozen = 1, stamp, ""
             return ""
         self._count += 1
-        most = self._parameters.velocity_mismatch
-        if self._frozen or most <= 0.0 or self._count < LEAST_SAMPLES or not self.is_overdue:
+        if self._frozen or self._count < LEAST_SAMPLES or not self.is_overdue:
             return self._frozen
         j = int(np.abs(v).argmax())
         speed = abs(v[j])
-        if speed > LEAST_SPEED and speed * (self.time - self._period) > most:
+        if speed > LEAST_SPEED and speed * (self.time - self._period) > LEAST_WAY:
             self._frozen = (
                 f"joint states have repeated to the last digit for {self.time:.3g} s with "
                 f"{self._names[j]} at a speed of {v[j]:.4g}"

@@ -158,7 +158,7 @@ def test_a_joint_that_stands_still_beside_others_is_a_fault(plain: Arm, probe: P
     try:
         probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=1.0))
         wait_for_mode(probe, "safe", plain.name)
-        assert "joint_3 is stuck, or its joint states are frozen" in plain.process.output
+        assert "joint_3 does not move: its joint states have repeated" in plain.process.output
     finally:
         plain.source.frozen = None
 
