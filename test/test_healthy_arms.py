@@ -14,7 +14,8 @@ from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 Array = np.ndarray
 
-SHIPPED = ControllerParameters()
+FRICTION = 0.08
+"""Static friction as a share of the effort limit, as of geared servos and a UR5."""
 
 
 @pytest.fixture(scope="module")
@@ -81,16 +82,13 @@ class Driver:
         return q, v
 
 
-@pytest.mark.parametrize("friction", [0.0, 0.08])
 @pytest.mark.parametrize("sensors", SENSORS.values(), ids=SENSORS)
 @pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
-def test_a_healthy_arm_keeps_its_torque(
-    model: Model, rate: Rate, sensors: Sensors, friction: float
-) -> None:
+def test_a_healthy_arm_keeps_its_torque(model: Model, rate: Rate, sensors: Sensors) -> None:
     """[51] At rest, in slow starts, in reversals, in a fast motion, and after a push.
 
-    The static friction is a share of the effort limit. Formerly the velocity at rest counted as
-    that of a frozen driver, friction as a stuck joint, and a slow hardware as jumps.
+    Formerly the velocity at rest counted as that of a frozen driver, friction as a stuck joint, and
+    a slow hardware as jumps.
     """
     if sensors.late:  # the damping of a higher bandwidth comes too late
         rate = Rate(rate.rate, rate.hold, 4.0, 8.0)
@@ -100,7 +98,7 @@ def test_a_healthy_arm_keeps_its_torque(
             initial_position=tuple(HOME),
             rate=rate.rate,
             substeps=max(round(4000.0 / rate.rate), 4),
-            coulomb=tuple(friction * model.effort_limit),
+            coulomb=tuple(FRICTION * model.effort_limit),
             friction_smoothing=1e-4,  # it sticks
         ),
     )

@@ -48,7 +48,7 @@ _AVERAGING = 0.01
 """Least weight of a new interval in the mean interval; the first ones have equal weights."""
 
 GAP_PERIODS = 3.0
-"""Intervals longer than this number of mean intervals, and than :data:`LEAST_GAP`, are gaps."""
+"""Intervals longer than this number of periods, and than :data:`LEAST_GAP`, are gaps."""
 
 LEAST_GAP = 0.005
 """Time in which the velocity of a light wrist under full torque remains known well enough [s]."""
@@ -102,7 +102,7 @@ class VelocityMatch:
         """Forget all samples; the next one is not compared."""
         self._last: tuple[float, Array, Array] | None = None
         self._contradiction, self._since = "", 0.0
-        self._intervals, self._period = 0, 0.0
+        self._intervals, self._mean, self._period = 0, 0.0, 0.0
         self._gap, self._gap_end = 0.0, -np.inf
         self._forget_motion()
 
@@ -140,7 +140,11 @@ class VelocityMatch:
             return self._contradiction
         is_gap = self._intervals > 0 and dt > max(GAP_PERIODS * self._period, LEAST_GAP)
         self._intervals += 1
-        self._period += max(_AVERAGING, 1.0 / self._intervals) * (dt - self._period)
+        weight = max(_AVERAGING, 1.0 / self._intervals)
+        self._mean += weight * (dt - self._mean)
+        # Lost messages are no long period.
+        counted = dt if self._intervals == 1 else min(dt, 2.0 * self._period)
+        self._period += weight * (counted - self._period)
         if is_gap:
             self._gap, self._gap_end = dt, stamp
             self._forget_motion()
@@ -148,7 +152,7 @@ class VelocityMatch:
         fading = float(np.exp(-dt / max(MEMORY, PERIODS * dt)))
         j = contradictory(
             (q, v, last[1], last[2]),
-            (dt, self._period),
+            (dt, self._mean),
             fading,
             self._turn,
             tolerance,
