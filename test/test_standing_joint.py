@@ -20,6 +20,8 @@ from rbd_control.dynamics import Model
 from rbd_control.simulation import arm7_urdf
 
 SHIPPED = ControllerParameters()
+FINE = ControllerParameters(repeated_torque_share=0.05)
+"""For an arm with little friction."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def move(joint: int, offset: float, seconds: float) -> list[TrajectoryPoint]:
 def test_joint_states_that_froze_at_rest_let_no_arm_run_away(
     model: Model, joints: Sequence[int], fastest: float, seconds: float
 ) -> None:
-    """[51, 114] Positions at rest and zero velocities repeat, of one joint or of all.
+    """[114] Positions at rest and zero velocities repeat, of one joint or of all.
 
     Without this check the joint came to its stop with 6 to 38 velocity limits.
     """
@@ -96,7 +98,7 @@ def test_friction_may_keep_an_arm_at_rest(model: Model, part: float, mode: str) 
 @pytest.mark.parametrize("by", ["contact", "float"])
 def test_a_change_of_mode_is_no_push(model: Model, by: str) -> None:
     """The torque jumps, and an arm that friction holds still stands."""
-    controller = started(model, replace(SHIPPED, safe_torque="zero"))
+    controller = started(model, replace(FINE, safe_torque="zero"))
     stamp = 0.0
 
     def see(times: int) -> Command:
@@ -220,7 +222,7 @@ def test_a_stuck_joint_is_found_on_hardware_that_updates_slowly(model: Model, ho
 @pytest.mark.parametrize("repeats", [False, True])
 def test_withheld_torque_is_no_sign_of_frozen_joint_states(model: Model, repeats: bool) -> None:
     """The shoulder is saturated, so the wrist cannot move, whatever the law asks of it."""
-    parameters = replace(SHIPPED, tracking_limit=(0.0,), velocity_mismatch=0.0)
+    parameters = replace(FINE, tracking_limit=(0.0,), velocity_mismatch=0.0)
     controller = started(model, parameters)
     loaded = HOME - 0.3 * (np.arange(7) == 0)
     controller.set_trajectory(model.joint_names, move(6, 0.3, 1.0))
@@ -260,16 +262,31 @@ def test_friction_below_its_share_makes_no_joint_stuck(model: Model) -> None:
 
 def test_torque_that_limits_withhold_moves_no_joint(model: Model) -> None:
     """The shoulder is saturated by a load, and the wrist gets nothing beyond its weight."""
-    controller = started(model, replace(SHIPPED, tracking_limit=(0.0,)))
+    controller = started(model, replace(FINE, tracking_limit=(0.0,)))
     loaded = HOME - 0.3 * (np.arange(7) == 0)
     controller.set_trajectory(model.joint_names, move(6, 0.3, 1.0))
-    controller.set_parameters(replace(SHIPPED, tracking_limit=(0.0,), velocity_mismatch=0.0))
+    controller.set_parameters(replace(FINE, tracking_limit=(0.0,), velocity_mismatch=0.0))
     for k in range(1, 400):
         share = min(k / 200, 1.0)
         q = HOME + share * (loaded - HOME) + 1e-6 * np.sin(3.0 * k) * (np.arange(7) < 6)
         command = controller.update(0.001 * k, q, STILL)
         assert command.mode == "follow", (k, command.reason)
     assert command.saturated
+
+
+def test_a_load_that_bends_an_arm_at_rest_moves_no_joint(model: Model) -> None:
+    """An unknown payload holds it below its desired position, until that comes down to it."""
+    controller = started(model, FINE)
+    for k in range(1, 2000):
+        sag = min(0.001 * k, 0.1) * (np.arange(7) == 0)
+        v = -1.0 * (np.arange(7) == 0) * (k < 100)
+        command = controller.update(0.001 * k, HOME - sag, v)
+        assert command.mode != "safe", command.reason
+        if k in (300, 1000):  # a little further away, and to the place where it is
+            offset = 0.001 if k == 300 else -0.101
+            controller.set_trajectory(model.joint_names, move(0, offset, 0.6))
+    share = controller.law.damping(HOME)[0] * SHIPPED.bandwidth[0] * 0.1 / model.effort_limit[0]
+    assert share > 2.0 * FINE.repeated_torque_share
 
 
 def test_new_gains_make_no_joint_stuck(model: Model) -> None:
