@@ -96,8 +96,8 @@ class PassivityController:
             q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None if it is missing.
             now: time of arrival on the steady clock that :meth:`silence` uses [s]; by default the
                 stamp.
-            effort: measured torque, (nv,) [N·m or N], which distinguishes frozen joint states from
-                an arm at rest; None if it is missing.
+            effort: measured torque, (nv,) [N·m or N], whose changes show that the driver is alive
+                while an arm at rest repeats its joint states; None if it is missing.
 
         Returns:
             The command. It repeats the last torque for single unusable joint states, is zero before

@@ -143,15 +143,16 @@ class SampleJudge:
         A sample is refused if it has no velocity, another number of joints or implausible numbers
         (:class:`MotionPlausibility`), if its delay has grown by more than ``delay_growth``
         (:class:`Delay`), if joint states are frozen (:class:`Repetition`), or if a velocity
-        contradicts the positions (:class:`VelocityMatch`).
+        contradicts the positions (:class:`VelocityMatch`). A sample that repeats the last one is
+        valid, but no new measurement: it is compared with nothing, unless the arm is at rest.
 
         Args:
             stamp: stamp of the sample [s].
             q, v: reported positions and velocities, (nv,) each [rad or m, rad/s or m/s]; ``v`` None
                 if it is missing.
             now: arrival of the sample on a steady clock [s].
-            effort: measured efforts in any unit, (nv,), with which frozen joint states are
-                detected; None if they are missing. Efforts of another shape count as missing.
+            effort: measured efforts in any unit, (nv,), for :attr:`Repetition.time_at_rest`; None
+                if they are missing. Efforts of another shape count as missing.
 
         Returns:
             The reason if the sample is refused, otherwise an empty text.
