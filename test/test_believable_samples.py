@@ -15,36 +15,44 @@ from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.joint_states.plausibility import FARTHEST, MotionPlausibility
+from rbd_control.joint_states.plausibility import FARTHEST, LastSample, MotionPlausibility
 from rbd_control.simulation import arm7_urdf
 
 SPEED, JUMP = np.array([2.0, 5.0]), 0.02
 NAMES = ("limited", "continuous")
-CHECK = MotionPlausibility(NAMES, SPEED, JUMP, np.array([1]))
 numbers = st.one_of(st.floats(-9.0, 9.0), st.sampled_from([np.nan, np.inf, 1e300, 2e6, 0.02, 5.0]))
 pairs = st.tuples(numbers, numbers).map(np.array)
 
 
-def is_refused_by_definition(
-    q: np.ndarray, v: np.ndarray, last_q: np.ndarray, elapsed: float
-) -> bool:
+def checked() -> MotionPlausibility:
+    """Return a check without a previous sample, which could confirm a speed."""
+    return MotionPlausibility(NAMES, SPEED, JUMP, np.array([1]))
+
+
+few = st.tuples(st.floats(-9, 9), st.floats(-9, 9)).map(np.array)
+
+
+def is_refused_by_definition(q: np.ndarray, v: np.ndarray, last: LastSample) -> bool:
     """Return the answer by the definition; the positions of joint 1 wrap."""
     if not (np.isfinite(q).all() and np.isfinite(v).all()) or (np.abs(q) > FARTHEST).any():
         return True
-    way = np.abs(q - last_q)
-    way[1] = abs((q[1] - last_q[1] + np.pi) % (2.0 * np.pi) - np.pi)
-    return bool((np.abs(v) > SPEED).any() or (way > JUMP + SPEED * elapsed).any())
+    way = np.abs(q - last.q)
+    way[1] = abs((q[1] - last.q[1] + np.pi) % (2.0 * np.pi) - np.pi)
+    fastest = np.maximum(np.abs(v), np.abs(last.v))
+    allowed = JUMP + np.maximum(SPEED, fastest) * last.elapsed + fastest * last.unchanged
+    return bool((np.abs(v) > SPEED).any() or (way > allowed).any())
 
 
 @settings(deadline=None, max_examples=300)
-@given(pairs, pairs, st.tuples(st.floats(-9, 9), st.floats(-9, 9)).map(np.array), st.floats(0, 2))
-def test_what_is_refused(q: np.ndarray, v: np.ndarray, last_q: np.ndarray, elapsed: float) -> None:
+@given(pairs, pairs, st.builds(LastSample, few, few, st.floats(0, 2), st.floats(0, 0.05)))
+def test_what_is_refused(q: np.ndarray, v: np.ndarray, last: LastSample) -> None:
     """Exactly the samples that are implausible by definition are rejected."""
-    refused = bool(CHECK.refusal(1.0, q, v, last_q, elapsed))
-    if refused != is_refused_by_definition(q, v, last_q, elapsed):
+    refused = bool(checked().refusal(1.0, q, v, last))
+    if refused != is_refused_by_definition(q, v, last):
         # Only rounding may tell the two apart: it is less than 1e-9 rad for these numbers.
-        more = is_refused_by_definition(q, v, last_q, max(elapsed - 1e-9, 0.0))
-        less = is_refused_by_definition(q, v, last_q, elapsed + 1e-9)
+        elapsed = last.elapsed
+        more = is_refused_by_definition(q, v, last._replace(elapsed=max(elapsed - 1e-9, 0.0)))
+        less = is_refused_by_definition(q, v, last._replace(elapsed=elapsed + 1e-9))
         assert more != less
 
 
@@ -65,7 +73,8 @@ def test_what_is_refused(q: np.ndarray, v: np.ndarray, last_q: np.ndarray, elaps
 def test_a_refusal_names_joint_value_and_bound(
     q: tuple[float, ...], v: tuple[float, ...], stamp: float, why: str
 ) -> None:
-    refusal = CHECK.refusal(stamp, np.array(q), np.array(v), np.zeros(2), 0.001)
+    last = LastSample(np.zeros(2), np.zeros(2), 0.001, 0.0)
+    refusal = checked().refusal(stamp, np.array(q), np.array(v), last)
     assert refusal.startswith(why)
     assert bool(refusal) == bool(why)
 

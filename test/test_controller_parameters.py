@@ -226,7 +226,7 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "repeated_torque_share": (
         0.5,
         stuck,
-        {"repeated_torque_share": 0.05, "repeated_time": 0.015},
+        {"repeated_torque_share": 0.25, "repeated_time": 0.015},
     ),
     "repeated_time_at_rest": (0.1, resting, {}),
     "implausible_speed": (3.0, rubbish, {}),

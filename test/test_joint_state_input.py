@@ -1,10 +1,17 @@
 """Joint states that come too late: after the end of a subscription, or after a pause."""
 
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from builtin_interfaces.msg import Time
+from rclpy.serialization import serialize_message
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
 
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.lateness import PAUSE, RECOVERY, Lateness
@@ -25,6 +32,44 @@ def test_a_message_announced_before_the_end_of_the_subscription_is_not_taken() -
     inputs.destroy()
     callback(b"")
     assert not handle.take_message.called
+
+
+def test_an_activation_that_blocks_the_executor_reads_simulated_time() -> None:
+    """A second activation was refused: "waiting for joint states", all of the "same stamp"."""
+    clock: Any = SimpleNamespace(ros_time_is_active=True)
+    clock.now = lambda: SimpleNamespace(nanoseconds=clock.time)
+    queues: dict[str, list[bytes]] = {"clock": [], "joint states": []}
+
+    def handle(name: str) -> MagicMock:
+        made = MagicMock()
+        made.take_message = lambda *_: (queues[name].pop(0), {}) if queues[name] else None
+        return made
+
+    node = MagicMock()
+    node.is_active = False
+    node.parameters.best_effort, node.parameters.queue_depth = False, 10
+    node.get_clock.return_value = clock
+    node.create_subscription.return_value = SimpleNamespace(
+        handle=handle("joint states"), msg_type=JointState, topic_name="joint_states"
+    )
+    node.subscriptions = [
+        SimpleNamespace(
+            handle=handle("clock"),
+            msg_type=Clock,
+            callback=lambda message: setattr(clock, "time", int(message)),
+        )
+    ]
+    clock.time = 1_000_000_000
+    inputs = JointStateInput(node, ["a"], lambda: 1.0, lambda sample, stamp: None, newest_only=True)
+    for k in range(300):  # 3 s in which no executor runs
+        nanoseconds = 1_000_000_000 + 10_000_000 * k
+        queues["clock"] = [str(nanoseconds).encode()]
+        message = JointState(name=["a"], position=[0.0], velocity=[0.0])
+        message.header.stamp = Time(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+        queues["joint states"] = [serialize_message(message)]
+        inputs.poll()
+        assert inputs.latest is not None
+        assert inputs.latest.stamp == pytest.approx(1e-9 * nanoseconds, abs=1e-6)
 
 
 def take(lateness: Lateness, now: float, *ages: float | None, is_full: bool = False) -> list[bool]:

@@ -49,7 +49,7 @@ def test_joint_states_that_the_test_itself_stops_are_no_stall() -> None:
     [
         "safe torque: stamps jumped by 1.2 s",
         "safe torque: no torque could be published for 1.2 s",
-        "safe torque: joint_3 is stuck, or its joint states are frozen",
+        "safe torque: joint_3 does not move",
         "safe torque: the callback for joint states failed",
         "",
     ],
@@ -63,18 +63,18 @@ def test_another_reason_is_no_delay(message: str) -> None:
 
 def test_a_new_reason_is_a_new_change() -> None:
     """A controller keeps its reason until it is resumed, which no report need show."""
-    delays = safe_at(11.0, "safe torque: joint_3 is stuck")
-    delays.reported(NODE, "safe", "safe torque: joint_3 is stuck", 11.5)
+    delays = safe_at(11.0, "safe torque: joint_3 does not move")
+    delays.reported(NODE, "safe", "safe torque: joint_3 does not move", 11.5)
     assert delays.now() == set()
     delays.stalled(1.5, 11.9)
     delays.reported(NODE, "safe", SILENCE, 12.0)
     assert delays.now() == {NODE}
-    delays.reported(NODE, "safe", "safe torque: joint_3 is stuck", 12.5)
+    delays.reported(NODE, "safe", "safe torque: joint_3 does not move", 12.5)
     assert delays.now() == set()
 
 
 def test_a_stall_that_follows_another_reason_explains_nothing() -> None:
-    delays = safe_at(11.0, "safe torque: joint_3 is stuck")
+    delays = safe_at(11.0, "safe torque: joint_3 does not move")
     delays.stalled(1.5, 11.5)
-    delays.reported(NODE, "safe", "safe torque: joint_3 is stuck", 12.0)
+    delays.reported(NODE, "safe", "safe torque: joint_3 does not move", 12.0)
     assert delays.since(0.0) == set()

@@ -12,6 +12,8 @@ from rbd_control.control.overspeed import OVERSPEED_TIME, Overspeed
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
+SHIPPED = ControllerParameters()
+
 
 @pytest.fixture(scope="module")
 def model() -> Model:
@@ -80,6 +82,37 @@ def test_an_arm_that_comes_free_under_load_stays_below_twice_its_speed_limits(
             float((np.abs(loop.arm.v) / model.velocity_limit).max())
         ))  # fmt: skip
         assert max(fastest) < 2.0
+
+
+@pytest.mark.parametrize("rate", [1000.0, 500.0, 100.0])
+@pytest.mark.parametrize("joint", [0, 1, 3])
+def test_an_arm_far_beyond_its_limits_is_braked(model: Model, joint: int, rate: float) -> None:
+    """[17] Somebody drives a joint with its effort limit to eight velocity limits.
+
+    Its samples were refused as implausible, and the torque was zero.
+    """
+    loop = Loop(
+        model,
+        simulated={"rate": rate, "substeps": 8, "velocity_from_encoder": False},
+        bandwidth=(4.0,),
+        damping_rate=8.0,
+        timeout=0.1,
+    )
+    loop.run(0.2)
+    drive = model.effort_limit * (np.arange(7) == joint)
+    braked, fastest = 0, 0.0
+    for _ in range(round(0.25 * rate)):
+        sample = loop.arm.reading()
+        assert sample is not None
+        command = loop.controller.update(sample.stamp, sample.q, sample.v)
+        speed = float((np.abs(loop.arm.v) / model.velocity_limit).max())
+        fastest = max(fastest, speed)
+        braked += speed > SHIPPED.implausible_speed and command.mode == "safe"
+        assert command.mode != "safe" or command.torque.any(), command.reason
+        loop.arm.step(drive if fastest < 8.0 else command.torque)
+    assert fastest > 8.0
+    assert command.mode == "safe"
+    assert braked > 0
 
 
 @pytest.mark.parametrize("links", [(), ("all",)])

@@ -217,3 +217,45 @@ def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> Non
     assert np.array_equal(after.q_d, HOME)
     with pytest.raises(TrajectoryError, match="resume first"):
         controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
+
+
+@pytest.mark.parametrize("hold", [10, 20])
+@pytest.mark.parametrize("jump", [0.0, 0.15, 1.0])
+def test_a_hardware_that_updates_every_tenth_message_makes_no_jumps(
+    model: Model, hold: int, jump: float
+) -> None:
+    """The motion since the last change was compared with the time since the last message.
+
+    At 1.5 rad/s a joint moves by 30 mrad in 20 ms; an encoder that jumps further is refused.
+    """
+    controller = started(model)
+    random = np.random.default_rng(0)
+    reasons, v = set(), STILL
+    for k in range(600):
+        time = 0.001 * (k - k % hold)
+        offset = jump if k >= 500 else 0.0
+        if k % hold == 0:
+            v = np.full(7, 1.5) + 1e-3 * random.normal(size=7)
+        reasons.add(controller.update(0.001 * (k + 1), HOME + 1.5 * time + offset, v).reason[:14])
+    assert reasons == ({""} if not jump else {"", "joint_1 jumped"})
+
+
+@pytest.mark.parametrize("rate", [1000.0, 500.0, 125.0])
+@pytest.mark.parametrize("size", [0.1, 1.0])
+@pytest.mark.parametrize("speed", [0.0, 1.0])
+def test_a_glitch_of_a_driver_that_differentiates_positions_is_refused(
+    model: Model, rate: float, size: float, speed: float
+) -> None:
+    """[17] Position and velocity of the one sample agree with each other."""
+    controller = started(model, replace(NO_RATE, timeout=0.1))
+    before, refused = HOME.copy(), []
+    for k in range(1, 150):
+        q = HOME + speed * k / rate
+        if k == 100:
+            q[3] += size * max(1000.0 / rate, 1.0)
+        command = controller.update(k / rate, q, rate * (q - before))
+        before = q
+        if "is implausible" in command.reason or "jumped" in command.reason:
+            refused.append(k)
+        assert command.mode == "hold"
+    assert refused in ([100], [100, 101])

@@ -165,6 +165,36 @@ def test_messages_that_had_to_wait_for_their_stamps_are_no_contradiction(
         assert match.take(stamp, q, np.array([speed]), 0.005) == "", k
 
 
+@pytest.mark.parametrize("rate", [4000, 1000])
+def test_lost_joint_states_are_no_contradiction(rate: int) -> None:
+    """[113] A busy machine loses joint states of a light wrist that swings at 60 Hz meanwhile."""
+    random = np.random.default_rng(0)
+    match = VelocityMatch(("joint",), np.zeros(0, dtype=np.int64))
+    until = 0.0
+    for k in range(5 * rate):
+        time = k / rate
+        if time >= until and random.random() < 80.0 / rate:
+            until = time + random.uniform(0.005, 0.045)
+        if time < until:
+            continue
+        w = 120.0 * np.pi
+        q, v = 6.0 / w * np.sin(w * time), 6.0 * np.cos(w * time)
+        assert match.take(time, np.array([q]), np.array([v]), 0.005) == "", time
+
+
+@pytest.mark.parametrize(("after", "names"), [(0.02, True), (0.3, False)])
+def test_a_contradiction_after_a_gap_names_lost_joint_states(after: float, names: bool) -> None:
+    match = VelocityMatch(("joint",), np.zeros(0, dtype=np.int64))
+    reason = ""
+    for k in range(1000):
+        time = 0.001 * k + (0.04 if k > 500 else 0.0)
+        v = -1.0 if time > 0.54 + after else 1.0
+        reason = match.take(time, np.array([time]), np.array([v]), 0.005) or reason
+    assert reason.startswith("joint states were lost or came late, for 0.041 s: the ") == names
+    assert "the velocity of joint contradicts its positions" in reason
+    assert ("check the machine and the network, then its sign" in reason) == names
+
+
 def test_wrapping_gaps_and_jumps_of_the_clock_are_no_contradiction() -> None:
     match = VelocityMatch(("spin",), np.array([0]))
     stamp, q = 0.0, 3.0

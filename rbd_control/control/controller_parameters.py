@@ -17,13 +17,13 @@ from rbd_control.robot.friction import Friction, FrictionParameters, NoFriction
 @dataclass(frozen=True)
 class ControllerParameters(
     FrictionParameters,
+    DriveParameters,
     LimitParameters,
     TrajectoryParameters,
     ReactionParameters,
     FaultParameters,
     AdaptationParameters,
     EnergyParameters,
-    DriveParameters,
 ):
     """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
 

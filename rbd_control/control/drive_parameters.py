@@ -89,6 +89,17 @@ class DriveParameters(Parameters):
         return _under(model, rest) if rest.any() else None
 
 
+def commanded(parameters: DriveParameters, model: Model) -> Model:
+    """Return the arm under the part of gravity that its commands contain.
+
+    It is the arm itself, or for an arm that compensates gravity :meth:`DriveParameters.uncompensated`,
+    without gravity if it leaves nothing over.
+    """
+    if not parameters.gravity_compensated:
+        return model
+    return parameters.uncompensated(model) or _under(model, np.zeros(3))
+
+
 def _under(model: Model, gravity: np.ndarray) -> Model:
     """Return the arm under another gravity, (3,) [m/s²]."""
     return replace(model, gravity=gravity, arrays=model.arrays._replace(gravity=gravity))

@@ -4,14 +4,15 @@ On the first day on a robot a drive may turn the wrong way, or two motors may be
 and brake then drive the arm. For each joint the torque that the motion shows is compared with the
 torque that was sent. With the momentum p = M v, over each period::
 
-    shown = dp / dt - Cᵀ v + g          (without g if the arm compensates its gravity)
+    shown = dp / dt - Cᵀ v + g          (g: the gravity torque that the commands contain)
 
 Both torques are filtered alike, and fitted by ``shown = -ratio sent`` over the last
 :data:`WINDOW`. A drive is reversed if the joint moves, the sent torque opposes its motion and is at
 least :data:`LEVEL` of the effort limit, the shown torque accelerates it, the fit is good (its
 coefficient of determination R² exceeds a bound), and the ratio is between bounds. Friction cannot
-imitate it, because it accelerates no joint. The ratio of a reversed drive is M / (M + B), with the inertia B of rotor and gear that the
-model lacks: below 0.1 for a light wrist.
+imitate it, because it accelerates no joint. The ratio of a reversed drive is M / (M + B), with the
+inertia B of rotor and gear that the model lacks: below 0.1 for a light wrist. Two motors are
+swapped if each joint shows the torque of the other, and not its own.
 
 A hand or a collision accelerates a healthy joint against its motor torque, too: its force is then
 ``-(1 + ratio) sent``. But the controller answers to the motion with a delay, so the ratio of force
@@ -26,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.drive_parameters import DriveParameters, commanded
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
@@ -98,16 +100,16 @@ class DriveResponse:
         self._products = np.zeros((joints, joints))
         self.reset()
 
-    def set_parameters(self, model: Model, effort: Array, compensated: bool) -> None:
+    def set_parameters(self, model: Model, effort: Array, drives: DriveParameters) -> None:
         """Use another model, other effort limits or another kind of arm from now on.
 
         Args:
             model: the arm.
             effort: (nv,) effort limits [N·m or N].
-            compensated: whether the arm adds its gravity torque to the command.
+            drives: the gravity that the arm compensates by itself, which no command contains.
         """
-        self._model, self._effort, self._compensated = model.packed, effort, compensated
-        self._names = model.joint_names
+        self._model = commanded(drives, model).packed
+        self._effort, self._names = effort, model.joint_names
 
     def reset(self) -> None:
         """Forget all samples."""
@@ -123,10 +125,8 @@ class DriveResponse:
         """
         if dt <= 0.0:
             self._time = 0.0
-        weight = 0.0 if self._compensated else 1.0
-        compare_torques(
-            self._model, q, v, sent, dt, weight, self._time > 0.0, self._memory, self._products
-        )
+        continues = self._time > 0.0
+        compare_torques(self._model, q, v, sent, dt, continues, self._memory, self._products)
         self._time += max(dt, 1e-9)
 
     def fault(self, bounds: Evidence, v: Array, slowest: Array) -> DriveFault | None:
@@ -158,15 +158,14 @@ class DriveResponse:
 
 
 @compiled
-def compare_torques(packed, q, v, sent, dt, weight, continues, memory, products):  # type: ignore[no-untyped-def]
+def compare_torques(packed, q, v, sent, dt, continues, memory, products):  # type: ignore[no-untyped-def]
     """Update the sums of the fit, see the module.
 
     Args:
-        packed: the model, as :attr:`Model.packed`.
+        packed: the model with the gravity that the commands contain, as :attr:`Model.packed`.
         q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
         sent: (n,) command since the previous sample [N·m or N].
         dt: time since the previous sample [s].
-        weight: 1 if the command contains the gravity torque, otherwise 0.
         continues: whether there is a previous sample.
         memory: (5, n), changed in place: momentum, filtered shown and sent torque, and the means
             of sent² and shown².
@@ -180,7 +179,7 @@ def compare_torques(packed, q, v, sent, dt, weight, continues, memory, products)
         smooth = 1.0 - np.exp(-dt / SMOOTHING)
         share = 1.0 - np.exp(-dt / WINDOW)
         for i in range(n):
-            shown = (p[i] - memory[0, i]) / dt - CTv[i] + weight * g[i]
+            shown = (p[i] - memory[0, i]) / dt - CTv[i] + g[i]
             memory[1, i] += smooth * (shown - memory[1, i])
             memory[2, i] += smooth * (sent[i] - memory[2, i])
             memory[3, i] += share * (memory[2, i] * memory[2, i] - memory[3, i])

@@ -96,8 +96,8 @@ class PassivityController:
             q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None if it is missing.
             now: time of arrival on the steady clock that :meth:`silence` uses [s]; by default the
                 stamp.
-            effort: measured torque, (nv,) [N·m or N], which distinguishes frozen joint states from
-                an arm at rest; None if it is missing.
+            effort: measured torque, (nv,) [N·m or N], whose changes show that the driver is alive
+                while an arm at rest repeats its joint states; None if it is missing.
 
         Returns:
             The command. It repeats the last torque for single unusable joint states, is zero before
@@ -192,8 +192,7 @@ class PassivityController:
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
-        frozen = watches.finds_frozen(wanted.torque, path.withheld)
-        if frozen or watches.finds_stuck(wanted.s, path.withheld):
+        if watches.finds_standing(wanted.s, path.withheld):
             return self._brake()
         return self._answer(path.limit(wanted, tracks))
 
@@ -261,7 +260,6 @@ class PassivityController:
         is_as_heavy = self._weight.is_unchanged(parts.limits, parts.model)
         is_slower = bool((parts.limits.velocity < self._parts.limits.velocity).any())
         self._use(parts)
-        self._samples.repetition.law_changes()
         try:
             if is_slower:
                 self._planning.require_speed_ahead()

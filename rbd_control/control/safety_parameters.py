@@ -115,18 +115,18 @@ class FaultParameters(PlausibilityParameters):
     )
     repeated_time: float = parameter(
         0.015,
-        "time of three or more identical joint states with a velocity that is not zero after which "
-        "they count as frozen, which is a fault. Must exceed the period at which the hardware "
-        "updates",
+        "time of identical joint states, beyond 1.5 of the periods at which the hardware has shown "
+        "updates, after which they count as frozen if their velocity contradicts standing "
+        "positions, and in which a joint must begin to move under repeated_torque_share",
         unit="s",
         above=0.0,
         upper=3600.0,
     )
     repeated_torque_share: float = parameter(
-        0.05,
-        "change of torque, as a share of the effort limit, after which identical joint states at "
-        "rest count as frozen, or one joint as stuck. Must exceed static friction; a fifth of it "
-        "applies to frozen joint states if measured efforts repeat as well. 2: never",
+        0.25,
+        "change of the feedback torque of a joint, as a share of its effort limit, under which "
+        "identical joint states of this joint are a fault: frozen, braked or blocked. Must exceed "
+        "twice the static friction. 2: never",
         above=0.0,
         upper=2.0,
     )

@@ -15,6 +15,7 @@ from rbd_control.control.repetition import Repetition
 from rbd_control.control.velocity_match import VelocityMatch
 from rbd_control.dynamics import Model
 from rbd_control.joint_states.plausibility import (
+    LastSample,
     MotionPlausibility,
     continuous_joints,
     unwrap,
@@ -77,6 +78,7 @@ class SampleJudge:
         self.stamp = self.now = -inf
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
+        self._rest: Array = np.zeros(n)
         self.dt = self.wait = 0.0
         self.good = self.lost = self.mixed = False
         self.refusal = ""
@@ -92,14 +94,18 @@ class SampleJudge:
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
         """Use other limits and parameters from the next sample on."""
         self._parameters = parameters
-        self._plausibility = MotionPlausibility(
-            limits.joint_names, limits.plausible_speed, parameters.implausible_jump, self.continuous
+        names, speed, jump = (
+            limits.joint_names,
+            limits.plausible_speed,
+            parameters.implausible_jump,
         )
         if self._repetition is None:
-            self._repetition = Repetition(limits.joint_names, limits.effort, parameters)
+            self._repetition = Repetition(names, parameters)
+            self._plausibility = MotionPlausibility(names, speed, jump, self.continuous)
             self.longest_period = parameters.timeout
         else:
-            self._repetition.set_parameters(limits.joint_names, limits.effort, parameters)
+            self._repetition.set_parameters(names, parameters)
+            self._plausibility.set_bounds(names, speed, jump)
 
     @property
     def repetition(self) -> Repetition:
@@ -114,6 +120,7 @@ class SampleJudge:
         self._delay.restart()
         self.longest_period = self._parameters.timeout
         self.repetition.reset()
+        self._plausibility.reset()
         self._match.reset()
 
     def lose(self) -> None:
@@ -136,15 +143,16 @@ class SampleJudge:
         A sample is refused if it has no velocity, another number of joints or implausible numbers
         (:class:`MotionPlausibility`), if its delay has grown by more than ``delay_growth``
         (:class:`Delay`), if joint states are frozen (:class:`Repetition`), or if a velocity
-        contradicts the positions (:class:`VelocityMatch`).
+        contradicts the positions (:class:`VelocityMatch`). A sample that repeats the last one is
+        valid, but no new measurement: it is compared with nothing, unless the arm is at rest.
 
         Args:
             stamp: stamp of the sample [s].
             q, v: reported positions and velocities, (nv,) each [rad or m, rad/s or m/s]; ``v`` None
                 if it is missing.
             now: arrival of the sample on a steady clock [s].
-            effort: measured efforts in any unit, (nv,), with which frozen joint states are
-                detected; None if they are missing. Efforts of another shape count as missing.
+            effort: measured efforts in any unit, (nv,), for :attr:`Repetition.time_at_rest`; None
+                if they are missing. Efforts of another shape count as missing.
 
         Returns:
             The reason if the sample is refused, otherwise an empty text.
@@ -154,10 +162,10 @@ class SampleJudge:
             position, velocity, measured = self._arrays(q, v, effort)
         except (TypeError, ValueError, OverflowError) as error:
             return self._reject(str(error), now)
-        before, elapsed = position, 0.0
-        if self._follows:
-            before, elapsed = self.q, stamp - self.stamp
-        refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
+        before, elapsed = self._before(stamp, position)
+        refusal = ""
+        if not (self._follows and self.repetition.repeats(position, velocity)):
+            refusal = self._plausibility.refusal(stamp, position, velocity, before)
         if refusal:
             defect = self._contradiction_at_bounded_speed(stamp, position, velocity, before)
             if defect:
@@ -170,13 +178,15 @@ class SampleJudge:
         reported, turned = position, None
         if self._follows and self.continuous.size:
             reported = position.copy()
-            turned = unwrap(position, before, self.continuous)
-        defect = self.repetition.take(stamp, reported, velocity, measured) or self._match.take(
-            stamp, reported, velocity, self._parameters.velocity_mismatch
-        )
+            turned = unwrap(position, before.q, self.continuous)
+        repetition = self.repetition
+        defect = repetition.take(stamp, reported, velocity, measured)
+        # A repeated sample is no new measurement, unless the arm is known to be at rest.
+        if not defect and (not repetition.is_repeating or repetition.is_overdue):
+            defect = self._match.take(stamp, reported, velocity, self._parameters.velocity_mismatch)
         if defect:
             return self._distrust(defect)
-        self.dt = max(elapsed, 0.0)
+        self.dt = elapsed
         self.wait = now - self.now
         if self._follows:
             period = min(self.dt, self._parameters.timeout)
@@ -217,8 +227,19 @@ class SampleJudge:
             measured = None
         return position, velocity, measured
 
+    def _before(self, stamp: float, q: Array) -> tuple[LastSample, float]:
+        """Return the sample that positions ``q`` are compared with, and the time since then [s].
+
+        After a loss this is ``q`` itself at rest, and no time.
+        """
+        if not self._follows:
+            return LastSample(q, self._rest, 0.0, 0.0), 0.0
+        elapsed = max(stamp - self.stamp, 0.0)
+        unchanged = min(self.repetition.time, self._parameters.timeout)
+        return LastSample(self.q, self.v, elapsed, unchanged), elapsed
+
     def _contradiction_at_bounded_speed(
-        self, stamp: float, q: Array, v: Array, last_q: Array
+        self, stamp: float, q: Array, v: Array, before: LastSample
     ) -> str:
         """Return the contradiction of a sample that was refused for its speed alone, or "".
 
@@ -227,8 +248,7 @@ class SampleJudge:
         above the highest plausible speed are reduced to it.
         """
         bounded = self._plausibility.bounded(v)
-        elapsed = max(stamp - self.stamp, 0.0) if self._follows else 0.0
-        if self._plausibility.refusal(stamp, q, bounded, last_q, elapsed):
+        if self._plausibility.refusal(stamp, q, bounded, before):
             return ""
         return self._match.take(stamp, q, bounded, self._parameters.velocity_mismatch)
 

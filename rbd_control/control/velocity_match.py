@@ -8,20 +8,19 @@ position feedback. In each case the motion of the positions differs from the int
 velocities. With a fading memory of :data:`MEMORY`, the joint states of a joint are contradictory if
 for every T up to :data:`FILTER`::
 
-    |sum(dq) - integral(v dt) - T sum(dv)|
-        > velocity_mismatch + SHARE * path + DELAY * |dq / dt| + late * |v|
+    |sum(dq) - integral(v dt) - T sum(dv)| > velocity_mismatch + SHARE * path + DELAY * |dq / dt|
 
-where the integral over a period is the value nearest to ``dq`` between those of the two velocities,
-the path is the sum of the larger of ``|dq|`` and ``|v dt|``, both speeds are the largest recent
-ones, and ``late`` is the largest recent ``|sum(dt - mean dt)|``.
+where the integral over an interval is the value nearest to ``dq`` between those of the two
+velocities over ``dt`` and over the mean interval, the path is the sum of the larger of ``|dq|`` and
+this integral, and the speed is the largest recent one.
 
 A first-order filter of the velocity with time constant T follows ``dq/dt = v + T dv/dt`` and
 differs from the positions by exactly ``T sum(dv)``. After a push the velocity of a real arm changes
 by several rad/s in a few milliseconds, which such a filter must not turn into a contradiction.
 ``velocity_mismatch`` covers the bias of velocities, the share their scale, and ``DELAY`` a delay
-that no filter explains. ``late`` is zero for regular stamps. If messages were stamped late, it is
-the time by which the positions are older than the stamps, and the last term is the motion in this
-time.
+that no filter explains. A driver that stamps its messages late, in a burst, makes a long interval
+and then short ones, in which the arm moves for the mean interval. After a gap, in which samples
+were lost and the velocity is unknown, the sums restart.
 """
 
 from __future__ import annotations
@@ -48,8 +47,17 @@ At 30 Hz the velocities of a real arm are half a period late.
 _AVERAGING = 0.01
 """Least weight of a new interval in the mean interval; the first ones have equal weights."""
 
+GAP_PERIODS = 3.0
+"""Intervals longer than this number of periods, and than :data:`LEAST_GAP`, are gaps."""
+
+LEAST_GAP = 0.005
+"""Time in which the velocity of a light wrist under full torque remains known well enough [s]."""
+
 LONGEST_INTERVAL = 0.1
 """Longest time between two samples that are compared [s]."""
+
+AFTERMATH = 0.1
+"""Time after a gap in which lost or late joint states are named as a cause [s]."""
 
 SHARE = 0.3
 """Share of the path by which position and velocity may differ.
@@ -87,26 +95,26 @@ class VelocityMatch:
         n = len(names)
         self._names, self._turn = names, np.zeros(n)
         self._turn[continuous] = TURN
-        self._sums = RecentMotion(*np.zeros((5, n)))
+        self._sums = RecentMotion(*np.zeros((4, n)))
         self.reset()
 
     def reset(self) -> None:
         """Forget all samples; the next one is not compared."""
         self._last: tuple[float, Array, Array] | None = None
         self._contradiction, self._since = "", 0.0
-        self._intervals, self._period = 0, 0.0
+        self._intervals, self._mean, self._period = 0, 0.0, 0.0
+        self._gap, self._gap_end = 0.0, -np.inf
         self._forget_motion()
 
     def _forget_motion(self) -> None:
         for row in self._sums:
             row.fill(0.0)
-        self._lag = self._late = 0.0
 
     def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
         """Compare a sample with the previous samples.
 
-        A sample with the stamp of the last sample is not compared. After a gap of more than
-        :data:`LONGEST_INTERVAL`, or when the stamps have gone back, the comparison restarts, and a
+        A sample with the stamp of the last sample is not compared. After a gap, after
+        :data:`LONGEST_INTERVAL`, and when the stamps have gone back, the comparison restarts, and a
         contradiction continues.
 
         Args:
@@ -130,20 +138,24 @@ class VelocityMatch:
             self._forget_motion()
             self._since = stamp
             return self._contradiction
-        fading = float(np.exp(-dt / max(MEMORY, PERIODS * dt)))
+        is_gap = self._intervals > 0 and dt > max(GAP_PERIODS * self._period, LEAST_GAP)
         self._intervals += 1
+        weight = max(_AVERAGING, 1.0 / self._intervals)
+        self._mean += weight * (dt - self._mean)
         # Lost messages are no long period.
         counted = dt if self._intervals == 1 else min(dt, 2.0 * self._period)
-        self._period += max(_AVERAGING, 1.0 / self._intervals) * (counted - self._period)
-        self._lag = fading * self._lag + dt - self._period
-        self._late = max(fading * self._late, abs(self._lag))
+        self._period += weight * (counted - self._period)
+        if is_gap:
+            self._gap, self._gap_end = dt, stamp
+            self._forget_motion()
+            return self._contradiction
+        fading = float(np.exp(-dt / max(MEMORY, PERIODS * dt)))
         j = contradictory(
             (q, v, last[1], last[2]),
-            dt,
+            (dt, self._mean),
             fading,
             self._turn,
             tolerance,
-            self._late,
             self._sums,
         )
         if j < 0:
@@ -153,10 +165,15 @@ class VelocityMatch:
         self._since = stamp
         if not self._contradiction:
             difference, path = abs(self._sums.deviation[j]), self._sums.path[j]
+            check = "its sign, unit and order, the stamps, and velocity_mismatch"
+            lost = ""
+            if stamp - self._gap_end < AFTERMATH:
+                lost = f"joint states were lost or came late, for {self._gap:.3g} s: "
+                check = f"the machine and the network, then {check}"
             self._contradiction = (
-                f"the velocity of {self._names[j]} contradicts its positions: its integral differs "
-                f"from their change by {difference:.2g} rad or m over a path of {path:.2g}; check "
-                f"its sign, unit and order, the stamps, and velocity_mismatch"
+                f"{lost}the velocity of {self._names[j]} contradicts its positions: its integral "
+                f"differs from their change by {difference:.2g} rad or m over a path of "
+                f"{path:.2g}; check {check}"
             )
         return self._contradiction
 
@@ -168,25 +185,22 @@ class RecentMotion(NamedTuple):
         deviation: changes of the position minus the integral of the velocity [rad or m].
         path: length of the path [rad or m].
         change: changes of the velocity [rad/s or m/s].
-        speed: largest speed that was reported [rad/s or m/s].
         pace: largest speed of the positions [rad/s or m/s].
     """
 
     deviation: Array
     path: Array
     change: Array
-    speed: Array
     pace: Array
 
 
 @compiled
 def contradictory(
     samples: tuple[Array, Array, Array, Array],
-    dt: float,
+    times: tuple[float, float],
     fading: float,
     turn: Array,
     tolerance: float,
-    late: float,
     recent: RecentMotion,
 ) -> int:
     """Return the index of the joint whose velocity contradicts its positions most, or -1.
@@ -194,30 +208,30 @@ def contradictory(
     Args:
         samples: positions and velocities of a sample, then of the previous sample, (nv,) each [rad
             or m, rad/s or m/s].
-        dt: time between the samples [s].
+        times: time between the samples, and mean time between two samples [s].
         fading: factor by which sums and largest values decay in this time.
         turn: (nv,) period of the position [rad]; 0 for a position that does not wrap.
         tolerance: deviation that is accepted on a path of any length [rad or m]; 0: any.
-        late: time by which stamps may be late [s].
         recent: the recent motion, changed in place.
     """
     found, worst = -1, 1.0
     q, v, last_q, last_v = samples
-    deviation, path, change, speed, pace = recent
+    dt, mean = times
+    deviation, path, change, pace = recent
     for i in range(q.shape[0]):
         way = q[i] - last_q[i]
         way -= whole_turns(way, turn[i])
         # In a collision any speed between the two may have moved the joint.
         slow, fast = min(v[i], last_v[i]), max(v[i], last_v[i])
-        expected = min(max(way, slow * dt), fast * dt)
+        least, most = min(slow * dt, slow * mean), max(fast * dt, fast * mean)
+        expected = min(max(way, least), most)
         deviation[i] = fading * deviation[i] + way - expected
         path[i] = fading * path[i] + max(abs(way), abs(expected))
         change[i] = fading * change[i] + v[i] - last_v[i]
-        speed[i] = max(fading * speed[i], abs(v[i]), abs(last_v[i]))
-        pace[i] = max(fading * pace[i], abs(way) / dt)
+        pace[i] = max(fading * pace[i], abs(way) / max(dt, mean))
         filtered = FILTER * change[i]
         explained = min(max(deviation[i], min(filtered, 0.0)), max(filtered, 0.0))
-        allowed = tolerance + SHARE * path[i] + DELAY * pace[i] + late * speed[i]
+        allowed = tolerance + SHARE * path[i] + DELAY * pace[i]
         ratio = abs(deviation[i] - explained) / allowed if tolerance > 0.0 else 0.0
         if ratio > worst:
             found, worst = i, ratio

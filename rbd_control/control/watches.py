@@ -23,7 +23,7 @@ from rbd_control.control.motion import Motion
 from rbd_control.control.overshoot import Overshoot
 from rbd_control.control.overspeed import Overspeed
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.stuck_joint import StuckJoint
+from rbd_control.control.standing_joint import StandingJoint
 from rbd_control.dynamics import mass_matrix
 from rbd_control.errors import InputError
 
@@ -55,15 +55,13 @@ class Watches:
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
         self._since_fault = 0.0
-        self._stuck = StuckJoint(joints)
+        self._standing = StandingJoint(joints)
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
         self._tolerances, self._law, self._model = parts.tolerances, parts.law, parts.model
-        compensated = parts.parameters.gravity_compensated
-        self._drives.set_parameters(parts.model, parts.limits.effort, compensated)
-        self._stuck.law_changes()
+        self._drives.set_parameters(parts.model, parts.limits.effort, parts.parameters)
 
     def gap(self) -> None:
         """Switch to a fault if the time since the previous sample exceeds ``timeout``.
@@ -95,7 +93,7 @@ class Watches:
         self._overspeed.reset()
         self._chatter.reset()
         self._drives.reset()
-        self._stuck.forget()
+        self._standing.forget()
 
     def chatter(self, torque: Array) -> None:
         """Switch to a fault if the torque oscillates in another mode than safe.
@@ -154,54 +152,29 @@ class Watches:
             self._overshoot.reset()
         return found, self._overshoot.found(samples.v)
 
-    def finds_frozen(self, torque: Array, withheld: Array) -> bool:
-        """Switch to a fault if joint states are frozen at rest; return whether they are.
-
-        They repeat then although the torque for them changes, see :meth:`Repetition.push`.
-
-        Args:
-            torque: (nv,) torque of the law for the last sample [N·m or N].
-            withheld: (nv,) torque of the last sample that limits have withheld [N·m or N].
-        """
-        # The torque also jumps between the control law and gravity compensation alone.
-        order = 2 * self._motion.jumps + self._modes.tracks
-        frozen = self._samples.repetition.push(torque, withheld, order)
-        if frozen:
-            self._samples.lose()
-            self._modes.fault(frozen)
-        return bool(frozen)
-
-    def finds_stuck(self, s: Array, withheld: Array) -> bool:
-        """Switch to a fault if a joint is stuck, see :class:`StuckJoint`; return whether it is.
+    def finds_standing(self, s: Array, withheld: Array) -> bool:
+        """Switch to a fault if a joint does not move, see :class:`StandingJoint`.
 
         Args:
             s: (nv,) velocity error of the law for the last sample [rad/s or m/s].
             withheld: (nv,) torque of the last sample that limits have withheld [N·m or N].
+
+        Returns:
+            Whether there is such a joint.
         """
-        modes, samples = self._modes, self._samples
-        repetition = samples.repetition
-        if not modes.tracks or repetition.time >= self._parameters.repeated_time:
-            self._stuck.forget()
+        samples, standing = self._samples, self._standing
+        if not self._modes.tracks:
+            standing.forget()
             return False
-        if repetition.is_repeating:  # the driver publishes faster than its hardware updates
-            return False
-        driven = self._stuck.driven(
-            (samples.stamp, samples.q, samples.v),
-            modes.desired.q_d,
-            s,
-            self._motion.jumps,
-            samples.repetition.step,
-            self._parameters.repeated_time,
-        )
+        driven = standing.driven(samples.stamp, samples.q, samples.v, s, samples.repetition.longest)
         if driven is None:
             return False
         torque = self._law.damping(samples.q) * driven
         torque -= np.clip(torque, -np.abs(withheld), np.abs(withheld))
-        p = self._parameters
-        stuck = self._stuck.fault(torque, self._limits, p.repeated_torque_share, p.repeated_time)
-        if stuck:
-            modes.fault(stuck)
-        return bool(stuck)
+        fault = standing.fault(torque, self._limits, self._parameters.repeated_torque_share)
+        if fault:
+            self._modes.fault(fault)
+        return bool(fault)
 
     def finds_silence(self, now: float) -> bool:
         """Switch to a fault if no valid sample came for ``timeout``; return whether none came.
@@ -218,17 +191,15 @@ class Watches:
     def unsent(self, age: float) -> None:
         """Switch to a fault if no torque could be published for more than ``timeout``.
 
-        After half of ``repeated_time`` the checks for frozen joint states and a stuck joint restart
-        their comparisons of torques, because the arm did not receive the torque.
+        After half of ``repeated_time`` the check for a joint that does not move restarts, because
+        the arm did not receive the torque.
 
         Args:
             age: time since a torque was last published [s].
         """
         parameters = self._parameters
         if age > 0.5 * parameters.repeated_time:
-            # An arm that receives no torque may repeat its joint states.
-            self._samples.repetition.forget_torque()
-            self._stuck.forget()
+            self._standing.forget()
         if age > parameters.timeout:
             self._modes.fault(f"no torque could be published for {age:.3g} s")
 

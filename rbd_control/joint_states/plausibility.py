@@ -10,6 +10,12 @@ With speed bound ``s``, the motion of a joint between two samples is plausible i
 
     |q - q_last| <= implausible_jump + s dt
 
+The controller adds ``max(|v|, |v_last|) T`` for the time T for which the joint states had repeated
+before, because a driver may publish faster than its hardware updates. It accepts any speed that
+the previous sample confirms: an arm that is really too fast must be braked. The velocity in the
+previous sample, and the motion since then, then have its direction and at least :data:`CONFIRMED`
+of it. A sensor error lasts for one sample, also if the driver computes velocities from positions.
+
 Positions are compared modulo whole turns, by the detector for all revolute joints, by the
 controller for continuous joints only.
 """
@@ -38,6 +44,9 @@ FARTHEST = 1e6
 
 LINEAR_SHARE = 0.2
 """Share of ``default_velocity_limit`` that is assumed for a prismatic joint, in m/s per rad/s."""
+
+CONFIRMED = 0.5
+"""Share of a speed that the previous sample and the motion since then must have to confirm it."""
 
 PLAUSIBLE, NOT_FINITE, TOO_FAR, TOO_FAST, JUMPED = range(5)
 """Results of :func:`find_implausible`: kinds of an implausible value.
@@ -154,6 +163,21 @@ class Bounds(NamedTuple):
     """(nv,) period of the position [rad]: one turn, or 0 for prismatic joints."""
 
 
+class LastSample(NamedTuple):
+    """The last valid sample.
+
+    Attributes:
+        q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+        elapsed: time since its stamp [s].
+        unchanged: time for which its positions and velocities had been equal at its stamp [s].
+    """
+
+    q: Array
+    v: Array
+    elapsed: float
+    unchanged: float
+
+
 class MotionPlausibility:
     """Checks positions and velocities of samples for plausibility, and names the reason.
 
@@ -167,27 +191,40 @@ class MotionPlausibility:
     def __init__(
         self, names: tuple[str, ...], speed: Array, jump: float, continuous: NDArray[np.int64]
     ) -> None:
-        self._names, self._speed, self._jump = names, speed, jump
-        self._turn = np.zeros(len(speed))
+        self._turn = np.zeros(len(names))
         self._turn[continuous] = TURN
+        self.set_bounds(names, speed, jump)
+        self.reset()
+
+    def set_bounds(self, names: tuple[str, ...], speed: Array, jump: float) -> None:
+        """Use other bounds from the next sample on; arguments as of the constructor."""
+        self._names, self._speed, self._jump = names, speed, jump
+
+    def reset(self) -> None:
+        """Forget the previous sample, which cannot confirm a speed any more."""
+        self._stamp = -math.inf
+        self._q, self._v = np.zeros((2, len(self._names)))
 
     def bounded(self, v: Array) -> Array:
         """Return velocities ``v``, (nv,), limited to the highest plausible speed [rad/s or m/s]."""
         return np.clip(v, -self._speed, self._speed)
 
-    def refusal(self, stamp: float, q: Array, v: Array, last_q: Array, elapsed: float) -> str:
+    def refusal(self, stamp: float, q: Array, v: Array, last: LastSample) -> str:
         """Return the reason if a sample is implausible, or an empty text.
 
-        A sample is implausible if a number is not finite, a position is beyond :data:`FARTHEST`, a
-        speed is above ``speed``, or a motion is implausible by the equation of the module.
+        A sample is implausible if a number is not finite, a position is beyond :data:`FARTHEST`, or
+        a speed or a motion is implausible by the rules of the module.
 
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            last_q: positions of the last valid sample, (nv,); at the first sample ``q`` itself.
-            elapsed: time since the last valid sample [s].
+            last: the last valid sample; at the first sample ``q`` itself at rest.
         """
-        what, i = find_implausible(q, v, last_q, self._speed, self._turn, self._jump, elapsed)
+        elapsed = stamp - self._stamp
+        previous = LastSample(self._q, self._v, elapsed, 0.0)
+        what, i = find_implausible(q, v, last, previous, self._speed, self._turn, self._jump)
+        if what != NOT_FINITE and elapsed > 0.0:
+            self._stamp, self._q, self._v = stamp, q.copy(), v
         if what == PLAUSIBLE and math.isfinite(stamp):
             return ""
         if what in (PLAUSIBLE, NOT_FINITE):
@@ -197,9 +234,9 @@ class MotionPlausibility:
             return f"{name} at a position of {q[i]:.4g} is implausible (at most {FARTHEST:g})"
         if what == TOO_FAST:
             return f"{name} at a speed of {v[i]:.4g} is implausible (at most {self._speed[i]:.4g})"
-        way, turn = q[i] - last_q[i], self._turn[i]
+        way, turn = q[i] - last.q[i], self._turn[i]
         way = math.remainder(way, turn) if turn > 0.0 else way
-        return f"{name} jumped by {abs(way):.4g} in {elapsed:.3g} s"
+        return f"{name} jumped by {abs(way):.4g} in {last.elapsed + last.unchanged:.3g} s"
 
 
 def continuous_joints(model: Model) -> NDArray[np.int64]:
@@ -244,16 +281,16 @@ def has_jumped(q, last_q, turn, speed, jump, dt):
 
 
 @compiled
-def find_implausible(q, v, last_q, speed, turn, jump, dt):
+def find_implausible(q, v, last, previous, speed, turn, jump):
     """Return the kind of the first implausible value and the index of its joint in v.
 
     Args:
         q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-        last_q: positions of the last valid sample, (nv,).
+        last, previous: the last valid sample, and the previous sample, which may have been refused,
+            see :class:`LastSample`.
         speed, turn: highest plausible speed, and period of the position, (nv,) each, see
             :class:`Bounds`.
         jump: change of a position that is accepted at any speed [rad or m].
-        dt: time since the last valid sample [s].
 
     Returns:
         ``PLAUSIBLE`` and -1; or ``NOT_FINITE``, ``TOO_FAR``, ``TOO_FAST`` or ``JUMPED``, and the
@@ -267,8 +304,15 @@ def find_implausible(q, v, last_q, speed, turn, jump, dt):
         if not is_within(q[i], FARTHEST):
             return TOO_FAR, i
         if not is_within(v[i], speed[i]):
-            return TOO_FAST, i
-        if has_jumped(q[i], last_q[i], turn[i], speed[i], jump, dt):
+            way = q[i] - previous.q[i]
+            way -= whole_turns(way, turn[i])
+            least = CONFIRMED * v[i] ** 2
+            if v[i] * previous.v[i] < least or v[i] * way < least * previous.elapsed:
+                return TOO_FAST, i
+        fastest = max(abs(v[i]), abs(last.v[i]))
+        moved = jump + fastest * last.unchanged
+        bound = max(speed[i], fastest)
+        if has_jumped(q[i], last.q[i], turn[i], bound, moved, last.elapsed):
             return JUMPED, i
     return PLAUSIBLE, -1
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 from rclpy.clock import ROSClock
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
@@ -18,7 +19,7 @@ from rbd_control.joint_states.advice import advice
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import ReceivingParameters
-from rbd_control.nodes.arrivals import Arrivals
+from rbd_control.nodes.arrivals import Arrivals, read_waiting
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.joint_state_wire import joint_state_reader
 from rbd_control.nodes.lateness import Lateness
@@ -192,7 +193,15 @@ class JointStateInput:
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:
-        """Process the messages in the queue now, for example after a callback that took long."""
+        """Process the messages in the queue now, for example in a callback that takes long.
+
+        Simulated time is read first. While the executor does not read it, new joint states seem to
+        come from the future, so that they get the stamp of the old time, and are dropped.
+        """
+        if self._simulated:
+            for subscription in self._node.subscriptions:
+                if subscription.msg_type is Clock:
+                    read_waiting(subscription)
         self._receive(None)
 
     def _receive(self, first: bytes | None) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.chatter import SAFE_WITHIN
 from rbd_control.control.overspeed import OVERSPEED_TIME
+from rbd_control.control.repetition import LEAST_SPEED, LEAST_WAY, PERIODS
 from rbd_control.control.soft_limits import LARGEST_SHARE
 from rbd_control.dynamics import gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
@@ -25,13 +26,6 @@ PROMISES: list[Promise] = []
 
 ROUNDING = 1e-7
 """Roundoff of sums of torques of order 100 N·m that are added in another order [N·m]."""
-
-SLACK_OF_FREEZE = 0.0051
-"""Joint states that move must be a fault within ``repeated_time`` and this time [s], one period at
-200 Hz: 20 ms with the default of 15 ms."""
-
-MOVING = 0.02
-"""Speed from which on joint states cannot repeat [rad/s or m/s]."""
 
 AT_REST = 1e-6
 """Largest desired speed of an arm that has stopped [rad/s or m/s]; in theory it is zero."""
@@ -272,9 +266,14 @@ def an_unusable_sample_changes_no_torque(s: Stretch) -> None:
 
 @promise
 def frozen_motion_is_a_fault(s: Stretch) -> None:
-    """Joint states that repeat exactly while they move are a fault within 20 ms: zero torque."""
-    longest = max(s.rig.parameters.repeated_time, 2.0 * s.rig.period) + SLACK_OF_FREEZE
-    frozen = (s.frozen > longest) & (np.abs(s.seen_v) > MOVING).any(axis=1)
+    """Joint states that repeat exactly while they move are a fault in time: zero torque.
+
+    Earlier repetitions may have shown a period of updates of up to ``timeout``.
+    """
+    p, period = s.rig.parameters, s.rig.period
+    frozen = s.frozen > max(p.repeated_time, 2.0 * period) + PERIODS * p.timeout + period
+    speed = np.abs(s.seen_v).max(axis=1)
+    frozen &= (speed > LEAST_SPEED) & (speed * (s.frozen - p.timeout) > LEAST_WAY)
     frozen[0] = False
     assert (s.mode[frozen] == SAFE).all(), f"{s.seen_v[frozen][0]} repeated without a fault"
     assert not s.torque[frozen].any(), f"{s.torque[frozen][-1]} goes out"

@@ -17,6 +17,7 @@ from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
@@ -26,6 +27,7 @@ from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.nodes.estimates_file import LARGEST_FILE, read_estimates, write_estimates
+from rbd_control.nodes.messages import to_stamp
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.robot import RobotParameters
 from rbd_control.simulation import arm7_urdf
@@ -277,6 +279,28 @@ def test_parameter(
     tmp_path: Path,
 ) -> None:
     case(probe, source, start, tmp_path)
+
+
+def test_a_controller_in_simulated_time_is_activated_again_at_once(
+    bring_up: BringUp, probe: Probe
+) -> None:
+    """The wait for other controllers blocks the executor, which also reads ``/clock``."""
+    parameters = {"use_sim_time": True, "discovery_time": 1.0, "timeout": 0.3}
+    bring_up.start(NODE, {**PARAMETERS, **parameters})
+    states = probe.node.create_publisher(JointState, "joint_states", 50)
+    clock = probe.node.create_publisher(Clock, "/clock", 50)
+    time = 100.0
+
+    def tick() -> None:
+        nonlocal time
+        time += 0.005
+        clock.publish(Clock(clock=to_stamp(time)))
+        states.publish(resting().message(to_stamp(time)))
+
+    probe.every(0.005, tick)
+    probe.wait_for_report(NODE, lambda r: r.values["state"] == "active", "does not start")
+    assert _change(probe, Transition.TRANSITION_DEACTIVATE)
+    assert _change(probe, Transition.TRANSITION_ACTIVATE)
 
 
 def _change(probe: Probe, transition: int) -> bool:

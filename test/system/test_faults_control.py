@@ -85,9 +85,9 @@ def send_away(arm: Arm, probe: Probe, speed: float = 0.1) -> None:
 
 
 def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) -> None:
-    """[51] Within 20 ms, on the stamps: no encoder repeats a velocity to the last digit."""
-    send_away(plain, probe)
-    probe.wait(lambda: np.abs(plain.source.velocity).max() > 0.05, "does not move")
+    """[51] Within 30 ms at 200 Hz, on the stamps: the velocity contradicts standing positions."""
+    send_away(plain, probe, 0.4)
+    probe.wait(lambda: np.abs(plain.source.velocity).max() > 0.4, "does not move")
     plain.source.still = True
     wait_for_mode(probe, "safe", plain.name)
     # The joint states are sent by a thread, which a busy machine may delay.
@@ -102,8 +102,8 @@ def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) 
         for message in plain.errors
         if np.any(message.position) and to_seconds(message.header.stamp) > repeated
     ]
-    # The first repetition is one period after the last new sample.
-    assert not followed or followed[-1] - repeated < 0.020 + 2.0 / RATE
+    # The first repetition is one period after the last new sample; periods vary on a busy machine.
+    assert not followed or followed[-1] - repeated < 0.020 + 4.0 / RATE
 
 
 WRONG: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -158,7 +158,7 @@ def test_a_joint_that_stands_still_beside_others_is_a_fault(plain: Arm, probe: P
     try:
         probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=1.0))
         wait_for_mode(probe, "safe", plain.name)
-        assert "joint_3 is stuck, or its joint states are frozen" in plain.process.output
+        assert "joint_3 does not move: its joint states have repeated" in plain.process.output
     finally:
         plain.source.frozen = None
 
