@@ -31,19 +31,6 @@ class AdaptationParameters(Parameters):
         in_description=True,
         keywords=(ALL,),
     )
-    adapt_friction: bool = parameter(
-        False,
-        "learn Coulomb and viscous friction of the joints, starting from the given values, which "
-        "must be positive (friction_model coulomb_viscous)",
-    )
-    friction_learning_rate: float = parameter(
-        200.0,
-        "learning rate of friction; its inverse is the energy that a friction error as large as "
-        "the given value may add to the motion before it is learned",
-        unit="1/J",
-        above=0.0,
-        upper=1e5,
-    )
     learning_rate: float = parameter(
         5.0,
         "learning rate of masses; its inverse is the energy that an error as large as the "
@@ -61,13 +48,4 @@ class AdaptationParameters(Parameters):
         unit="m",
         above=0.0,
         upper=10.0,
-    )
-    adaptation_dead_zone: tuple[float, ...] = parameter(
-        (0.3,),
-        "torque error below which nothing is learned, because it may be friction or noise; at rest "
-        "the remaining error is about this large",
-        unit="N·m or N",
-        lower=0.0,
-        upper=1000.0,
-        per_joint=True,
     )

@@ -63,27 +63,23 @@ Manipulators*, IROS 2018.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.adaptation_parameters import AdaptationParameters
-from rbd_control.control.adapted_bodies import adapted_bodies, adapted_friction, adapted_links
-from rbd_control.control.adaptive_step import (
-    LARGEST,
-    LARGEST_FRICTION,
-    Gains,
-    adaptive_step,
-)
+from rbd_control.control.adapted_bodies import adapted_bodies, adapted_links, learned_friction
+from rbd_control.control.adaptive_step import FASTEST, LARGEST, Gains, adaptive_step
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
+from rbd_control.control.slotine_li import LawTorque, SlotineLiController
+from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError
-from rbd_control.robot.friction import CoulombViscousFriction
 
 Array = NDArray[np.float64]
 
@@ -99,8 +95,9 @@ class AdaptiveSlotineLiController:
 
     Args:
         model: an arm with a fixed base, whose masses and inertias are the initial estimates.
-        parameters: the law uses ``bandwidth``, ``damping``, ``damping_rate`` and the friction.
-        adaptation: the learned parameters and the learning rates.
+        parameters: gains, friction, and limits of torque and speed.
+        adaptation: the learned links, the largest payload and the learning rate.
+        soft: soft position limits of the fixed law; none by default.
 
     Attributes:
         packed: the model with the present estimates as one array, for the compiled kernels.
@@ -108,58 +105,48 @@ class AdaptiveSlotineLiController:
     Raises:
         InputError: for a floating base, which has no torque at its root, for an unknown or fixed
             link in ``adapted_links``, or for two links that are fixed to each other.
-        ParameterError: for a per-joint parameter of the wrong length, or if ``adapt_friction`` is
-            set and ``friction_model`` is neither coulomb_viscous nor stribeck, or an initial value
-            of friction is not positive.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
 
     def __init__(
-        self, model: Model, parameters: ControllerParameters, adaptation: AdaptationParameters
+        self,
+        model: Model,
+        parameters: ControllerParameters,
+        adaptation: AdaptationParameters,
+        soft: SoftLimits | None = None,
     ) -> None:
-        if model.nq != model.nv:
-            raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
+        self._fixed = SlotineLiController(model, parameters, soft)
         n = model.nv
         self._nominal = model
         self._adaptation = adaptation
-        self._Lambda = parameters.for_joints("bandwidth", n)
         self._links = adapted_links(model, adaptation)
         self._gains = Gains(
             parameters.for_joints("damping", n),
-            adaptation.for_joints("adaptation_dead_zone", n),
             parameters.damping_rate,
             adaptation.learning_rate,
-            adaptation.friction_learning_rate,
+            FASTEST * min(parameters.bandwidth),
         )
-        friction = parameters.friction(n).monotone()
-        learnable = type(friction) is CoulombViscousFriction
-        self._other_friction = None if learnable else friction
-        self._friction_joints = model.joint_names if adaptation.adapt_friction else ()
-        self._friction = adapted_friction(friction, n, adaptation.adapt_friction)
-        self._given_friction = (self._friction.coulomb.copy(), self._friction.viscous.copy())
+        limits = ArmLimits.of(model, parameters)
+        self._friction = learned_friction(parameters.friction(n).monotone(), limits)
         self._learning = False
         self.reset()
 
     def reset(self) -> None:
         """Reset estimates and averages to the described inertias and the friction parameters."""
-        arrays = self._nominal.arrays
-        self.packed = self._nominal.packed.copy()
-        own = views(self.packed, constants_of(arrays))
-        self._arrays = arrays._replace(
-            mass=own.mass, first_moment=own.first_moment, second_moment=own.second_moment
-        )
+        constants = constants_of(self._nominal.arrays)
+        self.packed, self._difference = self._nominal.packed.copy(), self._nominal.packed.copy()
+        self._own, difference = views(self.packed, constants), views(self._difference, constants)
+        for values in (difference.mass, difference.first_moment, difference.second_moment):
+            values[:] = 0.0
         self._bodies = adapted_bodies(self._nominal, self._links, self._adaptation)
-        self._smooth = np.zeros(self._nominal.nv)
-        self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
-        self._friction.average[:] = self._given_friction
+        self._friction.learned[:] = self._friction.average[:] = 0.0
         self._is_recent = False
 
     def forget_recent(self) -> bool:
         """Replace the estimates by their exponentially weighted average over the learning time.
 
-        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`reference_torque`, each
-        at most :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so
-        that recent errors hardly change it. The averaged velocity error, to which the dead zone
-        applies, restarts at zero.
+        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`step`, each at most :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so
+        that recent errors hardly change it.
 
         Call the method when a contact begins, because the law has learned from the push until it
         was detected, and before the modes float and safe, in which no feedback corrects a weight
@@ -171,8 +158,7 @@ class AdaptiveSlotineLiController:
         if not self._is_recent:
             return False
         self._is_recent = False
-        self._smooth[:] = 0.0
-        self._use(self._bodies.average, self._friction.average)
+        self._use(self._bodies.average, self._friction.average.copy())
         return True
 
     def continue_from(self, before: AdaptiveSlotineLiController) -> None:
@@ -212,80 +198,54 @@ class AdaptiveSlotineLiController:
                 not finite, and for ``dt`` that is negative or not finite; nothing has been learned
                 then.
         """
-        q, v, q_d, v_d, a_d = self._shaped(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
-        v_r, a_r = v_d - self._Lambda * (q - q_d), a_d - self._Lambda * (v - v_d)
-        tau = self._step(q, v, v_r, a_r, dt)
-        return self._refuse(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d) if tau is None else tau
+        state = {
+            name: np.array(x, dtype=np.float64)
+            for name, x in zip(("q", "v", "q_d", "v_d", "a_d"), (q, v, q_d, v_d, a_d), strict=True)
+        }
+        for name, x in state.items():
+            checked_array(name, x, (self._nominal.nv,))
+        return self.step(*state.values(), dt).torque
 
-    def reference_torque(
-        self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float = 0.0
-    ) -> Array:
-        """Return the joint torque for a reference motion; then learn from the error.
+    def step(
+        self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array, dt: float = 0.0
+    ) -> LawTorque:
+        """Return the torque with v_r and s, then learn; arguments as of :meth:`torque`.
 
-        Args:
-            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            v_r: (nv,) reference velocity [rad/s or m/s].
-            a_r: (nv,) rate of the reference velocity [rad/s² or m/s²].
-            dt: as in :meth:`torque`.
-
-        Returns:
-            (nv,) [N·m or N], not limited.
+        They must be contiguous arrays of float64.
 
         Raises:
-            InputError: as :meth:`torque`.
-        """
-        q, v, v_r, a_r = self._shaped(q=q, v=v, v_r=v_r, a_r=a_r)
-        tau = self._step(q, v, v_r, a_r, dt)
-        return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
-
-    def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
-        """Return the torque, then learn for ``dt`` [s].
-
-        If the torque is not finite, return None and learn nothing.
+            InputError: for a torque that is not finite, and for ``dt`` as :meth:`torque`; nothing
+                has been learned then.
         """
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
-        tau = np.empty(self._nominal.nv)
-        learned = adaptive_step(
-            self.packed,
-            self._gains,
-            self._bodies,
-            self._friction,
-            self._smooth,
-            q,
-            v,
-            v_r,
-            a_r,
-            min(float(dt), LONGEST_STEP),
-            tau,
-        )
+        law, tau = self._fixed.step(q, v, q_d, v_d, a_d), np.empty_like(q)
+        learned = -1
+        if np.isfinite(law.torque).all():
+            learned = adaptive_step(
+                self._nominal.packed,
+                self.packed,
+                self._difference,
+                self._gains,
+                self._bodies,
+                self._friction,
+                q,
+                v,
+                v_d,
+                a_d,
+                law.s,
+                min(float(dt), LONGEST_STEP),
+                tau,
+            )
         if learned < 0:
-            return None
+            raise InputError(f"the torque at q = {q}, v = {v} is not finite")
         self._learning = learned > 0
         self._is_recent |= dt > 0.0
-        if self._other_friction is not None:
-            tau += self._other_friction.torque(v_r)
-        return tau
-
-    def _refuse(self, **arguments: Array) -> NoReturn:
-        for name, x in arguments.items():
-            checked_array(name, x, x.shape)
-        raise InputError(f"the torque at q = {arguments['q']}, v = {arguments['v']} is not finite")
-
-    def _shaped(self, **arguments: Array) -> list[Array]:
-        """Return contiguous arrays of float64; raise an InputError for a shape other than (nv,)."""
-        n = self._nominal.nv
-        arrays = []
-        for name, value in arguments.items():
-            x = np.ascontiguousarray(value, dtype=np.float64)
-            if x.shape != (n,):
-                raise InputError(f"{name} has shape {x.shape} but the model has nv = {n}")
-            arrays.append(x)
-        return arrays
+        return law._replace(torque=law.torque + tau)
 
     @property
     def learning(self) -> bool:
-        """Whether the last :meth:`torque` or :meth:`reference_torque` changed the estimates."""
+        """Whether the last :meth:`torque` or :meth:`step` changed the estimates."""
         return self._learning
 
     @property
@@ -296,36 +256,32 @@ class AdaptiveSlotineLiController:
         same term for friction; the module defines the scaled pseudo-inertia W. ``W_start`` belongs
         to the described body. The distance to the true parameters is unknown.
         """
-        bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
-        now, units = (f.coulomb, f.viscous), (f.coulomb_unit, f.viscous_unit)
-        friction = 0.0
-        for value, given, unit in zip(now, self._given_friction, units, strict=True):
-            adapted = unit > 0.0
-            friction += float(np.square((value - given)[adapted] / unit[adapted]).sum())
-        masses = float(bodies) / self._gains.learning_rate
-        return 0.5 * (masses + friction / self._gains.friction_learning_rate)
+        learned = f.learned[f.most > 0.0] / f.most[f.most > 0.0]
+        distance = np.square(self._bodies.W - self._bodies.start).sum() + np.square(learned).sum()
+        return 0.5 * float(distance) / self._gains.learning_rate
 
     @property
     def model(self) -> Model:
         """A new model of the arm with the present estimates of the inertial parameters."""
-        arrays = self._arrays
-        own = {
-            name: getattr(arrays, name).copy() for name in ("mass", "first_moment", "second_moment")
-        }
-        return replace(self._nominal, arrays=arrays._replace(**own))
+        names = ("mass", "first_moment", "second_moment")
+        own = {name: getattr(self._own, name).copy() for name in names}
+        return replace(self._nominal, arrays=self._nominal.arrays._replace(**own))
 
     @property
     def payload(self) -> float:
         """Estimated mass of all adapted links less their mass in the description [kg]."""
         rows = self._bodies.row
-        return float((self._arrays.mass - self._nominal.arrays.mass)[rows].sum())
+        return float((self._own.mass - self._nominal.arrays.mass)[rows].sum())
 
     @property
     def estimates(self) -> Estimates:
-        """The present estimates of the adapted links, and of friction if it is adapted."""
-        f = self._friction
-        return self._estimates_of(self._bodies.W, np.array([f.coulomb, f.viscous]))
+        """The present estimates of the adapted links and of the friction of all joints.
+
+        The friction of a joint is learned in addition to ``friction_model``; Coulomb and viscous
+        coefficients of this model are included.
+        """
+        return self._estimates_of(self._bodies.W, self._friction.learned)
 
     @property
     def averaged_estimates(self) -> Estimates:
@@ -342,14 +298,16 @@ class AdaptiveSlotineLiController:
             P = to_link @ S @ W @ S.T @ to_link.T
             mass = float(P[3, 3])
             links.append(LinkEstimate(link, mass, P[:3, 3] / mass, central_inertia(P)))
-        joints = zip(self._friction_joints, *friction.tolist(), strict=False)
+        total = (self._friction.given + friction).tolist()
+        joints = zip(self._nominal.joint_names, *total, strict=True)
         return Estimates(tuple(links), tuple(FrictionEstimate(*joint) for joint in joints))
 
     def set_estimates(self, estimates: Estimates) -> None:
         """Replace the estimates and their averages.
 
         Args:
-            estimates: one entry for each adapted link and, with ``adapt_friction``, each joint.
+            estimates: one entry for each adapted link, and for each joint or none; without joints
+                the friction is that of the parameters.
 
         Raises:
             InputError: naming a missing or unknown entry, or a value outside the bounds; the
@@ -361,15 +319,14 @@ class AdaptiveSlotineLiController:
         self._is_recent = False
 
     def _checked(self, estimates: Estimates) -> tuple[Array, Array]:
-        """Return W (k, 4, 4) and friction (2, nv); raise an InputError beyond the bounds."""
+        """Return W (k, 4, 4) and learned friction (2, nv); raise an InputError beyond bounds."""
         W = np.empty_like(self._bodies.W)
-        friction = np.array([self._friction.coulomb, self._friction.viscous])
-        units = (self._friction.coulomb_unit, self._friction.viscous_unit)
         links = {estimate.link: estimate for estimate in estimates.links}
         joints = {estimate.joint: estimate for estimate in estimates.joints}
+        names, f = self._nominal.joint_names, self._friction
         for what, given, own in (
             ("links", tuple(links), self._links),
-            ("joints", tuple(joints), self._friction_joints),
+            ("joints", tuple(joints), names if joints else ()),
         ):
             if set(given) != set(own):
                 raise InputError(
@@ -378,31 +335,18 @@ class AdaptiveSlotineLiController:
                 )
         for k, link in enumerate(self._links):
             W[k] = self._scaled(k, links[link])
-        for i, joint in enumerate(self._friction_joints):
-            pair = (joints[joint].coulomb, joints[joint].viscous)
-            for name, value, unit, row in zip(
-                ("coulomb", "viscous"), pair, units, friction, strict=True
-            ):
-                most = LARGEST_FRICTION * unit[i]
-                if not 0.0 <= value <= most * (1.0 + ROUNDING):
+        if not joints:
+            return W, np.zeros_like(f.learned)
+        total = np.array([(joints[name].coulomb, joints[name].viscous) for name in names]).T
+        most = f.given + f.most
+        for row, name in enumerate(("coulomb", "viscous")):
+            for i, joint in enumerate(names):
+                if not 0.0 <= total[row, i] <= most[row, i] * (1.0 + ROUNDING):
                     raise InputError(
-                        f"{name} friction of {joint} is {value:g}; it can be 0 to {most:g}"
+                        f"{name} friction of {joint} is {total[row, i]:g}; it can be 0 to "
+                        f"{most[row, i]:g}"
                     )
-                row[i] = value
-        return W, friction
-
-    @property
-    def friction(self) -> CoulombViscousFriction | None:
-        """The present Coulomb and viscous friction with the constant torque offset.
-
-        None unless ``friction_model`` is ``coulomb_viscous`` or ``stribeck``.
-        """
-        if self._other_friction is not None:
-            return None
-        f = self._friction
-        return CoulombViscousFriction(
-            f.coulomb.copy(), f.viscous.copy(), f.offset.copy(), f.scale.copy()
-        )
+        return W, total - f.given
 
     def _scaled(self, k: int, estimate: LinkEstimate) -> Array:
         """Return W of adapted body k for an estimate; raise an InputError beyond the bounds."""
@@ -424,9 +368,11 @@ class AdaptiveSlotineLiController:
 
     def _use(self, bodies: Array, friction: Array) -> None:
         self._bodies.W[:] = bodies
-        self._friction.coulomb[:], self._friction.viscous[:] = friction
-        for row, S, W in zip(self._bodies.row, self._bodies.S, self._bodies.W, strict=True):
-            P = S @ W @ S.T
-            self._arrays.mass[row] = P[3, 3]
-            self._arrays.first_moment[row] = P[:3, 3]
-            self._arrays.second_moment[row] = P[:3, :3]
+        self._friction.learned[:] = friction
+        difference = views(self._difference, self._own)
+        for k, row in enumerate(self._bodies.row):
+            S, W, start = self._bodies.S[k], self._bodies.W[k], self._bodies.start[k]
+            for own, P in ((self._own, S @ W @ S.T), (difference, S @ (W - start) @ S.T)):
+                own.mass[row] = P[3, 3]
+                own.first_moment[row] = P[:3, 3]
+                own.second_moment[row] = P[:3, :3]

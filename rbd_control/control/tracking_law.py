@@ -61,7 +61,6 @@ class TrackingLaw:
         self._learned = False
         """Whether the estimates have changed since _model was made."""
         self._fixed = SlotineLiController(model, parameters, soft)
-        self._soft = soft
         self._monitor = EnergyMonitor(model, parameters, parameters, soft)
         self.tank = EnergyTank(model, parameters, parameters)
         if before is not None:
@@ -72,7 +71,7 @@ class TrackingLaw:
         self._given: Estimates | None = None
         """Estimates that were set, to which :meth:`discard_estimates` returns."""
         if parameters.adaptive:
-            self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
+            self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters, soft)
         if before is not None:
             self._keep(before)
         self._last: LawTorque | None = None
@@ -189,7 +188,7 @@ class TrackingLaw:
 
     def _use_estimates(self) -> None:
         assert self.adaptive is not None
-        self._model = self._monitor.model = self.tank.model = self.adaptive.model
+        self._model = self.tank.model = self.adaptive.model
         self._learned = False
 
     def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> LawTorque:
@@ -210,10 +209,7 @@ class TrackingLaw:
         if self.adaptive is None:
             self._last = self._fixed.step(q, v, *desired)
         else:
-            v_r, a_r, s = self._fixed.refer(q, v, *desired)
-            tau = self.adaptive.reference_torque(q, v, v_r, a_r, learn)
-            tau += self._soft.torque(q)
-            self._last = LawTorque(tau, v_r, s)
+            self._last = self.adaptive.step(q, v, *desired, learn)
             self._learned |= self.adaptive.learning
         return self._last
 
