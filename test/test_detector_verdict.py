@@ -172,9 +172,7 @@ def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Mo
     """Without a verdict the arm may be touched."""
     controller = started(
         model,
-        ControllerParameters(
-            adaptive=True, contact_reaction="none", adaptation_dead_zone=(0.0,), **SCRIPTED
-        ),
+        ControllerParameters(adaptive=True, contact_reaction="none", **SCRIPTED),
     )
     learned = controller.law.adaptive
     assert learned is not None

@@ -78,7 +78,7 @@ def test_the_adaptive_law_adds_the_torque_of_a_derived_model() -> None:
 
     def torque(parameters: ControllerParameters) -> np.ndarray:
         law = AdaptiveSlotineLiController(model, parameters, AdaptationParameters())
-        return law.reference_torque(still, still, v_r, still)
+        return law.torque(still, still, still, v_r, still)
 
     added = torque(_Parameters()) - torque(ControllerParameters())
     assert added == pytest.approx(_Parameters().friction(7).torque(v_r))

@@ -21,9 +21,7 @@ from rbd_control.control import (
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 
-ADAPTIVE = ControllerParameters(
-    adaptive=True, contact_reaction="none", adaptation_dead_zone=(0.0,), **SCRIPTED
-)
+ADAPTIVE = ControllerParameters(adaptive=True, contact_reaction="none", **SCRIPTED)
 
 
 def estimates(mass: float) -> Estimates:

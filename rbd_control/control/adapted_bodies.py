@@ -16,11 +16,11 @@ from rbd_control.dynamics.inertia import pseudo_inertia
 from rbd_control.errors import InputError
 from rbd_control.robot.friction import CoulombViscousFriction, Friction
 
-LARGEST_FRICTION = 0.15
-"""Largest learned Coulomb friction, as a share of the effort limit of the joint.
+USUAL_FRICTION = 0.05
+"""Unit of learned Coulomb friction, as a share of the effort limit of the joint.
 
-Learned viscous friction reaches the same torque at half the velocity limit at most. Gears of robot
-arms lose about 3 to 12 % of their rated torque in friction.
+Gears of robot arms lose about 3 to 12 % of their rated torque in friction. The unit of viscous
+friction is the coefficient that gives the same torque at half the velocity limit.
 """
 
 SLIDING = 0.02
@@ -123,7 +123,7 @@ def learned_friction(friction: Friction, limits: ArmLimits) -> JointFriction:
         limits: limits of the arm. The friction of a joint without effort limit is not learned.
     """
     n, speed = limits.effort.size, limits.assumed_velocity
-    most = np.where(np.isfinite(limits.effort), LARGEST_FRICTION * limits.effort, 0.0)
+    unit = np.where(np.isfinite(limits.effort), USUAL_FRICTION * limits.effort, 0.0)
     # The coefficients of other classes, also of derived ones, have another meaning.
     given, scale = np.zeros((2, n)), np.zeros(n)
     if type(friction) is CoulombViscousFriction:
@@ -132,7 +132,7 @@ def learned_friction(friction: Friction, limits: ArmLimits) -> JointFriction:
         np.zeros((2, n)),
         np.zeros((2, n)),
         given,
-        np.array([most, 2.0 * most / speed]),
+        np.array([unit, 2.0 * unit / speed]),
         np.maximum(scale, 0.5 * SLIDING * speed),
         SLIDING * speed,
     )

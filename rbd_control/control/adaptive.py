@@ -1,24 +1,52 @@
-"""The adaptive control law of Slotine and Li, which learns the payload while the arm moves.
+"""The adaptive control law of Slotine and Li: payload and friction are learned while the arm moves.
 
-Torques are linear in the inertial parameters, ``Y(q, v, v_r, a_r) pi = M a_r + C v_r + g``. With an
-estimate in place of pi, and ``v_r a_r s K_D`` as in :mod:`~rbd_control.control.slotine_li`::
+The law of :mod:`~rbd_control.control.slotine_li` for the described arm, ``tau_fixed``, is
+unchanged. What is learned is added as a feed-forward torque of the desired motion::
 
-    tau = Y(q, v, v_r, a_r - damping_rate s) pi_hat - damping s + F_hat(v_r)
-    pi_hat_dot = -Gamma Yᵀ s
+    tau = tau_fixed + Y(q, v_d, v_d, a_d) (pi_hat - pi_0) + F_C tanh(v_d / scale) + F_V v_d
+    theta_hat_dot = -k Gamma Phiᵀ s
 
-the storage ``V = ½ sᵀ M s + ½ (pi_hat - pi)ᵀ Gamma⁻¹ (pi_hat - pi)`` obeys ``V_dot = -sᵀ K_D s +
-sᵀ tau_ext`` for any true pi, with the true mass matrix in K_D: the same passivity without
-knowledge of the parameters. ``Yᵀ s`` is the power of each parameter's force along s, computed by
-one sweep without the matrix Y.
+``Y pi = M a_d + C v_d + g`` is linear in the inertial parameters pi, with pi_0 of the description;
+F_C and F_V are friction in addition to the friction model. theta consists of pi, F_C and F_V, and
+Phi contains their coefficients in tau. ``Yᵀ s`` is the power of each parameter's force along s,
+computed by one sweep without the matrix Y.
+
+Feedback is not learned. With learned masses in the terms ``M a_r`` and ``K_D s`` of the law,
+friction that passed for inertia multiplied the loop gain of a light wrist joint by twenty, and it
+shook. Here the gains are those of the fixed law. As Phi does not contain the measured velocity
+either, noise of s has no mean effect on the estimates.
+
+Stability. Let the true mass matrix be ``M = M_0 + dM``, ``x = theta_hat - theta`` the error of the
+estimates, ``d = Phi x`` the remaining torque error, and Lambda the same for all joints. Up to
+products of velocity errors::
+
+    M e_ddot + (K_D + Lambda M_0) e_dot + Lambda K_D e = d + tau_ext
+    V = ½ sᵀ M s + ½ eᵀ (2 Lambda K_D - Lambda² dM) e + ½ xᵀ Gamma⁻¹ x
+    V_dot = -e_dotᵀ (K_D - Lambda dM) e_dot - Lambda² eᵀ K_D e + sᵀ tau_ext        for k = 1
+
+V is a storage function if ``Lambda dM < K_D``: the payload makes the inertia in no direction larger
+than ``1 + damping_rate / bandwidth`` times the described one, and ``damping`` adds to this. The
+fixed law needs the same. Monotone true friction F adds the dissipation ``e_dot (F(v) - F(v_d))``.
+
+Normalised step. The factor k <= 1 keeps ``k sᵀ Phi Gamma Phiᵀ s <= fastest sᵀ K_D s``. Learning
+then reduces a torque error at most with the rate ``fastest``, a tenth of ``bandwidth``. At this
+rate the loop is in equilibrium, ``s = K_D⁻¹ d``, apart from a lag that a delay of the loop hardly
+changes, and ``½ xᵀ Gamma⁻¹ x`` falls with the rate ``k dᵀ K_D⁻¹ d`` for any k.
+
+Sliding. Coulomb friction of a joint that rests or reverses is any torque up to its breakaway value,
+and would pass for a weight. Only joints that move as desired, both speeds above 2 % of the velocity
+limit, therefore count: the s of other joints is zero in ``Phiᵀ s``. Their torque error acts on V
+like an external torque. At rest no estimate changes, so that none can drift. A payload that is
+picked up is learned from the next motion on.
 
 The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ``. The fixed
 ``S Sᵀ`` is the sum of the pseudo-inertia of the described body and the pseudo-inertia of a ball of
 mass ``largest_payload_mass`` and radius ``largest_payload_reach`` about the link's origin. The
 entries of W are then of order one, its sum of squares does not depend on axes or units, and one
-``learning_rate`` defines Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction
-are measured in multiples of the given values. This is the metric of Lee, Kwon & Park at a fixed,
-plausible body. If the metric changed with the estimate, a link of 0.2 kg would learn a hundred
-times as slowly as a link of 2 kg.
+``learning_rate`` defines Gamma: ``½ |W_hat - W|² / learning_rate``. Friction is measured in units
+of 5 % of the effort limit, and bounded by three units. This is the metric of Lee, Kwon & Park at a
+fixed, plausible body. If the metric changed with the estimate, a link of 0.2 kg would learn a
+hundred times as slowly as a link of 2 kg.
 
 Physical consistency. A body is physically possible if and only if P, and therefore W, is positive
 definite. After each step W is projected in turn onto the matrices whose mass is at most
@@ -30,22 +58,6 @@ projections use the same metric, so they never increase V. After at most three c
 towards the described body until it keeps all bounds; only this last move may increase V. The bounds
 are hard: the estimates keep them after every step, for any contact and any sensor error.
 
-Dead zone. Unmodelled friction and noise are torques up to some d that no parameters explain, and
-learning from them makes the estimates drift. The law learns only while
-``sᵀ K_D s > sum of d_i |s_i|``, for s averaged over 0.05 s. Then the dissipation exceeds the power
-of such torques, and V decreases, on this average, whenever estimates change. A torque error smaller
-than d is not learned. Friction is learned for sliding joints only, because the estimate for a
-sticking joint would keep growing.
-
-Longest step. Learning acts on s like a spring: for a fixed state, ``d²s/dt² + d ds/dt + w² s = 0``
-with ``w² = learning_rate |grad|² / sᵀ M s`` and the rate ``d = sᵀ K_D s / sᵀ M s`` at which s
-decays. In continuous time and without a dead zone any w is stable. But the dead zone works on an
-average, which is late, and a fast motion makes the gradient so large that the step of one period
-overshoots. An arm with weak damping then swings for ever. Each step is therefore shortened to ``w
-<= d``, so that s decays within one oscillation, and such that it changes the torque along s by at
-most a tenth of the torque that would end s within the period. A shorter step in the same direction
-keeps V from increasing.
-
 Forgetting. Until a detector reports the contact, the law learns from a push as if it were a weight.
 The estimates are then replaced by their exponential average over the time of learning, time
 constant 1 s (:meth:`AdaptiveSlotineLiController.forget_recent`). A push of 20 ms changes this
@@ -54,10 +66,11 @@ gravity is compensated without feedback (modes float and safe), where nothing wo
 weight. The average lies in the same convex sets, and is at most as far from the true parameters as
 the farthest of the estimates that it contains.
 
-Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
-Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
-Identification*, RA-L 2018; Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot
-Manipulators*, IROS 2018.
+Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Sadegh &
+Horowitz, *Stability and Robustness Analysis of a Class of Adaptive Controllers for Robotic
+Manipulators*, IJRR 9(3), 1990, for the feed-forward of the desired motion; Wensing, Kim & Slotine,
+*Linear Matrix Inequalities for Physically Consistent Inertial Parameter Identification*, RA-L 2018;
+Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot Manipulators*, IROS 2018.
 """
 
 from __future__ import annotations
@@ -69,7 +82,13 @@ from numpy.typing import NDArray
 
 from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.adapted_bodies import adapted_bodies, adapted_links, learned_friction
-from rbd_control.control.adaptive_step import FASTEST, LARGEST, Gains, adaptive_step
+from rbd_control.control.adaptive_step import (
+    FASTEST,
+    LARGEST,
+    LARGEST_FRICTION,
+    Gains,
+    adaptive_step,
+)
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
@@ -145,8 +164,9 @@ class AdaptiveSlotineLiController:
     def forget_recent(self) -> bool:
         """Replace the estimates by their exponentially weighted average over the learning time.
 
-        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`step`, each at most :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so
-        that recent errors hardly change it.
+        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`step`, each at most
+        :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so that
+        recent errors hardly change it.
 
         Call the method when a contact begins, because the law has learned from the push until it
         was detected, and before the modes float and safe, in which no feedback corrects a weight
@@ -219,29 +239,27 @@ class AdaptiveSlotineLiController:
         """
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
-        law, tau = self._fixed.step(q, v, q_d, v_d, a_d), np.empty_like(q)
-        learned = -1
-        if np.isfinite(law.torque).all():
-            learned = adaptive_step(
-                self._nominal.packed,
-                self.packed,
-                self._difference,
-                self._gains,
-                self._bodies,
-                self._friction,
-                q,
-                v,
-                v_d,
-                a_d,
-                law.s,
-                min(float(dt), LONGEST_STEP),
-                tau,
-            )
+        law = self._fixed.step(q, v, q_d, v_d, a_d)
+        learned = adaptive_step(
+            self._nominal.packed,
+            self.packed,
+            self._difference,
+            self._gains,
+            self._bodies,
+            self._friction,
+            q,
+            v,
+            v_d,
+            a_d,
+            law.s,
+            min(float(dt), LONGEST_STEP),
+            law.torque,
+        )
         if learned < 0:
             raise InputError(f"the torque at q = {q}, v = {v} is not finite")
         self._learning = learned > 0
         self._is_recent |= dt > 0.0
-        return law._replace(torque=law.torque + tau)
+        return law
 
     @property
     def learning(self) -> bool:
@@ -257,7 +275,7 @@ class AdaptiveSlotineLiController:
         to the described body. The distance to the true parameters is unknown.
         """
         f = self._friction
-        learned = f.learned[f.most > 0.0] / f.most[f.most > 0.0]
+        learned = f.learned[f.unit > 0.0] / f.unit[f.unit > 0.0]
         distance = np.square(self._bodies.W - self._bodies.start).sum() + np.square(learned).sum()
         return 0.5 * float(distance) / self._gains.learning_rate
 
@@ -338,7 +356,7 @@ class AdaptiveSlotineLiController:
         if not joints:
             return W, np.zeros_like(f.learned)
         total = np.array([(joints[name].coulomb, joints[name].viscous) for name in names]).T
-        most = f.given + f.most
+        most = f.given + LARGEST_FRICTION * f.unit
         for row, name in enumerate(("coulomb", "viscous")):
             for i, joint in enumerate(names):
                 if not 0.0 <= total[row, i] <= most[row, i] * (1.0 + ROUNDING):

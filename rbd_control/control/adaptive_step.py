@@ -33,6 +33,12 @@ The described body has at most 1; a payload of ``largest_payload_mass`` within
 ``largest_payload_reach`` adds at most 6.
 """
 
+LARGEST_FRICTION = 3.0
+"""Largest learned friction coefficient in multiples of its unit, see :class:`JointFriction`.
+
+Coulomb friction of up to 15 % of the effort limit is learned.
+"""
+
 FASTEST = 0.1
 """Largest rate at which learning reduces a torque error, as a share of ``bandwidth``.
 
@@ -99,7 +105,7 @@ class JointFriction(NamedTuple):
         average: (2, n) ``learned`` averaged over ``REMEMBERED``.
         given: (2, n) coefficients of the friction model, or zero; ``learned`` is at least
             ``-given``.
-        most: (2, n) largest ``learned``, which is also the unit of its metric; 0: not learned.
+        unit: (2, n) unit of the metric; 0 for friction that is not learned.
         scale: (n,) velocity scale of the hyperbolic tangent [rad/s or m/s].
         sliding: (n,) speed above which a joint slides [rad/s or m/s].
     """
@@ -107,7 +113,7 @@ class JointFriction(NamedTuple):
     learned: np.ndarray
     average: np.ndarray
     given: np.ndarray
-    most: np.ndarray
+    unit: np.ndarray
     scale: np.ndarray
     sliding: np.ndarray
 
@@ -116,7 +122,7 @@ class JointFriction(NamedTuple):
 def adaptive_step(
     described, learned, difference, gains, bodies, friction, q, v, v_d, a_d, s, dt, tau
 ):
-    """Write the learned torque, then correct the estimates; return a status.
+    """Add the learned torque to ``tau``, then correct the estimates; return a status.
 
     Args:
         described: the described model as one array.
@@ -128,7 +134,7 @@ def adaptive_step(
         v_d, a_d: (n,) desired velocity [rad/s or m/s] and acceleration [rad/s² or m/s²].
         s: (n,) velocity error of the fixed law [rad/s or m/s].
         dt: time for which to learn [s]; 0 changes no estimate.
-        tau: (n,) learned torque [N·m or N], written.
+        tau: (n,) torque of the fixed law [N·m or N], to which the learned torque is added.
 
     Returns:
         1 if estimates changed; 0 if no joint slides as desired, and for dt = 0; -1 if the torque is
@@ -136,15 +142,15 @@ def adaptive_step(
     """
     model, n = unpacked(difference), q.shape[0]
     rows = model.parent.shape[0]
-    sweep = new_sweep(rows)
-    slotine_li_sweep(model, q, v_d, v_d, a_d, sweep, new_forces(rows), tau)
-    shape = np.empty((2, n))
+    sweep, inertial, shape = new_sweep(rows), np.empty(n), np.empty((2, n))
+    slotine_li_sweep(model, q, v_d, v_d, a_d, sweep, new_forces(rows), inertial)
     total = 0.0
     for i in range(n):
         shape[0, i], shape[1, i] = np.tanh(v_d[i] / friction.scale[i]), v_d[i]
+        tau[i] += inertial[i]
         for j in range(2):
             tau[i] += friction.learned[j, i] * shape[j, i]
-        total += tau[i] + s[i]
+        total += tau[i]
     if not np.isfinite(total):
         return -1
     if dt <= 0.0:
@@ -168,7 +174,7 @@ def adaptive_step(
         square += _gradient(bodies.S[k], coefficients[bodies.row[k]], gradients[k])
     for i in range(n):
         for j in range(2):
-            square += (friction.most[j, i] * shape[j, i] * taught[i]) ** 2
+            square += (friction.unit[j, i] * shape[j, i] * taught[i]) ** 2
     # A step changes the torque by Y d pi, with the power -learning_rate dt square along s. All
     # estimates take the same share of their steps, so that the direction is kept.
     if not 0.0 < square < np.inf:
@@ -181,10 +187,11 @@ def adaptive_step(
         write_body(model, row, S, W - bodies.start[k])
     for i in range(n):
         for j in range(2):
-            most = friction.most[j, i]
-            if most > 0.0:
-                value = friction.learned[j, i] + step * most * most * shape[j, i] * taught[i]
-                friction.learned[j, i] = min(max(value, -friction.given[j, i]), most)
+            unit = friction.unit[j, i]
+            if unit > 0.0:
+                value = friction.learned[j, i] + step * unit * unit * shape[j, i] * taught[i]
+                value = min(value, LARGEST_FRICTION * unit)
+                friction.learned[j, i] = max(value, -friction.given[j, i])
     return 1
 
 
