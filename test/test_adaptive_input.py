@@ -48,7 +48,7 @@ def test_bad_input_is_refused_and_teaches_nothing() -> None:
         for bad in (np.nan, np.inf):
             with pytest.raises(InputError, match=f"^{name} is"):
                 law.torque(*state[:i], np.full(7, bad), *state[i + 1 :], dt=1e-3)
-        with pytest.raises(InputError, match=rf"{name} has shape \(6,\) but .* nv = 7"):
+        with pytest.raises(InputError, match=rf"{name} has shape \(6,\); it must be \(7,\)"):
             law.torque(*state[:i], x[:6], *state[i + 1 :], dt=1e-3)
     with pytest.raises(InputError, match="(?s)torque at q = .* is not finite"):
         law.torque(state[0], np.full(7, 1e307), *state[2:], dt=1e-3)
@@ -72,6 +72,19 @@ def test_what_cannot_be_learned_is_refused(
 ) -> None:
     with pytest.raises((InputError, ParameterError), match=message):
         AdaptiveSlotineLiController(arm7(), parameters, AdaptationParameters(**adaptation))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("adapt_friction", "always learns friction"),
+        ("friction_learning_rate", "learning_rate applies"),
+        ("adaptation_dead_zone", "nothing at rest"),
+    ],
+)
+def test_the_error_for_a_removed_parameter_names_the_reason(name: str, why: str) -> None:
+    with pytest.raises(ParameterError, match=f"no parameter .*{name}.*{why}"):
+        ControllerParameters.from_mapping({name: 1.0})
 
 
 def test_a_floating_base_is_refused() -> None:

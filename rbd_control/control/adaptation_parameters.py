@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rbd_control.parameters import Parameters, parameter
 
@@ -14,15 +16,19 @@ ALL = "all"
 class AdaptationParameters(Parameters):
     """Parameters of :class:`~rbd_control.control.AdaptiveSlotineLiController`.
 
-    This control law learns mass, centre of mass and inertia of links, and optionally joint
-    friction, from the tracking error.
+    This control law learns mass, centre of mass and inertia of links, and the friction of all
+    joints, from the tracking error.
 
     ``largest_payload_mass`` and ``largest_payload_reach`` describe the largest unknown payload.
     They scale the estimates, so that a single learning rate applies to masses, centres and
-    inertias, and they bound the estimates. Friction errors are small compared with weights and have
-    a learning rate of their own. Torque errors within ``adaptation_dead_zone``, also those of
-    friction, are not learned.
+    inertias, and they bound the estimates. The scale of friction is 5 % of the effort limit.
     """
+
+    REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
+        "adapt_friction": "the adaptive law always learns friction",
+        "friction_learning_rate": "learning_rate applies to friction too",
+        "adaptation_dead_zone": "the adaptive law learns friction, and nothing at rest",
+    }
 
     adapted_links: tuple[str, ...] = parameter(
         (),
@@ -33,8 +39,8 @@ class AdaptationParameters(Parameters):
     )
     learning_rate: float = parameter(
         5.0,
-        "learning rate of masses; its inverse is the energy that an error as large as the "
-        "expected payload may add to the motion before it is learned",
+        "learning rate of masses and friction; its inverse is the energy that an error as large as "
+        "the expected payload may add to the motion before it is learned",
         unit="1/J",
         above=0.0,
         upper=1000.0,

@@ -69,8 +69,7 @@ class ConfiguredParts:
             InputError: for a floating base, for a model with other joints than before, or with
                 ``adaptive`` for a link in ``adapted_links`` that is unknown, fixed or rigidly
                 joined to another.
-            ParameterError: for a per-joint parameter of the wrong length, or with ``adaptive`` and
-                ``adapt_friction`` for friction that the adaptive law cannot learn.
+            ParameterError: for a per-joint parameter of the wrong length.
         """
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")

@@ -75,7 +75,7 @@ class ControllerParameters(
         per_joint=True,
     )
     adaptive: bool = parameter(
-        False, "learn masses (and friction with adapt_friction) from the tracking error"
+        False, "learn masses and joint friction from the tracking error, while the arm moves"
     )
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from rbd_control.errors import InputError
 Array = NDArray[np.float64]
 
 LEARNED_PERIOD = 0.5
-"""Period at which tank and monitor use new estimates of the adaptive law [s]."""
+"""Period at which the tank uses new estimates of the adaptive law [s]."""
 
 
 class TrackingLaw:
@@ -46,8 +46,7 @@ class TrackingLaw:
 
     Raises:
         InputError: for a floating base, and if the law is adaptive, for an invalid link to learn.
-        ParameterError: for a per-joint parameter of the wrong length, and if the law is adaptive,
-            for friction that it cannot learn.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class TrackingLaw:
         return self._model
 
     def take_estimates(self) -> None:
-        """Use the present estimates of the adaptive law in :meth:`weight`, monitor and tank."""
+        """Use the present estimates of the adaptive law in :meth:`weight` and the tank."""
         if self._learned:
             self._use_estimates()
 
