@@ -119,6 +119,7 @@ def test_a_weight_that_was_learned_before_a_fault_does_not_stay(safe: str) -> No
     controller = started(arm7(), replace(ADAPTIVE, safe_torque=safe))
     drive = Driven(controller)
     drive.run(0.3)
+    controller.law.forget_recent()
     before = payload(controller)
     drive.run(0.02, beside=1e-4)
     pushed = payload(controller)

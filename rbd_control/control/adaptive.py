@@ -12,8 +12,9 @@ Phi contains their coefficients in tau. ``Yᵀ s`` is the power of each paramete
 computed by one sweep without the matrix Y.
 
 Feedback is not learned. With learned masses in the terms ``M a_r`` and ``K_D s`` of the law,
-friction that passed for inertia multiplied the inertia of a Panda's joint 7 by 18, and it shook. Here the gains are those of the fixed law. As Phi does not contain the measured velocity
-either, noise of s has no mean effect on the estimates.
+friction that passed for inertia multiplied the inertia of a Panda's joint 7 by 18, and it shook.
+Here the gains are those of the fixed law. As Phi does not contain the measured velocity either,
+noise of s has no mean effect on the estimates.
 
 Stability. Let the true mass matrix be ``M = M_0 + dM``, ``x = theta_hat - theta`` the error of the
 estimates, ``d = Phi x`` the remaining torque error, and Lambda the same for all joints. Up to
