@@ -128,8 +128,9 @@ def test_friction_is_learned(model: str) -> None:
 @pytest.mark.parametrize("delay", [0, 10])
 def test_unknown_friction_is_not_learned_as_inertia(delay: int) -> None:
     """A former law learned 18 times the inertia of a wrist joint, whose loop then shook."""
-    gains = {"bandwidth": (10.0,), "damping_rate": 20.0} if delay else {}
-    parameters = ControllerParameters(**gains)
+    parameters = ControllerParameters()
+    if delay:
+        parameters = replace(parameters, bandwidth=(10.0,), damping_rate=20.0)
     model, w = arm7(), np.linspace(3.0, 1.0, 7)
     learned = AdaptiveSlotineLiController(model, parameters, AdaptationParameters())
     errors, roughness = [], []

@@ -218,13 +218,12 @@ class AdaptiveSlotineLiController:
                 not finite, and for ``dt`` that is negative or not finite; nothing has been learned
                 then.
         """
-        state = {
-            name: np.array(x, dtype=np.float64)
-            for name, x in zip(("q", "v", "q_d", "v_d", "a_d"), (q, v, q_d, v_d, a_d), strict=True)
-        }
-        for name, x in state.items():
+        given = {"q": q, "v": v, "q_d": q_d, "v_d": v_d, "a_d": a_d}
+        for name, x in given.items():
             checked_array(name, x, (self._nominal.nv,))
-        return self.step(*state.values(), dt).torque
+        # The kernels require contiguous arrays of float64.
+        q, v, q_d, v_d, a_d = (np.array(x, dtype=np.float64) for x in given.values())
+        return self.step(q, v, q_d, v_d, a_d, dt).torque
 
     def step(
         self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array, dt: float = 0.0
