@@ -130,6 +130,9 @@ class Parameters:
     FORMER_NAMES: ClassVar[Mapping[str, str]] = {}
     """Present names of this class's own parameters by former name; both names are accepted."""
 
+    REMOVED_NAMES: ClassVar[Mapping[str, str]] = {}
+    """Texts about this class's removed parameters by name, for the error when one is given."""
+
     def __post_init__(self) -> None:
         for item in fields(self):
             object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
@@ -169,9 +172,11 @@ class Parameters:
         values = {former.get(name, name): value for name, value in values.items()}
         unknown = sorted(set(values) - known)
         if unknown:
-            raise ParameterError(
-                f"no parameter {quoted(unknown[0])}; {alternatives(unknown[0], known)}"
-            )
+            removed = {
+                k: v for base in cls.__mro__ for k, v in vars(base).get("REMOVED_NAMES", {}).items()
+            }
+            reason = removed.get(unknown[0]) or alternatives(unknown[0], known)
+            raise ParameterError(f"no parameter {quoted(unknown[0])}; {reason}")
         return cls(**values)
 
     @classmethod

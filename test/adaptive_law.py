@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from rbd_control.control import (
@@ -25,8 +23,8 @@ FRICTION = ControllerParameters(
     friction_offset=(0.1,),
     friction_velocity_scale=(0.1,),
 )
-EAGER = AdaptationParameters(adapted_links=("all",), adaptation_dead_zone=(0.0,))
-SEVERAL = replace(EAGER, adapted_links=("tool", "link_4"), adapt_friction=True)
+EVERY_LINK = AdaptationParameters(adapted_links=("all",))
+SEVERAL = AdaptationParameters(adapted_links=("tool", "link_4"))
 COM, INERTIA = np.array([0.02, -0.03, 0.06]), np.diag([0.006, 0.007, 0.005])
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]

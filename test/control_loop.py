@@ -75,6 +75,23 @@ class Loop:
         )
 
 
+class Driven:
+    """Joint states of an arm on a motion of 4 s from HOME, for a started controller."""
+
+    def __init__(self, controller: PassivityController) -> None:
+        self._controller, self._k, self._q, self._v = controller, 0, HOME, STILL
+        controller.update(0.0005, HOME, STILL)
+        names = controller.model.joint_names
+        controller.set_trajectory(names, [TrajectoryPoint(HOME + 0.8, time_from_start=4.0)])
+
+    def run(self, seconds: float, beside: float = 0.0) -> None:
+        """Send joint states for a time, ``beside`` the desired positions [rad]."""
+        for _ in range(round(1e3 * seconds)):
+            self._k += 1
+            command = self._controller.update(1e-3 * self._k, self._q + beside, self._v)
+            self._q, self._v = command.q_d + 1e-3 * command.v_d, command.v_d
+
+
 def started(
     model: Model, parameters: ControllerParameters = NO_RATE, q: np.ndarray = HOME
 ) -> PassivityController:

@@ -276,8 +276,8 @@ def test_what_was_given_is_kept(model: Model) -> None:
     assert law.adaptive is not None
     given = law.adaptive.payload
     assert given == pytest.approx(1.0)
-    loop.arm.push("link_7", (0.0, 0.0, -20.0), duration=0.05)
-    loop.run(0.05)
+    loop.follow(HOME + 0.5, 2.0)  # it learns from moving joints only
+    loop.run(0.5)
     assert law.adaptive.payload != given
     loop.controller.set_parameters(loop.controller.parameters)
     law = loop.controller.law
@@ -305,19 +305,18 @@ def test_given_estimates_beyond_new_bounds_do_not_prevent_the_safe_torque(model:
 
 def test_what_was_learned_is_discarded(model: Model) -> None:
     """It may be why the loop is not stable."""
-    loop = Loop(model, damping=(0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 20.0), adaptive=True)
+    loop = Loop(model, adaptive=True)
+    loop.follow(HOME + 0.5, 2.0)  # it learns from moving joints only
+    loop.run(0.5)
+    unstable = replace(loop.controller.parameters, damping=(0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 20.0))
+    loop.controller.set_parameters(unstable)
     adaptive = loop.controller.law.adaptive
     assert adaptive is not None
+    assert adaptive.learned_energy > 0.0
     loop.arm.push("link_7", (0.0, 0.0, -20.0), (0.0, 0.0, 3.0), 0.05)
-    learned = 0.0
-    for _ in range(500):
-        command = loop.run(0.001)
-        if command.mode == "safe":
-            break
-        learned = max(learned, adaptive.learned_energy)
+    command = loop.run(0.5)
     assert "swung" in command.reason
     assert command.reason.endswith("the estimates of the adaptive law are discarded")
-    assert learned > 0.0
     assert adaptive.learned_energy == 0.0
 
 

@@ -62,8 +62,8 @@ def test_a_sigmoid_that_decreases_with_speed_is_refused(name: str) -> None:
 class _Half(CoulombViscousFriction):
     """Its coefficients do not mean what those of its base class mean."""
 
-    def torque(self, v: np.ndarray) -> np.ndarray:
-        return 0.5 * super().torque(v)
+    def coefficients(self, n: int) -> np.ndarray:
+        return super().coefficients(n) * np.array([[0.5], [0.5], [0.5], [1.0], [1.0], [1.0]])
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def test_the_adaptive_law_adds_the_torque_of_a_derived_model() -> None:
 
     def torque(parameters: ControllerParameters) -> np.ndarray:
         law = AdaptiveSlotineLiController(model, parameters, AdaptationParameters())
-        return law.reference_torque(still, still, v_r, still)
+        return law.torque(still, still, still, v_r, still)
 
     added = torque(_Parameters()) - torque(ControllerParameters())
     assert added == pytest.approx(_Parameters().friction(7).torque(v_r))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from adaptive_law import arm7
-from control_loop import HOME, NO_RATE, SCRIPTED, STILL, Loop, started
+from control_loop import HOME, NO_RATE, SCRIPTED, STILL, Driven, Loop, started
 
 from rbd_control.control import (
     AdaptiveSlotineLiController,
@@ -21,9 +21,7 @@ from rbd_control.control import (
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 
-ADAPTIVE = ControllerParameters(
-    adaptive=True, contact_reaction="none", adaptation_dead_zone=(0.0,), **SCRIPTED
-)
+ADAPTIVE = ControllerParameters(adaptive=True, contact_reaction="none", **SCRIPTED)
 
 
 def estimates(mass: float) -> Estimates:
@@ -119,13 +117,15 @@ def test_estimates_with_which_the_trajectory_cannot_go_on_are_refused() -> None:
 def test_a_weight_that_was_learned_before_a_fault_does_not_stay(safe: str) -> None:
     """With the safe torque zero, resume let the arm go on with the false weight."""
     controller = started(arm7(), replace(ADAPTIVE, safe_torque=safe))
+    drive = Driven(controller)
+    drive.run(0.3)
+    controller.law.forget_recent()
     before = payload(controller)
-    for k in range(1, 21):  # a push of 20 ms
-        controller.update(0.001 * k, HOME + 1e-4, np.full(7, 1e-3))
+    drive.run(0.02, beside=1e-4)
     pushed = payload(controller)
     assert pushed != before
     controller.fault("test")
-    controller.update(0.021, HOME, STILL)
+    drive.run(0.001)
     controller.resume()
     assert abs(payload(controller) - before) < 0.05 * abs(pushed - before)
 

@@ -125,7 +125,6 @@ def test_no_joint_state_teaches_more_than_the_expected_payload(
         adapted_links=links,
         largest_payload_mass=3.0,
         learning_rate=1000.0,
-        adaptation_dead_zone=(0.0,),
         torque_rate=(1e9,),
         overspeed_factor=4.9,
         contact_reaction="none",

@@ -235,7 +235,7 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
     """Moving and touched: the torque is finite and within the limits of the motors."""
     changes: dict[str, Any] = {**COEFFICIENTS, "friction_model": FRICTION.get(name, "none")}
     if "adapt" in name or "learning" in name or "payload" in name:
-        changes |= {"adaptive": True, "friction_model": "coulomb_viscous", "adapt_friction": True}
+        changes |= {"adaptive": True, "friction_model": "coulomb_viscous"}
         changes["friction_viscous"] = (1.0,)
     if "tank" in name:
         changes["tank_capacity"] = 1.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rbd_control.parameters import Parameters, parameter
 
@@ -14,15 +16,19 @@ ALL = "all"
 class AdaptationParameters(Parameters):
     """Parameters of :class:`~rbd_control.control.AdaptiveSlotineLiController`.
 
-    This control law learns mass, centre of mass and inertia of links, and optionally joint
-    friction, from the tracking error.
+    This control law learns mass, centre of mass and inertia of links, and the friction of all
+    joints, from the tracking error.
 
     ``largest_payload_mass`` and ``largest_payload_reach`` describe the largest unknown payload.
     They scale the estimates, so that a single learning rate applies to masses, centres and
-    inertias, and they bound the estimates. Friction errors are small compared with weights and have
-    a learning rate of their own. Torque errors within ``adaptation_dead_zone``, also those of
-    friction, are not learned.
+    inertias, and they bound the estimates. The scale of friction is 5 % of the effort limit.
     """
+
+    REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
+        "adapt_friction": "the adaptive law always learns friction",
+        "friction_learning_rate": "learning_rate applies to friction too",
+        "adaptation_dead_zone": "the adaptive law learns friction, and nothing at rest",
+    }
 
     adapted_links: tuple[str, ...] = parameter(
         (),
@@ -31,23 +37,10 @@ class AdaptationParameters(Parameters):
         in_description=True,
         keywords=(ALL,),
     )
-    adapt_friction: bool = parameter(
-        False,
-        "learn Coulomb and viscous friction of the joints, starting from the given values, which "
-        "must be positive (friction_model coulomb_viscous)",
-    )
-    friction_learning_rate: float = parameter(
-        200.0,
-        "learning rate of friction; its inverse is the energy that a friction error as large as "
-        "the given value may add to the motion before it is learned",
-        unit="1/J",
-        above=0.0,
-        upper=1e5,
-    )
     learning_rate: float = parameter(
         5.0,
-        "learning rate of masses; its inverse is the energy that an error as large as the "
-        "expected payload may add to the motion before it is learned",
+        "learning rate of masses and friction; its inverse is the energy that an error as large as "
+        "the expected payload may add to the motion before it is learned",
         unit="1/J",
         above=0.0,
         upper=1000.0,
@@ -61,13 +54,4 @@ class AdaptationParameters(Parameters):
         unit="m",
         above=0.0,
         upper=10.0,
-    )
-    adaptation_dead_zone: tuple[float, ...] = parameter(
-        (0.3,),
-        "torque error below which nothing is learned, because it may be friction or noise; at rest "
-        "the remaining error is about this large",
-        unit="N·m or N",
-        lower=0.0,
-        upper=1000.0,
-        per_joint=True,
     )

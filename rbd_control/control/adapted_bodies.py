@@ -5,17 +5,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.adaptation_parameters import ALL, AdaptationParameters
 from rbd_control.control.adaptive_step import Bodies, JointFriction
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.inertia import pseudo_inertia
-from rbd_control.errors import InputError, ParameterError
-from rbd_control.robot.friction import CoulombViscousFriction
+from rbd_control.errors import InputError
+from rbd_control.robot.friction import CoulombViscousFriction, Friction
+
+USUAL_FRICTION = 0.05
+"""Unit of learned Coulomb friction, as a share of the effort limit of the joint.
+
+Gears of robot arms lose about 3 to 12 % of their rated torque in friction. The unit of viscous
+friction is the coefficient that gives the same torque at half the velocity limit.
+"""
+
+SLIDING = 0.02
+"""Speed above which a joint slides, as a share of its velocity limit.
+
+Below it, noise hides the direction of the motion, and friction exceeds Coulomb friction.
+"""
 
 LEAST = 1e-9
 """Least lower bound on the eigenvalues of W, a scaled pseudo-inertia, see :class:`Bodies`."""
@@ -103,45 +115,24 @@ def _physical(W: NDArray[np.float64]) -> NDArray[np.float64]:
     return _positive(0.5 * (W + W.T), LEAST)
 
 
-def adapted_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
-    """Return the initial friction of ``n`` joints in the form that the adaptive law learns.
+def learned_friction(friction: Friction, limits: ArmLimits) -> JointFriction:
+    """Return the friction that the adaptive law learns, which is zero at first, with its bounds.
 
     Args:
-        friction: friction of the joints, an object of :mod:`~rbd_control.robot.friction`. The law
-            can learn ``CoulombViscousFriction`` only; for any other class the result is zero.
-        n: number of joints.
-        adapt: whether the law learns friction; if not, the units of the result are zero, and the
-            law does not change its values.
-
-    Raises:
-        ParameterError: if ``adapt`` is true, and ``friction`` is of another class or has a Coulomb
-            or viscous coefficient that is not positive.
+        friction: friction model of the fixed law, to which the learned friction is added.
+        limits: limits of the arm. The friction of a joint without effort limit is not learned.
     """
-    # Classes derived from it are excluded, because their coefficients have another meaning.
-    if type(friction) is not CoulombViscousFriction:
-        if adapt:
-            raise ParameterError(
-                "adapt_friction needs friction_model coulomb_viscous or stribeck, with values to "
-                "begin from"
-            )
-        zero = np.zeros(n)
-        return JointFriction(
-            zero.copy(), zero.copy(), np.zeros((2, n)), zero, np.ones(n), zero, zero
-        )
-    given = (friction.coulomb, friction.viscous)
-    if adapt:
-        for name, values in zip(("friction_coulomb", "friction_viscous"), given, strict=True):
-            if not (values > 0.0).all():
-                raise ParameterError(
-                    f"{name} is {values.tolist()}; adapt_friction needs positive values to begin "
-                    f"from"
-                )
-    units = [values.copy() if adapt else np.zeros(n) for values in given]
+    n, speed = limits.effort.size, limits.assumed_velocity
+    unit = np.where(np.isfinite(limits.effort), USUAL_FRICTION * limits.effort, 0.0)
+    # The coefficients of other classes, also of derived ones, have another meaning.
+    given, scale = np.zeros((2, n)), np.zeros(n)
+    if type(friction) is CoulombViscousFriction:
+        given, scale = np.array([friction.coulomb, friction.viscous]), friction.velocity_scale
     return JointFriction(
-        friction.coulomb.copy(),
-        friction.viscous.copy(),
-        np.array(given),
-        friction.offset.copy(),
-        friction.velocity_scale.copy(),
-        *units,
+        np.zeros((2, n)),
+        np.zeros((2, n)),
+        given,
+        np.array([unit, 2.0 * unit / speed]),
+        np.maximum(scale, 0.5 * SLIDING * speed),
+        SLIDING * speed,
     )

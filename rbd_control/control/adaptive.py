@@ -1,24 +1,52 @@
-"""The adaptive control law of Slotine and Li, which learns the payload while the arm moves.
+"""The adaptive control law of Slotine and Li: payload and friction are learned while the arm moves.
 
-Torques are linear in the inertial parameters, ``Y(q, v, v_r, a_r) pi = M a_r + C v_r + g``. With an
-estimate in place of pi, and ``v_r a_r s K_D`` as in :mod:`~rbd_control.control.slotine_li`::
+The law of :mod:`~rbd_control.control.slotine_li` for the described arm, ``tau_fixed``, is
+unchanged. What is learned is added as a feed-forward torque of the desired motion::
 
-    tau = Y(q, v, v_r, a_r - damping_rate s) pi_hat - damping s + F_hat(v_r)
-    pi_hat_dot = -Gamma Yᵀ s
+    tau = tau_fixed + Y(q, v_d, v_d, a_d) (pi_hat - pi_0) + F_C tanh(v_d / scale) + F_V v_d
+    theta_hat_dot = -k Gamma Phiᵀ s
 
-the storage ``V = ½ sᵀ M s + ½ (pi_hat - pi)ᵀ Gamma⁻¹ (pi_hat - pi)`` obeys ``V_dot = -sᵀ K_D s +
-sᵀ tau_ext`` for any true pi, with the true mass matrix in K_D: the same passivity without
-knowledge of the parameters. ``Yᵀ s`` is the power of each parameter's force along s, computed by
-one sweep without the matrix Y.
+``Y pi = M a_d + C v_d + g`` is linear in the inertial parameters pi, with pi_0 of the description;
+F_C and F_V are friction in addition to the friction model. theta consists of pi, F_C and F_V, and
+Phi contains their coefficients in tau. ``Yᵀ s`` is the power of each parameter's force along s,
+computed by one sweep without the matrix Y.
+
+Feedback is not learned. With learned masses in the terms ``M a_r`` and ``K_D s`` of the law,
+friction that passed for inertia multiplied the inertia of a Panda's joint 7 by 18, and it shook.
+Here the gains are those of the fixed law. As Phi does not contain the measured velocity either,
+noise of s has no mean effect on the estimates.
+
+Stability. Let the true mass matrix be ``M = M_0 + dM``, ``x = theta_hat - theta`` the error of the
+estimates, ``d = Phi x`` the remaining torque error, and Lambda the same for all joints. Up to
+products of velocity errors::
+
+    M e_ddot + (K_D + Lambda M_0) e_dot + Lambda K_D e = d + tau_ext
+    V = ½ sᵀ M s + ½ eᵀ (2 Lambda K_D - Lambda² dM) e + ½ xᵀ Gamma⁻¹ x
+    V_dot = -e_dotᵀ (K_D - Lambda dM) e_dot - Lambda² eᵀ K_D e + sᵀ tau_ext        for k = 1
+
+V is a storage function if ``Lambda dM < K_D``: the payload makes the inertia in no direction larger
+than ``1 + damping_rate / bandwidth`` times the described one, and ``damping`` adds to this. The
+fixed law needs the same. Monotone true friction F adds the dissipation ``e_dot (F(v) - F(v_d))``.
+
+Normalised step. The factor k <= 1 keeps ``k sᵀ Phi Gamma Phiᵀ s <= fastest sᵀ K_D s``. Learning
+then reduces a torque error at most with the rate ``fastest``, a tenth of ``bandwidth``. At this
+rate the loop is in equilibrium, ``s = K_D⁻¹ d``, apart from a lag that a delay of the loop hardly
+changes, and ``½ xᵀ Gamma⁻¹ x`` falls with the rate ``k dᵀ K_D⁻¹ d`` for any k.
+
+Sliding. Coulomb friction of a joint that rests or reverses is any torque up to its breakaway value,
+and would pass for a weight. Only joints that move as desired, both speeds above 2 % of the velocity
+limit, therefore count: the s of other joints is zero in ``Phiᵀ s``. Their torque error acts on V
+like an external torque. At rest no estimate changes, so that none can drift. A payload that is
+picked up is learned from the next motion on.
 
 The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ``. The fixed
 ``S Sᵀ`` is the sum of the pseudo-inertia of the described body and the pseudo-inertia of a ball of
 mass ``largest_payload_mass`` and radius ``largest_payload_reach`` about the link's origin. The
 entries of W are then of order one, its sum of squares does not depend on axes or units, and one
-``learning_rate`` defines Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction
-are measured in multiples of the given values. This is the metric of Lee, Kwon & Park at a fixed,
-plausible body. If the metric changed with the estimate, a link of 0.2 kg would learn a hundred
-times as slowly as a link of 2 kg.
+``learning_rate`` defines Gamma: ``½ |W_hat - W|² / learning_rate``. Friction is measured in units
+of 5 % of the effort limit, and bounded by three units. This is the metric of Lee, Kwon & Park at a
+fixed, plausible body. If the metric changed with the estimate, a link of 0.2 kg would learn a
+hundred times as slowly as a link of 2 kg.
 
 Physical consistency. A body is physically possible if and only if P, and therefore W, is positive
 definite. After each step W is projected in turn onto the matrices whose mass is at most
@@ -30,22 +58,6 @@ projections use the same metric, so they never increase V. After at most three c
 towards the described body until it keeps all bounds; only this last move may increase V. The bounds
 are hard: the estimates keep them after every step, for any contact and any sensor error.
 
-Dead zone. Unmodelled friction and noise are torques up to some d that no parameters explain, and
-learning from them makes the estimates drift. The law learns only while
-``sᵀ K_D s > sum of d_i |s_i|``, for s averaged over 0.05 s. Then the dissipation exceeds the power
-of such torques, and V decreases, on this average, whenever estimates change. A torque error smaller
-than d is not learned. Friction is learned for sliding joints only, because the estimate for a
-sticking joint would keep growing.
-
-Longest step. Learning acts on s like a spring: for a fixed state, ``d²s/dt² + d ds/dt + w² s = 0``
-with ``w² = learning_rate |grad|² / sᵀ M s`` and the rate ``d = sᵀ K_D s / sᵀ M s`` at which s
-decays. In continuous time and without a dead zone any w is stable. But the dead zone works on an
-average, which is late, and a fast motion makes the gradient so large that the step of one period
-overshoots. An arm with weak damping then swings for ever. Each step is therefore shortened to ``w
-<= d``, so that s decays within one oscillation, and such that it changes the torque along s by at
-most a tenth of the torque that would end s within the period. A shorter step in the same direction
-keeps V from increasing.
-
 Forgetting. Until a detector reports the contact, the law learns from a push as if it were a weight.
 The estimates are then replaced by their exponential average over the time of learning, time
 constant 1 s (:meth:`AdaptiveSlotineLiController.forget_recent`). A push of 20 ms changes this
@@ -54,36 +66,40 @@ gravity is compensated without feedback (modes float and safe), where nothing wo
 weight. The average lies in the same convex sets, and is at most as far from the true parameters as
 the farthest of the estimates that it contains.
 
-Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
-Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
-Identification*, RA-L 2018; Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot
-Manipulators*, IROS 2018.
+Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Sadegh &
+Horowitz, *Stability and Robustness Analysis of a Class of Adaptive Controllers for Robotic
+Manipulators*, IJRR 9(3), 1990, for the feed-forward of the desired motion; Wensing, Kim & Slotine,
+*Linear Matrix Inequalities for Physically Consistent Inertial Parameter Identification*, RA-L 2018;
+Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot Manipulators*, IROS 2018.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.adaptation_parameters import AdaptationParameters
-from rbd_control.control.adapted_bodies import adapted_bodies, adapted_friction, adapted_links
+from rbd_control.control.adapted_bodies import adapted_bodies, adapted_links, learned_friction
 from rbd_control.control.adaptive_step import (
+    FASTEST,
     LARGEST,
     LARGEST_FRICTION,
     Gains,
     adaptive_step,
 )
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
+from rbd_control.control.gains import law_gains
+from rbd_control.control.slotine_li import Feedback, LawTorque, SlotineLiController
+from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError
-from rbd_control.robot.friction import CoulombViscousFriction
 
 Array = NDArray[np.float64]
 
@@ -99,8 +115,9 @@ class AdaptiveSlotineLiController:
 
     Args:
         model: an arm with a fixed base, whose masses and inertias are the initial estimates.
-        parameters: the law uses ``bandwidth``, ``damping``, ``damping_rate`` and the friction.
-        adaptation: the learned parameters and the learning rates.
+        parameters: gains, friction, and limits of torque and speed.
+        adaptation: the learned links, the largest payload and the learning rate.
+        soft: soft position limits of the fixed law; none by default.
 
     Attributes:
         packed: the model with the present estimates as one array, for the compiled kernels.
@@ -108,58 +125,46 @@ class AdaptiveSlotineLiController:
     Raises:
         InputError: for a floating base, which has no torque at its root, for an unknown or fixed
             link in ``adapted_links``, or for two links that are fixed to each other.
-        ParameterError: for a per-joint parameter of the wrong length, or if ``adapt_friction`` is
-            set and ``friction_model`` is neither coulomb_viscous nor stribeck, or an initial value
-            of friction is not positive.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
 
     def __init__(
-        self, model: Model, parameters: ControllerParameters, adaptation: AdaptationParameters
+        self,
+        model: Model,
+        parameters: ControllerParameters,
+        adaptation: AdaptationParameters,
+        soft: SoftLimits | None = None,
     ) -> None:
-        if model.nq != model.nv:
-            raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
+        self._fixed = SlotineLiController(model, parameters, soft)
         n = model.nv
         self._nominal = model
         self._adaptation = adaptation
-        self._Lambda = parameters.for_joints("bandwidth", n)
         self._links = adapted_links(model, adaptation)
-        self._gains = Gains(
-            parameters.for_joints("damping", n),
-            adaptation.for_joints("adaptation_dead_zone", n),
-            parameters.damping_rate,
-            adaptation.learning_rate,
-            adaptation.friction_learning_rate,
-        )
-        friction = parameters.friction(n).monotone()
-        learnable = type(friction) is CoulombViscousFriction
-        self._other_friction = None if learnable else friction
-        self._friction_joints = model.joint_names if adaptation.adapt_friction else ()
-        self._friction = adapted_friction(friction, n, adaptation.adapt_friction)
-        self._given_friction = (self._friction.coulomb.copy(), self._friction.viscous.copy())
+        Lambda, damping, damping_rate = law_gains(parameters, model)
+        fastest = FASTEST * float(Lambda.min())
+        self._gains = Gains(damping, damping_rate, adaptation.learning_rate, fastest)
+        limits = ArmLimits.of(model, parameters)
+        self._friction = learned_friction(parameters.friction(n).monotone(), limits)
         self._learning = False
         self.reset()
 
     def reset(self) -> None:
         """Reset estimates and averages to the described inertias and the friction parameters."""
-        arrays = self._nominal.arrays
-        self.packed = self._nominal.packed.copy()
-        own = views(self.packed, constants_of(arrays))
-        self._arrays = arrays._replace(
-            mass=own.mass, first_moment=own.first_moment, second_moment=own.second_moment
-        )
+        constants = constants_of(self._nominal.arrays)
+        self.packed, self._difference = self._nominal.packed.copy(), self._nominal.packed.copy()
+        self._own, difference = views(self.packed, constants), views(self._difference, constants)
+        for values in (difference.mass, difference.first_moment, difference.second_moment):
+            values[:] = 0.0
         self._bodies = adapted_bodies(self._nominal, self._links, self._adaptation)
-        self._smooth = np.zeros(self._nominal.nv)
-        self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
-        self._friction.average[:] = self._given_friction
+        self._friction.learned[:] = self._friction.average[:] = 0.0
         self._is_recent = False
 
     def forget_recent(self) -> bool:
         """Replace the estimates by their exponentially weighted average over the learning time.
 
-        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`reference_torque`, each
-        at most :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so
-        that recent errors hardly change it. The averaged velocity error, to which the dead zone
-        applies, restarts at zero.
+        Learning time is the sum of the ``dt`` of :meth:`torque` and :meth:`step`, each at most
+        :data:`LONGEST_STEP`. The time constant of the average is 1 s of learning time, so that
+        recent errors hardly change it.
 
         Call the method when a contact begins, because the law has learned from the push until it
         was detected, and before the modes float and safe, in which no feedback corrects a weight
@@ -171,8 +176,7 @@ class AdaptiveSlotineLiController:
         if not self._is_recent:
             return False
         self._is_recent = False
-        self._smooth[:] = 0.0
-        self._use(self._bodies.average, self._friction.average)
+        self._use(self._bodies.average, self._friction.average.copy())
         return True
 
     def continue_from(self, before: AdaptiveSlotineLiController) -> None:
@@ -212,80 +216,59 @@ class AdaptiveSlotineLiController:
                 not finite, and for ``dt`` that is negative or not finite; nothing has been learned
                 then.
         """
-        q, v, q_d, v_d, a_d = self._shaped(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
-        v_r, a_r = v_d - self._Lambda * (q - q_d), a_d - self._Lambda * (v - v_d)
-        tau = self._step(q, v, v_r, a_r, dt)
-        return self._refuse(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d) if tau is None else tau
+        given = {"q": q, "v": v, "q_d": q_d, "v_d": v_d, "a_d": a_d}
+        for name, x in given.items():
+            checked_array(name, x, (self._nominal.nv,))
+        # The kernels require contiguous arrays of float64.
+        q, v, q_d, v_d, a_d = (np.array(x, dtype=np.float64) for x in given.values())
+        return self.step(q, v, q_d, v_d, a_d, dt).torque
 
-    def reference_torque(
-        self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float = 0.0
-    ) -> Array:
-        """Return the joint torque for a reference motion; then learn from the error.
+    def step(
+        self,
+        q: Array,
+        v: Array,
+        q_d: Array,
+        v_d: Array,
+        a_d: Array,
+        dt: float = 0.0,
+        feedback: Feedback | None = None,
+    ) -> LawTorque:
+        """Return the torque with v_r and s, then learn; arguments as of :meth:`torque`.
 
-        Args:
-            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            v_r: (nv,) reference velocity [rad/s or m/s].
-            a_r: (nv,) rate of the reference velocity [rad/s² or m/s²].
-            dt: as in :meth:`torque`.
-
-        Returns:
-            (nv,) [N·m or N], not limited.
+        They must be contiguous arrays of float64. ``feedback`` is as of
+        :meth:`SlotineLiController.step`.
 
         Raises:
-            InputError: as :meth:`torque`.
-        """
-        q, v, v_r, a_r = self._shaped(q=q, v=v, v_r=v_r, a_r=a_r)
-        tau = self._step(q, v, v_r, a_r, dt)
-        return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
-
-    def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
-        """Return the torque, then learn for ``dt`` [s].
-
-        If the torque is not finite, return None and learn nothing.
+            InputError: for a torque that is not finite, and for ``dt`` as :meth:`torque`; nothing
+                has been learned then.
         """
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
-        tau = np.empty(self._nominal.nv)
+        law = self._fixed.step(q, v, q_d, v_d, a_d, feedback)
         learned = adaptive_step(
+            self._nominal.packed,
             self.packed,
+            self._difference,
             self._gains,
             self._bodies,
             self._friction,
-            self._smooth,
             q,
             v,
-            v_r,
-            a_r,
+            v_d,
+            a_d,
+            law.s,
             min(float(dt), LONGEST_STEP),
-            tau,
+            law.torque,
         )
         if learned < 0:
-            return None
+            raise InputError(f"the torque at q = {q}, v = {v} is not finite")
         self._learning = learned > 0
         self._is_recent |= dt > 0.0
-        if self._other_friction is not None:
-            tau += self._other_friction.torque(v_r)
-        return tau
-
-    def _refuse(self, **arguments: Array) -> NoReturn:
-        for name, x in arguments.items():
-            checked_array(name, x, x.shape)
-        raise InputError(f"the torque at q = {arguments['q']}, v = {arguments['v']} is not finite")
-
-    def _shaped(self, **arguments: Array) -> list[Array]:
-        """Return contiguous arrays of float64; raise an InputError for a shape other than (nv,)."""
-        n = self._nominal.nv
-        arrays = []
-        for name, value in arguments.items():
-            x = np.ascontiguousarray(value, dtype=np.float64)
-            if x.shape != (n,):
-                raise InputError(f"{name} has shape {x.shape} but the model has nv = {n}")
-            arrays.append(x)
-        return arrays
+        return law
 
     @property
     def learning(self) -> bool:
-        """Whether the last :meth:`torque` or :meth:`reference_torque` changed the estimates."""
+        """Whether the last :meth:`torque` or :meth:`step` changed the estimates."""
         return self._learning
 
     @property
@@ -296,36 +279,32 @@ class AdaptiveSlotineLiController:
         same term for friction; the module defines the scaled pseudo-inertia W. ``W_start`` belongs
         to the described body. The distance to the true parameters is unknown.
         """
-        bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
-        now, units = (f.coulomb, f.viscous), (f.coulomb_unit, f.viscous_unit)
-        friction = 0.0
-        for value, given, unit in zip(now, self._given_friction, units, strict=True):
-            adapted = unit > 0.0
-            friction += float(np.square((value - given)[adapted] / unit[adapted]).sum())
-        masses = float(bodies) / self._gains.learning_rate
-        return 0.5 * (masses + friction / self._gains.friction_learning_rate)
+        learned = f.learned[f.unit > 0.0] / f.unit[f.unit > 0.0]
+        distance = np.square(self._bodies.W - self._bodies.start).sum() + np.square(learned).sum()
+        return 0.5 * float(distance) / self._gains.learning_rate
 
     @property
     def model(self) -> Model:
         """A new model of the arm with the present estimates of the inertial parameters."""
-        arrays = self._arrays
-        own = {
-            name: getattr(arrays, name).copy() for name in ("mass", "first_moment", "second_moment")
-        }
-        return replace(self._nominal, arrays=arrays._replace(**own))
+        names = ("mass", "first_moment", "second_moment")
+        own = {name: getattr(self._own, name).copy() for name in names}
+        return replace(self._nominal, arrays=self._nominal.arrays._replace(**own))
 
     @property
     def payload(self) -> float:
         """Estimated mass of all adapted links less their mass in the description [kg]."""
         rows = self._bodies.row
-        return float((self._arrays.mass - self._nominal.arrays.mass)[rows].sum())
+        return float((self._own.mass - self._nominal.arrays.mass)[rows].sum())
 
     @property
     def estimates(self) -> Estimates:
-        """The present estimates of the adapted links, and of friction if it is adapted."""
-        f = self._friction
-        return self._estimates_of(self._bodies.W, np.array([f.coulomb, f.viscous]))
+        """The present estimates of the adapted links and of the friction of all joints.
+
+        The friction of a joint is learned in addition to ``friction_model``; Coulomb and viscous
+        coefficients of this model are included.
+        """
+        return self._estimates_of(self._bodies.W, self._friction.learned)
 
     @property
     def averaged_estimates(self) -> Estimates:
@@ -342,14 +321,16 @@ class AdaptiveSlotineLiController:
             P = to_link @ S @ W @ S.T @ to_link.T
             mass = float(P[3, 3])
             links.append(LinkEstimate(link, mass, P[:3, 3] / mass, central_inertia(P)))
-        joints = zip(self._friction_joints, *friction.tolist(), strict=False)
+        total = (self._friction.given + friction).tolist()
+        joints = zip(self._nominal.joint_names, *total, strict=True)
         return Estimates(tuple(links), tuple(FrictionEstimate(*joint) for joint in joints))
 
     def set_estimates(self, estimates: Estimates) -> None:
         """Replace the estimates and their averages.
 
         Args:
-            estimates: one entry for each adapted link and, with ``adapt_friction``, each joint.
+            estimates: one entry for each adapted link, and for each joint or none; without joints
+                the friction is that of the parameters.
 
         Raises:
             InputError: naming a missing or unknown entry, or a value outside the bounds; the
@@ -361,15 +342,14 @@ class AdaptiveSlotineLiController:
         self._is_recent = False
 
     def _checked(self, estimates: Estimates) -> tuple[Array, Array]:
-        """Return W (k, 4, 4) and friction (2, nv); raise an InputError beyond the bounds."""
+        """Return W (k, 4, 4) and learned friction (2, nv); raise an InputError beyond bounds."""
         W = np.empty_like(self._bodies.W)
-        friction = np.array([self._friction.coulomb, self._friction.viscous])
-        units = (self._friction.coulomb_unit, self._friction.viscous_unit)
         links = {estimate.link: estimate for estimate in estimates.links}
         joints = {estimate.joint: estimate for estimate in estimates.joints}
+        names, f = self._nominal.joint_names, self._friction
         for what, given, own in (
             ("links", tuple(links), self._links),
-            ("joints", tuple(joints), self._friction_joints),
+            ("joints", tuple(joints), names if joints else ()),
         ):
             if set(given) != set(own):
                 raise InputError(
@@ -378,31 +358,18 @@ class AdaptiveSlotineLiController:
                 )
         for k, link in enumerate(self._links):
             W[k] = self._scaled(k, links[link])
-        for i, joint in enumerate(self._friction_joints):
-            pair = (joints[joint].coulomb, joints[joint].viscous)
-            for name, value, unit, row in zip(
-                ("coulomb", "viscous"), pair, units, friction, strict=True
-            ):
-                most = LARGEST_FRICTION * unit[i]
-                if not 0.0 <= value <= most * (1.0 + ROUNDING):
+        if not joints:
+            return W, np.zeros_like(f.learned)
+        total = np.array([(joints[name].coulomb, joints[name].viscous) for name in names]).T
+        most = f.given + LARGEST_FRICTION * f.unit
+        for row, name in enumerate(("coulomb", "viscous")):
+            for i, joint in enumerate(names):
+                if not 0.0 <= total[row, i] <= most[row, i] * (1.0 + ROUNDING):
                     raise InputError(
-                        f"{name} friction of {joint} is {value:g}; it can be 0 to {most:g}"
+                        f"{name} friction of {joint} is {total[row, i]:g}; it can be 0 to "
+                        f"{most[row, i]:g}"
                     )
-                row[i] = value
-        return W, friction
-
-    @property
-    def friction(self) -> CoulombViscousFriction | None:
-        """The present Coulomb and viscous friction with the constant torque offset.
-
-        None unless ``friction_model`` is ``coulomb_viscous`` or ``stribeck``.
-        """
-        if self._other_friction is not None:
-            return None
-        f = self._friction
-        return CoulombViscousFriction(
-            f.coulomb.copy(), f.viscous.copy(), f.offset.copy(), f.scale.copy()
-        )
+        return W, total - f.given
 
     def _scaled(self, k: int, estimate: LinkEstimate) -> Array:
         """Return W of adapted body k for an estimate; raise an InputError beyond the bounds."""
@@ -424,9 +391,11 @@ class AdaptiveSlotineLiController:
 
     def _use(self, bodies: Array, friction: Array) -> None:
         self._bodies.W[:] = bodies
-        self._friction.coulomb[:], self._friction.viscous[:] = friction
-        for row, S, W in zip(self._bodies.row, self._bodies.S, self._bodies.W, strict=True):
-            P = S @ W @ S.T
-            self._arrays.mass[row] = P[3, 3]
-            self._arrays.first_moment[row] = P[:3, 3]
-            self._arrays.second_moment[row] = P[:3, :3]
+        self._friction.learned[:] = friction
+        difference = views(self._difference, self._own)
+        for k, row in enumerate(self._bodies.row):
+            S, W, start = self._bodies.S[k], self._bodies.W[k], self._bodies.start[k]
+            for own, P in ((self._own, S @ W @ S.T), (difference, S @ (W - start) @ S.T)):
+                own.mass[row] = P[3, 3]
+                own.first_moment[row] = P[:3, 3]
+                own.second_moment[row] = P[:3, :3]

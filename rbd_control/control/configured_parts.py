@@ -76,9 +76,8 @@ class ConfiguredParts:
             InputError: for a floating base, for a model with other joints than before, or with
                 ``adaptive`` for a link in ``adapted_links`` that is unknown, fixed or rigidly
                 joined to another.
-            ParameterError: for a per-joint parameter of the wrong length, with ``adaptive`` and
-                ``adapt_friction`` for friction that the adaptive law cannot learn, or for
-                ``safe_torque: zero`` if the arm compensates another gravity than its own.
+            ParameterError: for a per-joint parameter of the wrong length, or for ``safe_torque:
+                zero`` if the arm compensates another gravity than its own.
         """
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")

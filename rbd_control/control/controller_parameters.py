@@ -99,7 +99,7 @@ class ControllerParameters(
         upper=20.0,
     )
     adaptive: bool = parameter(
-        False, "learn masses (and friction with adapt_friction) from the tracking error"
+        False, "learn masses and joint friction from the tracking error, while the arm moves"
     )
 
     def friction(self, n: int) -> Friction:

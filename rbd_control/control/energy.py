@@ -36,7 +36,8 @@ O(dt³): the quadratures are trapezoids. A delay of k periods injects up to 2k +
 
 Limits of the online check. V, dissipation and injection are computed with the masses of the model.
 Their balance gives ``supplied``, the energy of contacts and model errors together; measurements
-cannot separate the two. With an adaptive law V lacks the term
+cannot separate the two. The described masses are also used with an adaptive law, whose K_D contains
+them; V lacks its term
 ``½ |W_hat - W|² / learning_rate``, because W is unknown; its energy appears in ``supplied``.
 
 The loop counts as passive while, on average, it injects less than K_D dissipates: the stored energy

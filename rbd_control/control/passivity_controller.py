@@ -58,8 +58,7 @@ class PassivityController:
     Raises:
         InputError: for a model with a floating base, or for a link in ``adapted_links`` that is
             unknown, fixed or rigidly joined to another.
-        ParameterError: for a per-joint parameter of the wrong length, and with ``adapt_friction``
-            for a friction model, or initial values, that cannot be learned from.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
 
     def __init__(self, model: Model, parameters: ControllerParameters | None = None) -> None:

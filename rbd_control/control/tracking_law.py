@@ -24,7 +24,7 @@ from rbd_control.errors import InputError
 Array = NDArray[np.float64]
 
 LEARNED_PERIOD = 0.5
-"""Period at which tank and monitor use new estimates of the adaptive law [s]."""
+"""Period at which the tank uses new estimates of the adaptive law [s]."""
 
 
 class TrackingLaw:
@@ -48,8 +48,7 @@ class TrackingLaw:
 
     Raises:
         InputError: for a floating base, and if the law is adaptive, for an invalid link to learn.
-        ParameterError: for a per-joint parameter of the wrong length, and if the law is adaptive,
-            for friction that it cannot learn.
+        ParameterError: for a per-joint parameter of the wrong length.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class TrackingLaw:
         self._learned = False
         """Whether the estimates have changed since _model was made."""
         self._fixed = SlotineLiController(model, parameters, soft)
-        self._soft = soft
         self._monitor = EnergyMonitor(model, parameters, parameters, soft)
         limits = ArmLimits.of(model, parameters)
         self._bias = Bias(limits.effort, soft.speed, parameters.bias_rate)
@@ -77,7 +75,7 @@ class TrackingLaw:
         self._given: Estimates | None = None
         """Estimates that were set, to which :meth:`discard_estimates` returns."""
         if parameters.adaptive:
-            self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
+            self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters, soft)
         if before is not None:
             self._keep(before)
         self._last: LawTorque | None = None
@@ -170,7 +168,7 @@ class TrackingLaw:
         return self._model
 
     def take_estimates(self) -> None:
-        """Use the present estimates of the adaptive law in :meth:`weight`, monitor and tank."""
+        """Use the present estimates of the adaptive law in :meth:`weight` and the tank."""
         if self._learned:
             self._use_estimates()
 
@@ -196,7 +194,7 @@ class TrackingLaw:
 
     def _use_estimates(self) -> None:
         assert self.adaptive is not None
-        self._model = self._monitor.model = self.tank.model = self.adaptive.model
+        self._model = self.tank.model = self.adaptive.model
         self._learned = False
 
     def torque(
@@ -227,24 +225,11 @@ class TrackingLaw:
             self._bias.learn(wanted.s, learn)
             wanted = wanted._replace(torque=wanted.torque + self._bias.torque)
         else:
-            wanted = self._adaptive_torque(self.adaptive, q, v, desired, learn, feedback)
+            wanted = self.adaptive.step(q, v, *desired, learn, feedback)
             self._learned |= self.adaptive.learning
         self._last = wanted if feedback is None else None
         self._has_torque = True
         return wanted
-
-    def _adaptive_torque(
-        self,
-        adaptive: AdaptiveSlotineLiController,
-        q: Array,
-        v: Array,
-        desired: DesiredState,
-        learn: float,
-        feedback: Feedback | None,
-    ) -> LawTorque:
-        v_r, a_r, s = self._fixed.refer(q, v, *desired, feedback)
-        tau = adaptive.reference_torque(q, v, v_r, a_r, learn)
-        return LawTorque(tau + self._soft.torque(q), v_r, s)
 
     def damping(self, q: Array) -> Array:
         """Return the diagonal of K_D of the described arm at ``q``.
@@ -304,7 +289,7 @@ class TrackingLaw:
                 last = self._fixed.step(q, v, *desired)
                 last = last._replace(torque=last.torque + self._bias.torque)
             else:
-                last = self._adaptive_torque(self.adaptive, q, v, desired, 0.0, None)
+                last = self.adaptive.step(q, v, *desired)
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
             self._use_estimates()

@@ -79,10 +79,8 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "friction_f3": each(-0.1, 0.1),
     "adapted_links": st.sampled_from([(), ("all",)]),
     "learning_rate": numbers(0.1, 20.0),
-    "friction_learning_rate": numbers(1.0, 500.0),
     "largest_payload_mass": numbers(0.5, 4.0),
     "largest_payload_reach": numbers(0.05, 0.3),
-    "adaptation_dead_zone": each(0.0, 1.0),
 }
 """Strategies for parameters whose bounds admit more than an arm can stand."""
 
@@ -147,9 +145,6 @@ def setups(draw: st.DrawFn) -> Setup:
     }
     if draw(st.booleans()):
         chosen |= draw(changes())
-    if chosen.get("adapt_friction"):  # needs a friction model with positive values to begin with
-        chosen |= {"friction_model": "coulomb_viscous"}
-        chosen |= {"friction_coulomb": (0.1,), "friction_viscous": (0.1,)}
     if "default_velocity_limit" in chosen:  # Below the measured noise, no arm would start.
         chosen["default_velocity_limit"] = draw(numbers(0.01, 100.0))
     start = arm.home.copy()
