@@ -1,0 +1,153 @@
+"""Tables of the study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import inf, isnan
+
+from bench.robots.failures import Outcome
+from bench.robots.stops import Stops
+from bench.robots.study import Results, falls, is_excessive, is_too_fast, is_wrong, targets
+from bench.robots.tracking import Tracking
+from bench.robots.use import Use
+from bench.speed.sheets import Sheet
+
+REASON = 44
+"""Length to which reasons are cut."""
+
+
+def sheets(found: Results) -> list[Sheet]:
+    """Return the tables of the results that exist."""
+    tables = []
+    if found.uses:
+        tables += [_uses(found.uses), _reasons(found.uses)]
+    if found.trackings:
+        tables.append(_tracking(found.trackings, found.stops))
+    for robot in dict.fromkeys(one.robot for one in found.outcomes):
+        tables.append(_failures(robot, [one for one in found.outcomes if one.robot == robot]))
+    tables.append(_targets(found))
+    return tables
+
+
+def _uses(uses: Sequence[Use]) -> Sheet:
+    rows = [
+        [
+            use.robot,
+            f"{use.seconds / 60.0:.1f}",
+            str(len(use.faults)),
+            f"{use.faults_per_hour:.0f}",
+            f"{use.refused[0]} of {use.refused[1]}",
+        ]
+        for use in uses
+    ]
+    header = ["", "minutes", "false\nfaults", "per\nhour", "trajectories\nrefused"]
+    return Sheet("Ordinary use of healthy arms", header, [rows])
+
+
+def _reasons(uses: Sequence[Use]) -> Sheet:
+    rows = []
+    for use in uses:
+        counted = Counter((kind(reason), activity) for activity, reason in use.faults)
+        for (reason, activity), count in counted.most_common(4):
+            rows.append([use.robot, str(count), activity, reason])
+    notes = "Up to four kinds of false faults of each robot, most frequent first."
+    return Sheet("False faults", ["", "", "during", "fault"], [rows], notes)
+
+
+def kind(reason: str) -> str:
+    """Return the kind of a fault: its reason from the first verb on, without numbers."""
+    for key, text in _KINDS.items():
+        if key in reason:
+            return text
+    return reason[:REASON]
+
+
+_KINDS = {
+    "swung": "the torque swings",
+    "too fast": "a joint is too fast",
+    "implausible": "an implausible speed",
+    "tracking_limit": "beyond tracking_limit",
+    "contradicts": "velocity contradicts positions",
+    "contradict each other": "joint states contradict each other",
+    "valid joint states": "joint states among valid ones",
+    "jumped": "a position jumped",
+    "no joint states": "no joint states",
+    "stuck": "a joint is stuck",
+    "does not move": "a joint does not move",
+    "frozen": "joint states are frozen",
+    "repeat": "joint states repeat",
+}
+
+
+def _tracking(trackings: Sequence[Tracking], stops: Sequence[Stops]) -> Sheet:
+    rows = []
+    for one, stop in zip(trackings, stops, strict=True):
+        gains = f"{one.pd_gains[0]:.0f}, {one.pd_gains[1]:.0f}"
+        rows.append(
+            [
+                one.robot,
+                kind(one.reason) if one.reason else _number(1e3 * one.error),
+                _number(1e3 * one.pd_error),
+                "-" if isnan(one.pd_gains[0]) else gains,
+                f"{stop.stop_time:g}",
+                f"{_time(stop.order_time)}, {_number(stop.order_way)}",
+                f"{_time(stop.fault_time)}, {_number(stop.fault_way)}",
+            ]
+        )
+    header = ["", "error\n[mrad]", "PD + g\n[mrad]", "its gains\n[1/s]", "stop_time\n[s]"]
+    header += ["order to hold\n[s, rad]", "fault\n[s, rad]"]
+    notes = (
+        "RMS errors of 20 s of trajectory at half the velocity limits, PD at its best stable gains "
+        "of the grid. Time and way (largest of a joint) from half speed to standstill after an "
+        "order and after a fault of the healthy arm, largest of three motions; -: no standstill."
+    )
+    return Sheet("Tracking and stopping", header, [rows], notes)
+
+
+def _failures(robot: str, outcomes: Sequence[Outcome]) -> Sheet:
+    rows = [
+        [
+            f"{one.failure}, {one.at}",
+            _fault(one),
+            _number(one.excess) + (" !" if is_excessive(one) else ""),
+            _number(one.speed) + (" !" if is_too_fast(one) and not falls(one) else ""),
+            "" if isnan(one.stop) else _time(one.stop),
+            one.ends,
+            kind(one.reason),
+        ]
+        for one in outcomes
+    ]
+    header = ["", "fault\n[s]", "excess\n[J]", "speed\n[x]", "stop\n[s]", "ends", "fault"]
+    notes = (
+        "Fault: time from the failure. excess: largest energy beyond the permitted energy. speed: "
+        "largest after the fault, as a multiple of the larger of the speed at the fault and the "
+        "velocity limit; without a fault, of the limit. !: against a target."
+    )
+    return Sheet(f"Failures of {robot}", header, [rows], notes)
+
+
+def _fault(one: Outcome) -> str:
+    if isnan(one.after):
+        return "none !" if is_wrong(one) else "none"
+    return f"{one.after:.3f}" + (" !" if is_wrong(one) else "")
+
+
+def _targets(found: Results) -> Sheet:
+    rows = []
+    for one in targets(found):
+        rows.append([one.text, one.measured, "met" if one.is_met else "NOT met"])
+    notes = (
+        "The speed of arms that fall at zero torque without compensation of gravity is not counted."
+    )
+    return Sheet("Targets", ["", "measured", ""], [rows], notes)
+
+
+def _number(value: float) -> str:
+    if isnan(value):
+        return "-"
+    return f"{value:.3g}" if abs(value) < 100.0 else f"{value:.0f}"
+
+
+def _time(value: float) -> str:
+    return "-" if isnan(value) or value == inf else f"{value:.2f}"
