@@ -100,27 +100,24 @@ _FRANKA = Robot(
     "panda_franka",
     "panda",
     config="franka.yaml",
-    # Franka Control Interface, "Robot and interface specifications": 1 kHz, torque rate limit
-    # 1000 N·m/s, gravity and motor friction are compensated. Shares of friction: assumed.
+    # Franka Control Interface: 1 kHz, commands are compensated for gravity and friction; libfranka,
+    # kMaxTorqueRate: 1000 N·m/s. Shares of friction: assumed.
     torque_rate=1000.0,
     compensates_gravity=True,
     compensated_friction=(0.7, 0.5),
-    # One cycle of 1 ms for the command and one for the state (same source); filter of the
-    # velocities: libfranka sends velocities filtered at about 100 Hz; assumed.
+    # One cycle for the command and one for the state, and a filter of the velocities: assumed.
     command_delay=0.001,
     velocity_delay=0.001,
     velocity_cutoff=100.0,
     velocity_noise=0.001,
-    # Acceleration limits of the same source are 7.5 rad/s² for joint 2, and more for the others.
+    # Below the lowest acceleration limit of libfranka for the Panda, 7.5 rad/s² of joint 2.
     acceleration=7.0,
 )
 
 _PANDA_ROTORS = (0.3, 0.3, 0.3, 0.3, 0.1, 0.1, 0.1)
 """Of the order of the reflected inertias of light arms; assumed [kg·m²]."""
 _STIFFNESS = 10_000.0
-"""Stiffness of the joints: A. Albu-Schäffer, C. Ott and G. Hirzinger, "A unified passivity-based
-control framework for position, torque and impedance control of flexible joint robots", 2007, give
-the order of 10,000 N·m/rad for light arms [N·m/rad]."""
+"""Stiffness of the joints, of the order of light arms; assumed [N·m/rad]."""
 
 _UR = Robot(
     "ur5",
@@ -191,7 +188,14 @@ _ALL = (
     replace(_UR, name="ur5_125", period=0.008, command_delay=0.008, velocity_delay=0.004),
     replace(_UR, name="ur10", arm="ur10", encoder_bits=19),
     _GEN3,
-    replace(_GEN3, name="gen3_100", period=0.01, command_delay=0.005, velocity_delay=0.005),
+    replace(
+        _GEN3,
+        name="gen3_100",
+        period=0.01,
+        command_delay=0.005,
+        velocity_delay=0.005,
+        effort="none",
+    ),
 )
 
 ROBOTS = {robot.name: robot for robot in _ALL}

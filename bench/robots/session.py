@@ -64,10 +64,9 @@ class Session:
         self.second: tuple[Array, Array] | None = None
         self.watch: Callable[[Session], None] | None = None
         self._watched = 0.0
-        self._pending: Command | None = None
         first = plant.measure()
         self.controller.start(plant.t, first.q, first.v, plant.t + TRANSPORT)
-        self.command = self._update(plant.t)
+        self._step()
 
     def run(
         self, seconds: float, script: Script | None = None, *, past_fault: bool = False

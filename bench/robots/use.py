@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 FASTEST = 0.95
 """Largest share of the velocity limits of random trajectories."""
+REACTIONS = ("hold", "float", "retract", "slow")
 ORDERS = ("hold", "cancel", "float_", "retract")
 
 
@@ -171,9 +172,14 @@ class _User:
     def _contact(self) -> Script:
         """Raise the flag of the contact detector in motion while a hand touches the arm."""
         session, rng = self._session, self._rng
+        reaction = str(rng.choice(REACTIONS))
+        self.activity = f"contact, {reaction}"
+        session.controller.set_parameters(replace(session.parameters, contact_reaction=reaction))
         length = self._begin(self._share())
         yield rng.uniform(0.2, 0.8) * length
-        seconds = self._push()
+        row, force, seconds, is_held = self._force()
+        session.push(row, force, seconds, is_held=is_held)
+        session.controller.touched(self._plant.arm.model.joint_links[row], force)
         steps = max(round(seconds / 0.05), 1)
         for _ in range(steps):  # the detector repeats its verdicts
             session.controller.contact(True, self._plant.t)
