@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.robots.__main__ import write
 from bench.robots.energy import EnergyAfterFault, Reading
-from bench.robots.failures import Failure, fail, failures, standstill
+from bench.robots.failures import Failure, Outcome, fail, failures, standstill
 from bench.robots.plant import Plant, make_plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
@@ -138,16 +138,21 @@ def test_standstill() -> None:
 
 def test_tables(tmp_path: Path) -> None:
     """The tables fit into 100 columns, and the files have all results."""
-    outcome = fail(ROBOTS["ur5"], failures(6)[-1], "motion")
+    outcomes = [
+        Outcome("ur5", one.name, at, one.expected, 0.123, "joint 1 at 5 is too fast", 12.34, 5.0)
+        for one in failures(7)
+        for at in one.at
+    ]
+    outcomes = [replace(one, speed=12.34, stop=np.inf, ends="floats") for one in outcomes]
     found = Results(
         [ordinary(ROBOTS["ur5"], 1.0)],
         [Tracking("ur5", 0.01, "", 0.02, (20.0, 40.0))],
         [Stops("ur5", 0.1, 0.2, 0.3, np.inf, 0.5)],
-        [outcome],
+        outcomes,
     )
     console = Console(file=StringIO(), width=100)
     write(found, tmp_path, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "tracking limit, motion" in text
+    assert "wires 6, 7 swapped" in text
     assert "…" not in text
     assert json.loads((tmp_path / "robots.json").read_text())["outcomes"][0]["robot"] == "ur5"

@@ -167,7 +167,7 @@ def _outcome(
         float((speeds / allowed).max()),
         stop,
         float(np.abs(places - places[0]).max()),
-        f"{ends}, zero" if is_zero_now else ends,
+        ends,
         is_zero_now,
     )
 
@@ -202,29 +202,29 @@ def failures(n: int) -> list[Failure]:
     found += [Failure(f"joint {i + 1} dead", _dead(i), True) for i in (shoulder, wrist)]
     found += [
         # At rest an arm that compensates its gravity may get no command that differs from zero.
-        Failure(f"wires of {i + 1} and {i + 2} swapped", _swapped(i), True, ("motion",))
+        Failure(f"wires {i + 1}, {i + 2} swapped", _swapped(i), True, ("motion",))
         for i in (shoulder, wrist)
     ]
     found += [
         Failure(f"joint {i + 1} locked", _locked(i), True, ("motion",)) for i in (shoulder, wrist)
     ]
     found += [
-        Failure("encoder jumps by 5 mrad", _offset(elbow, 0.005), False),
-        Failure("encoder jumps by 1 rad", _offset(elbow, 1.0), True),
-        Failure("gravity tilted by 15°", _tilted, None),
+        Failure("encoder + 5 mrad", _offset(elbow, 0.005), False),
+        Failure("encoder + 1 rad", _offset(elbow, 1.0), True),
+        Failure("gravity tilted 15°", _tilted, None),
         Failure("two publishers", _two_publishers, True),
-        Failure("1 % of samples lost", _lossy(0.01), False, ("motion",)),
-        Failure("20 % of samples lost", _lossy(0.2), None, ("motion",)),
+        Failure("1 % lost", _lossy(0.01), False, ("motion",)),
+        Failure("20 % lost", _lossy(0.2), None, ("motion",)),
         Failure("cable pulled", _lossy(1.0), True),
     ]
     found += [
-        Failure(f"commands {ms} ms later", _late_commands(ms), False if ms <= 3 else None)
+        Failure(f"commands + {ms} ms", _late_commands(ms), False if ms <= 3 else None)
         for ms in (3, 5, 10, 15)
     ]
     found += [
-        Failure("velocity 7 ms later", _late_velocity, None),
-        Failure("velocity of wrong sign", _wrong_sign, True, ("motion",)),
-        Failure("shove: overspeed", _shove, True),
+        Failure("velocity + 7 ms", _late_velocity, None),
+        Failure("velocity reversed", _wrong_sign, True, ("motion",)),
+        Failure("shove, overspeed", _shove, True),
         Failure("tracking limit", _tracking, True, ("motion",)),
     ]
     return found

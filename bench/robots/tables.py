@@ -13,7 +13,7 @@ from bench.robots.tracking import Tracking
 from bench.robots.use import Use
 from bench.speed.sheets import Sheet
 
-REASON = 44
+REASON = 20
 """Length to which reasons are cut."""
 
 
@@ -56,7 +56,7 @@ def _reasons(uses: Sequence[Use]) -> Sheet:
 
 
 def kind(reason: str) -> str:
-    """Return the kind of a fault: its reason from the first verb on, without numbers."""
+    """Return the kind of a fault in a few words, or the beginning of an unknown reason."""
     for key, text in _KINDS.items():
         if key in reason:
             return text
@@ -64,20 +64,19 @@ def kind(reason: str) -> str:
 
 
 _KINDS = {
-    "swung": "the torque swings",
-    "too fast": "a joint is too fast",
-    "implausible": "an implausible speed",
-    "tracking_limit": "beyond tracking_limit",
-    "contradicts": "velocity contradicts positions",
-    "contradict each other": "joint states contradict each other",
-    "valid joint states": "joint states among valid ones",
-    "jumped": "a position jumped",
-    "no joint states": "no joint states",
-    "stuck": "a joint is stuck",
-    "does not move": "a joint does not move",
-    "frozen": "joint states are frozen",
-    "repeat": "joint states repeat",
+    "swung": "torque swings",
+    "too fast": "too fast",
+    "implausible": "implausible speed",
+    "tracking_limit": "tracking_limit",
+    "velocity of": "velocity contradicts",
+    "among valid": "mixed joint states",
+    "jumped": "position jumped",
+    "no joint states": "silence",
+    "stuck": "stuck joint",
+    "frozen": "frozen",
+    "have repeated": "frozen",
 }
+"""Kind of a fault by a part of its reason; the first that fits counts."""
 
 
 def _tracking(trackings: Sequence[Tracking], stops: Sequence[Stops]) -> Sheet:
@@ -108,23 +107,29 @@ def _tracking(trackings: Sequence[Tracking], stops: Sequence[Stops]) -> Sheet:
 def _failures(robot: str, outcomes: Sequence[Outcome]) -> Sheet:
     rows = [
         [
-            f"{one.failure}, {one.at}",
+            one.failure,
+            one.at,
             _fault(one),
-            _number(one.excess) + (" !" if is_excessive(one) else ""),
-            _number(one.speed) + (" !" if is_too_fast(one) and not falls(one) else ""),
-            "" if isnan(one.stop) else _time(one.stop),
-            one.ends,
+            _digits(one.excess) + (" !" if is_excessive(one) else ""),
+            _digits(one.speed) + (" !" if is_too_fast(one) and not falls(one) else ""),
+            one.ends if isnan(one.stop) or one.stop == inf else _time(one.stop),
+            "zero" if one.is_zero else "",
             kind(one.reason),
         ]
         for one in outcomes
     ]
-    header = ["", "fault\n[s]", "excess\n[J]", "speed\n[x]", "stop\n[s]", "ends", "fault"]
+    header = ["", "at", "fault\n[s]", "excess\n[J]", "speed\n[x]", "stop\n[s]", "torque", "fault"]
     notes = (
-        "Fault: time from the failure. excess: largest energy beyond the permitted energy. speed: "
+        "Fault: time from the failure. Excess: largest energy beyond the permitted energy. Speed: "
         "largest after the fault, as a multiple of the larger of the speed at the fault and the "
-        "velocity limit; without a fault, of the limit. !: against a target."
+        "velocity limit; without a fault, of the limit. Stop: time from the fault to standstill. "
+        "!: against a target."
     )
     return Sheet(f"Failures of {robot}", header, [rows], notes)
+
+
+def _digits(value: float) -> str:
+    return "-" if isnan(value) else f"{value:.2f}"
 
 
 def _fault(one: Outcome) -> str:
