@@ -1,7 +1,7 @@
 """The compiled step of an arm with friction, mechanical stops, brakes and elastic joints.
 
-MuJoCo supplies the mass matrix M and the bias c = C v + g of the links for a block of a fraction of
-a millisecond, within which both are constant. Each substep of length h solves, for rigid joints,
+MuJoCo supplies the mass matrix M and the bias c = C v + g of the links for a block of a
+millisecond, within which both are constant. Each substep of length h solves, for rigid joints,
 
     (M + B + h F) v+ = (M + B) v + h (tau + J^T f - c) + impulses
     q+ = q + h v+

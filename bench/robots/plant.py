@@ -27,7 +27,7 @@ from rbd_control.dynamics import gravity_torque
 
 Array = NDArray[np.float64]
 
-BLOCK = 0.0005
+BLOCK = 0.001
 """Time for which mass matrix, bias and torques are constant [s]."""
 ELASTIC_STEP = 0.0001
 """Substep of elastic joints [s]; a light wrist on its spring resonates at up to 500 Hz."""

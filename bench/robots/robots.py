@@ -35,7 +35,7 @@ class Robot:
 
     # Joint states
     period: float = 0.001
-    """Period of the joint states [s]; a multiple of 0.5 ms."""
+    """Period of the joint states [s]; a multiple of 1 ms."""
     repeats: int = 1
     """Number of joint states after which the hardware has new values; it repeats in between."""
     encoder_bits: int = 19
@@ -57,7 +57,7 @@ class Robot:
 
     # Drives
     command_delay: float = 0.001
-    """Time from a command to its torque [s]; a multiple of 0.5 ms."""
+    """Time from a command to its torque [s]; a multiple of 1 ms."""
     compensates_gravity: bool = False
     """Whether the drive adds the gravity torque of the described arm."""
     compensated_friction: tuple[float, float] = (0.0, 0.0)
