@@ -155,4 +155,5 @@ def test_tables(tmp_path: Path) -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "wires 6, 7 swapped" in text
     assert "…" not in text
+    assert "mrad" in text  # units in brackets would be markup for the console
     assert json.loads((tmp_path / "robots.json").read_text())["outcomes"][0]["robot"] == "ur5"

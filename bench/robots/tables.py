@@ -21,7 +21,9 @@ def sheets(found: Results) -> list[Sheet]:
     """Return the tables of the results that exist."""
     tables = []
     if found.uses:
-        tables += [_uses(found.uses), _reasons(found.uses)]
+        tables.append(_uses(found.uses))
+        if any(use.faults for use in found.uses):
+            tables.append(_reasons(found.uses))
     if found.trackings:
         tables.append(_tracking(found.trackings, found.stops))
     for robot in dict.fromkeys(one.robot for one in found.outcomes):
@@ -52,7 +54,7 @@ def _reasons(uses: Sequence[Use]) -> Sheet:
         for (reason, activity), count in counted.most_common(4):
             rows.append([use.robot, str(count), activity, reason])
     notes = "Up to four kinds of false faults of each robot, most frequent first."
-    return Sheet("False faults", ["", "", "during", "fault"], [rows], notes)
+    return Sheet("False faults", ["", "count", "during", "reason"], [rows], notes)
 
 
 def kind(reason: str) -> str:
@@ -94,8 +96,8 @@ def _tracking(trackings: Sequence[Tracking], stops: Sequence[Stops]) -> Sheet:
                 f"{_time(stop.fault_time)}, {_number(stop.fault_way)}",
             ]
         )
-    header = ["", "error\n[mrad]", "PD + g\n[mrad]", "its gains\n[1/s]", "stop_time\n[s]"]
-    header += ["order to hold\n[s, rad]", "fault\n[s, rad]"]
+    header = ["", "error\nmrad", "PD + g\nmrad", "its gains\n1/s", "stop_time\ns"]
+    header += ["order to hold\ns, rad", "fault\ns, rad"]
     notes = (
         "RMS errors of 20 s of trajectory at half the velocity limits, PD at its best stable gains "
         "of the grid. Time and way (largest of a joint) from half speed to standstill after an "
@@ -118,7 +120,7 @@ def _failures(robot: str, outcomes: Sequence[Outcome]) -> Sheet:
         ]
         for one in outcomes
     ]
-    header = ["", "at", "fault\n[s]", "excess\n[J]", "speed\n[x]", "stop\n[s]", "torque", "fault"]
+    header = ["", "at", "fault\ns", "excess\nJ", "speed\nx", "stop\ns", "torque", "reason"]
     notes = (
         "Fault: time from the failure. Excess: largest energy beyond the permitted energy. Speed: "
         "largest after the fault, as a multiple of the larger of the speed at the fault and the "
@@ -145,7 +147,7 @@ def _targets(found: Results) -> Sheet:
     notes = (
         "The speed of arms that fall at zero torque without compensation of gravity is not counted."
     )
-    return Sheet("Targets", ["", "measured", ""], [rows], notes)
+    return Sheet("Targets", ["", "measured", ""], [rows], notes if found.outcomes else "")
 
 
 def _number(value: float) -> str:
