@@ -199,7 +199,11 @@ def failures(n: int) -> list[Failure]:
     """Return the failures of the study for an arm with ``n`` joints."""
     found = [Failure(f"joint {i + 1} reversed", _gain(i, -1.0), True, ("start",)) for i in range(n)]
     shoulder, elbow, wrist = 1, 3 if n > 6 else 2, n - 2
-    found += [Failure(f"joint {i + 1} dead", _dead(i), True) for i in (shoulder, wrist)]
+    # At rest friction may hold a dead wrist.
+    found += [
+        Failure(f"joint {shoulder + 1} dead", _dead(shoulder), True),
+        Failure(f"joint {wrist + 1} dead", _dead(wrist), True, ("motion",)),
+    ]
     found += [
         # At rest an arm that compensates its gravity may get no command that differs from zero.
         Failure(f"wires {i + 1}, {i + 2} swapped", _swapped(i), True, ("motion",))
