@@ -24,8 +24,6 @@ STILL = 0.02
 """Speed of every joint below which the arm stands still [rad/s]."""
 AFTER = 3.0
 """Time for which an arm is watched after a fault [s]."""
-ONSET = 1.5
-"""Time of the failure, about the middle of the first motion of a trajectory [s]."""
 SECONDS = 6.0
 """Length of a run without a fault [s]."""
 
