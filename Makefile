@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare test imported-tests test-long mutations fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare robots test imported-tests test-long mutations fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -61,6 +61,9 @@ bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and wit
 
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report
+
+robots: $(VENV)/bench ## the controller on arms with real drives and failures in MuJoCo; results in report/
+	$(BIN)/python -m bench.robots --report report
 
 # Three jobs at once keep two processors busy: linters and type checker, compilation of the kernels,
 # first import of the tests.

@@ -63,7 +63,7 @@ class Plant:
     def __init__(self, arm: Arm, seed: int, mass_error: tuple[float, float] = (0.02, 0.05)) -> None:
         self.arm = arm
         self.surface = surfaces(arm)
-        spec = mujoco.MjSpec.from_string(_without_geometry(arm.urdf))
+        spec = mujoco.MjSpec.from_string(without_geometry(arm.urdf))
         spec.option.timestep = PERIOD
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         # A ball at the planned point of contact, which is the part that touches the obstacle.
@@ -242,7 +242,7 @@ def typical_friction(model: Model) -> tuple[np.ndarray, np.ndarray]:
 _UNTOUCHED: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0.0}
 
 
-def _without_geometry(urdf: str) -> str:
+def without_geometry(urdf: str) -> str:
     """Return the URDF without geometry and other elements that do not affect the dynamics."""
     robot = ElementTree.fromstring(urdf)
     for parent in robot:
