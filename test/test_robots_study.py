@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.robots.__main__ import write
 from bench.robots.energy import EnergyAfterFault, Reading
-from bench.robots.failures import Failure, Outcome, fail, failures, standstill
+from bench.robots.failures import BEFORE, Failure, Outcome, fail, failures, standstill
 from bench.robots.plant import Plant, make_plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
@@ -127,6 +127,12 @@ def test_a_fault_after_which_the_motors_drive_the_arm_is_found() -> None:
     assert not is_excessive(braked)
     assert braked.speed < 1.0
     assert braked.stop < 2.0
+
+
+def test_a_fault_before_the_failure_says_nothing_about_the_failure() -> None:
+    missing = Outcome("panda", "cable pulled", "motion", True, np.nan, "")
+    assert is_wrong(missing)
+    assert not is_wrong(replace(missing, ends=BEFORE, reason="joint 1 at 5 is too fast"))
 
 
 def test_standstill() -> None:

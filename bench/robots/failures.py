@@ -24,6 +24,8 @@ STILL = 0.02
 """Speed of every joint below which the arm stands still [rad/s]."""
 AFTER = 3.0
 """Time for which an arm is watched after a fault [s]."""
+BEFORE = "before"
+"""State of an arm that has had a fault before the failure."""
 SECONDS = 6.0
 """Length of a run without a fault [s]."""
 
@@ -121,7 +123,7 @@ def fail(robot: Robot, failure: Failure, at: str, seed: int = 0) -> Outcome:
         if session.fault is not None:
             return Outcome(
                 robot.name, failure.name, at, failure.expected, nan, session.fault.reason,
-                ends="fault before the failure",
+                ends=BEFORE,
             )  # fmt: skip
         session.watch = watch
         failure.inject(session, rng)
