@@ -68,6 +68,8 @@ class Outcome:
     """State of the arm at the end."""
     is_zero: bool = False
     """Whether the last command is zero."""
+    sunk: float = 0.0
+    """Largest work of gravity that nothing balanced [J]."""
 
 
 @dataclass
@@ -90,8 +92,8 @@ class _Watch:
         elif session.fault is not None and self.account is not None:
             self.account.add(
                 Reading.of(plant),
+                plant.robot.period,
                 has_arrived=plant.has_arrived(session.fault.t),
-                is_zero=is_zero(session.command.torque),
             )
         self.speeds.append(np.abs(plant.state.v))
         self.places.append(plant.state.q.copy())
@@ -169,6 +171,7 @@ def _outcome(
         float(np.abs(places - places[0]).max()),
         ends,
         is_zero_now,
+        watch.account.sunk,
     )
 
 

@@ -189,9 +189,7 @@ _ALL = (
     _elastic(_IIWA, "iiwa_elastic_motor", "motor", ""),
     _UR,
     replace(_UR, name="ur5_125", period=0.008, command_delay=0.008, velocity_delay=0.004),
-    replace(
-        _UR, name="ur10", arm="ur10", encoder_bits=19, rotor=(0.5, 0.5, 0.3, 0.1, 0.1, 0.1)
-    ),
+    replace(_UR, name="ur10", arm="ur10", encoder_bits=19, rotor=(0.5, 0.5, 0.3, 0.1, 0.1, 0.1)),
     _GEN3,
     replace(
         _GEN3,
