@@ -49,7 +49,7 @@ class Reading:
         return cls(motion, height, *works, support)
 
     def gravity(self, before: Reading, dt: float) -> float:
-        """Return the work since ``before``, ``dt`` ago [s], of gravity that nothing balances [J]."""
+        """Return the work of gravity that nothing balanced since ``before``, ``dt`` ago [s] [J]."""
         own = self.own_gravity - before.own_gravity
         return before.height - self.height + own + 0.5 * dt * (self.support + before.support)
 

@@ -4,12 +4,13 @@ Gains that an arm with elastic gears and a late loop bears are soft: a friction 
 limit, which the model does not know, would leave a wrist behind by some tenths of a radian. The law
 therefore adds an estimate b of the missing torque, which is learned from the velocity error s::
 
-    db_i/dt = -rate c_i / s_i_max  (s_i, less a dead zone of ZONE s_i_max)         |b_i| <= c_i
+    db_i/dt = -rate c_i / s_i_max (s_i, less a dead zone of ZONE s_i_max)        |b_i| <= c_i
 
-with the bound ``c_i = SHARE`` of the effort limit, and the largest reference speed s_i_max. With the
-storage ``½ sᵀ M s + sum of ½ s_i_max (b_i - d_i)² / (rate c_i)`` for a missing torque d within the
-bounds, the arm is passive with respect to s, as without the estimate: this is adaptation of one
-parameter for each joint. Estimates fall faster than they rise. The dead zone prevents that a joint which sticks hunts around its target.
+with the bound ``c_i = SHARE`` of the effort limit and the largest reference speed s_i_max. Let V
+be ``½ sᵀ M s + sum of ½ s_i_max (b_i - d_i)² / (rate c_i)`` for a missing torque d within the bounds.
+V falls as without the estimate, so that the arm stays passive with respect to s: this is adaptation
+of one parameter for each joint. Estimates fall faster than they rise. The dead zone prevents that a
+joint which sticks hunts around its target.
 
 The estimate is zero at the start of a motion or hold, is kept during a contact that the detector
 reports, and while limits change the torque. An adaptive law learns friction and weight by itself.

@@ -92,8 +92,8 @@ class DriveParameters(Parameters):
 def commanded(parameters: DriveParameters, model: Model) -> Model:
     """Return the arm under the part of gravity that its commands contain.
 
-    It is the arm itself, or for an arm that compensates gravity :meth:`DriveParameters.uncompensated`,
-    without gravity if it leaves nothing over.
+    It is the arm itself, or for an arm that compensates gravity the result of
+    :meth:`DriveParameters.uncompensated`, without gravity if nothing is left over.
     """
     if not parameters.gravity_compensated:
         return model

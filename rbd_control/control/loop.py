@@ -79,7 +79,7 @@ class Loop:
             filtered = filter_response(omega, w) * exp(-1j * omega * T)
             return filtered * (total * 1j * omega + product) / omega**2
 
-        # Steps of 2 %, from far below all poles to the frequency at which the delay alone is a turn.
+        # Steps of 2 %, from below all poles to the frequency at which the delay alone is a turn.
         omega, highest = 0.1, 2.0 * pi / T if T > 0.0 else 1e4
         if response(omega).imag <= 0.0:
             return 0.0

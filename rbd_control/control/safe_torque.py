@@ -11,23 +11,25 @@ no joint accelerates another; damping each joint by itself would decay with thir
 in the direction in which parallel axes turn against each other.
 
 Guarantee. In every sample the power of the brake, ``sum of brake_i v_i`` with the measured
-velocities, is at most zero: otherwise the brake is zero. Four rules preserve this:
+velocities, is at most zero. Four rules preserve this, and keep the brake from driving the arm:
 
 - Torque limits apply joint by joint: first to the gravity torque, then to the brake, which gets the
   remaining torque. The rate limit applies to an increasing brake only. Of the last torque, the part
   beyond the gravity torque is kept as far as it belongs to the brake, and withdrawn at once
   otherwise. Each brake torque is then between zero and its wanted value. If the sum of their powers
   is positive, torques with positive power are set to zero.
-- ``rate`` is at most :data:`LARGEST_STEP` per sample period and delay of the loop (``loop_delay``,
-  filter). In a loop with the whole delay T, ``v_dot(t) = -rate v(t - T)`` decays without a reversal
-  for ``rate T <= 1 / e``, and for ``rate T < pi / 2`` with decreasing swings, of which the first is
-  at most ``rate T - 1/2`` of the speed at the fault. The kinetic energy therefore never exceeds
-  the energy at the fault for ``rate T <= 3 / 2``.
-- A brake that overshoots is late: when a joint has reversed and reaches :data:`OVERSHOOT` of its
-  speed before, the rate is halved for all joints until the next start
+- ``rate`` is at most ``LARGEST_STEP / (HELD period + loop_delay)`` (0.5 and 1.5). Let the loop,
+  with the filter, be late by T, and the arm move with constant speed until the brake acts. Then
+  ``v_dot(t) = -rate v(t - T)`` decays without a reversal for ``rate T <= 1 / e``; otherwise it
+  swings with decreasing amplitude for ``rate T < pi / 2``, and the speed in the opposite direction
+  is at most ``max(1, rate T - 1/2)`` times the speed at the fault. So the kinetic energy never
+  exceeds its value at the fault for ``rate T <= 3/2``: with the defaults, for T up to 125 ms.
+- A brake that overshoots comes late: when a joint has reversed and reaches a part of its speed
+  before, the rate is halved for all joints until the next start
   (:class:`~rbd_control.control.overshoot.Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
-  drive the arm. The torque is then zero until the next start.
+  drive the arm. The torque of its joint is then zero until the next start; if the joint is faster
+  than at the fault, the torque of all joints.
 
 Without trustworthy joint states (silence, no velocity, invalid numbers, frozen data, velocities
 that contradict the positions) the command is exactly zero. The velocity is then unknown, so any
@@ -38,10 +40,10 @@ with neither sinks.
 For an arm that compensates its own gravity the command is the brake alone, and the difference of
 both gravity torques if the arm assumes another gravity (``compensated_gravity``); its motors'
 gravity torque is computed from the described arm, without masses that were learned. With
-``safe_torque: zero``, for arms that hold themselves otherwise, it is the brake alone as well, and exactly zero
-once every joint is slower than :data:`STILL`. While the model is known to be wrong, because a joint
-that carries the arm is not where the model holds it, its gravity torque would drive the arm, and
-the command is the brake alone, too; an arm without brakes sinks, damped.
+``safe_torque: zero``, for arms that hold themselves otherwise, it is the brake alone as well, and
+exactly zero once every joint is slower than :data:`STILL`. While the model is known to be wrong,
+because a joint that carries the arm is not where the model holds it, its gravity torque would drive
+the arm, and the command is the brake alone, too; an arm without brakes sinks, damped.
 
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
 brake the sinking. A motion of the joint against gravity is still damped.
