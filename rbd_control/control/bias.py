@@ -6,14 +6,16 @@ therefore adds an estimate b of the missing torque, which is learned from the ve
 
     db_i/dt = -rate c_i / s_i_max (s_i, less a dead zone of ZONE s_i_max)        |b_i| <= c_i
 
-with the bound ``c_i = SHARE`` of the effort limit and the largest reference speed s_i_max. Let V
-be ``½ sᵀ M s + sum of ½ s_i_max (b_i - d_i)² / (rate c_i)`` for a missing torque d within the bounds.
-V falls as without the estimate, so that the arm stays passive with respect to s: this is adaptation
-of one parameter for each joint. Estimates fall faster than they rise. The dead zone prevents that a
-joint which sticks hunts around its target.
+with the bound ``c_i = SHARE`` of the effort limit and the largest reference speed s_i_max. For a
+missing torque d within the bounds, ``½ sᵀ M s + sum of ½ s_i_max (b_i - d_i)² / (rate c_i)`` is a
+storage function, so that the arm stays passive with respect to s: this is adaptation of one
+parameter for each joint. An estimate that drives a joint beyond its reference, ``s_i b_i > 0``,
+falls :data:`UNLEARNING` times faster, which reduces the power that it supplies along s. The dead
+zone prevents that a joint which sticks hunts around its target.
 
-The estimate is zero at the start of a motion or hold, is kept during a contact that the detector
-reports, and while limits change the torque. An adaptive law learns friction and weight by itself.
+The estimate is zero at the start and after the modes float and safe. It is kept during a contact
+that the detector reports, and while limits change the torque. An adaptive law learns friction and
+weight by itself, without this estimate.
 
 Source: Slotine & Li, *Applied Nonlinear Control*, 1991, section 9.2 (adaptation of a constant).
 """

@@ -68,6 +68,7 @@ class Start:
         if refusal:
             raise InputError(f"cannot start: {refusal}")
         self._law.take_estimates()
+        self._law.forget_bias()
         self._limits.require_weight(self._law.weight(self._samples.q))
         self.here()
         self._verdict.forget_force()
