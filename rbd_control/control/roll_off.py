@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from rbd_control.control.loop import RATIO, SHALLOW, WIDE
 from rbd_control.control.slotine_li import Feedback
 from rbd_control.control.trajectory import DesiredState
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 
 Array = NDArray[np.float64]
 
@@ -91,19 +91,35 @@ class RollOff:
         """
         if self._resonance[0] == 0.0:
             return None
-        w, dt = self._resonance, 0.0 if self._restarts else self._dt
-        self._restarts = False
-        e = filtered(q - desired.q_d, w, dt, self._errors[0])
-        e_dot = filtered(v - desired.v_d, w, dt, self._errors[1])
-        return Feedback(desired.q_d + e, desired.v_d + e_dot)
+        dt, self._restarts = 0.0 if self._restarts else self._dt, False
+        q_d, v_d = desired.q_d, desired.v_d
+        return Feedback(*filtered_errors(q, v, q_d, v_d, self._resonance, dt, self._errors))
+
+
+@inlined
+def filter_joint(x, w, dt, memory, i):  # type: ignore[no-untyped-def]
+    """Return the output of the filter of the module for joint ``i``; arguments of :func:`filtered`.
+
+    The notch is the input less ``2 (WIDE - SHALLOW) x2`` with ``x1_dot = w x2`` and ``x2_dot = w
+    (input - x1 - 2 WIDE x2)``, integrated by the trapezoidal rule, which is stable for any period.
+    """
+    if dt <= 0.0:
+        memory[0, i] = memory[1, i] = memory[3, i] = x
+        memory[2, i] = 0.0
+        return x
+    h = 0.5 * w * dt
+    memory[0, i] += (1.0 - np.exp(-w / RATIO * dt)) * (x - memory[0, i])
+    u, x1, x2 = memory[0, i], memory[1, i], memory[2, i]
+    rate = (1.0 - 2.0 * WIDE * h - h * h) * x2 + h * (u + memory[3, i]) - 2.0 * h * x1
+    rate /= 1.0 + 2.0 * WIDE * h + h * h
+    memory[1, i] = x1 + h * (x2 + rate)
+    memory[2, i], memory[3, i] = rate, u
+    return u - 2.0 * (WIDE - SHALLOW) * rate
 
 
 @compiled
 def filtered(x, w, dt, memory):  # type: ignore[no-untyped-def]
-    """Return the output of the filter of the module for a sample.
-
-    The notch is the input less ``2 (WIDE - SHALLOW) x2`` with ``x1_dot = w x2`` and ``x2_dot = w
-    (input - x1 - 2 WIDE x2)``, integrated by the trapezoidal rule, which is stable for any period.
+    """Return the output of the filter of the module for a sample, (n,).
 
     Args:
         x: input, (n,).
@@ -112,19 +128,25 @@ def filtered(x, w, dt, memory):  # type: ignore[no-untyped-def]
         memory: (4, n), changed in place: output of the low-pass filter, x1, x2, and the input of
             the notch at the previous sample.
     """
-    n = x.shape[0]
-    out = np.empty(n)
-    for i in range(n):
-        share, h = 1.0 - np.exp(-w[i] / RATIO * dt), 0.5 * w[i] * dt
-        if dt <= 0.0:
-            memory[0, i] = memory[1, i] = memory[3, i] = out[i] = x[i]
-            memory[2, i] = 0.0
-            continue
-        memory[0, i] += share * (x[i] - memory[0, i])
-        u, x1, x2 = memory[0, i], memory[1, i], memory[2, i]
-        rate = (1.0 - 2.0 * WIDE * h - h * h) * x2 + h * (u + memory[3, i]) - 2.0 * h * x1
-        rate /= 1.0 + 2.0 * WIDE * h + h * h
-        memory[1, i] = x1 + h * (x2 + rate)
-        memory[2, i], memory[3, i] = rate, u
-        out[i] = u - 2.0 * (WIDE - SHALLOW) * rate
+    out = np.empty(x.shape[0])
+    for i in range(x.shape[0]):
+        out[i] = filter_joint(x[i], w[i], dt, memory, i)
     return out
+
+
+@compiled
+def filtered_errors(q, v, q_d, v_d, w, dt, memory):  # type: ignore[no-untyped-def]
+    """Return the desired position and velocity, (n,) each, plus the filtered errors.
+
+    Args:
+        q, v, q_d, v_d: measured and desired positions and velocities, (n,) each [rad or m, rad/s
+            or m/s].
+        w, dt: as of :func:`filtered`.
+        memory: (2, 4, n), changed in place: memory of :func:`filtered` for both errors.
+    """
+    n = q.shape[0]
+    q_f, v_f = np.empty(n), np.empty(n)
+    for i in range(n):
+        q_f[i] = q_d[i] + filter_joint(q[i] - q_d[i], w[i], dt, memory[0], i)
+        v_f[i] = v_d[i] + filter_joint(v[i] - v_d[i], w[i], dt, memory[1], i)
+    return q_f, v_f

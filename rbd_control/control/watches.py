@@ -64,6 +64,7 @@ class Watches:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
         self._tolerances, self._law, self._model = parts.tolerances, parts.law, parts.model
+        self._slowest = SPEED_SHARE * parts.limits.assumed_velocity
         self._drives.set_parameters(parts.model, parts.limits.effort, parts.parameters)
 
     def gap(self) -> None:
@@ -128,14 +129,12 @@ class Watches:
         Args:
             sent: (nv,) command until this sample [N·m or N].
         """
-        samples, limits = self._samples, self._limits
+        samples = self._samples
         self._drives.take(samples.dt, samples.q, samples.v, sent)
         if self._modes.mode == "safe":
             return
         self._since_fault = 0.0
-        self._fastest = RUNAWAY_SPEED * np.maximum(limits.assumed_velocity, np.abs(samples.v))
-        slowest = SPEED_SHARE * limits.assumed_velocity
-        found = self._drives.fault(CERTAIN, samples.v, slowest)
+        found = self._drives.fault(CERTAIN, samples.v, self._slowest)
         if found is not None:
             self._modes.fault(found.reason)
 
@@ -149,6 +148,9 @@ class Watches:
             The drives that cannot be trusted, or None; and whether the brake overshoots.
         """
         samples = self._samples
+        if self._since_fault == 0.0:
+            fast = np.maximum(self._limits.assumed_velocity, np.abs(samples.v))
+            self._fastest = RUNAWAY_SPEED * fast
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
         found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
