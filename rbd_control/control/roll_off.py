@@ -11,15 +11,15 @@ must fade at the resonance. With the resonance w [rad/s], errors pass a low-pass
     e_f = F e = F (q - q_d)            and likewise e_f_dot = F e_dot
 
 The law uses e_f and e_f_dot in place of e and e_dot in v_r, a_r and s. Feed-forward and gravity are
-not filtered. F is 0.03 at the resonance and below 0.1 from 0.75 to 1.5 times its frequency. The
+not filtered. F is 0.03 at the resonance and below 0.1 from 0.8 to 1.5 times its frequency. The
 largest stable gains are then two to three times the default ones at the links for delays of the loop
 of up to 10 ms, and at the motors for up to 3 ms (``test/test_elastic_joints.py``).
 
 Passivity. With ``s = v - v_r`` and ``v_r = v_d - Lambda e_f`` the arm moves as ``M s_dot + C s =
 tau_ext - K_D s_f`` with ``s_f = e_f_dot + Lambda e_f``, so ``s_f = H s`` with ``H = F (p + Lambda) /
 (p + Lambda F)``. ``-K_D s_f`` takes energy out of motions at frequencies where the real part of H is
-positive: up to 0.4 times the resonance, 12 Hz by default. Above, the feedback is small; friction
-dissipates more.
+positive: up to 0.32 times the resonance (9.6 Hz by default) for a bandwidth of 15 1/s, and up to
+0.37 times it for 6 1/s. Above, the feedback is small; friction dissipates more.
 
 At low frequencies the filter delays the feedback by 29 ms at the default of 30 Hz. With the delay of
 the loop it limits the gains, see :mod:`~rbd_control.control.loop`. For a rigid arm set ``resonance``
