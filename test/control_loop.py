@@ -29,6 +29,8 @@ RIGID: dict[str, Any] = {
     "tracking_limit": (0.5,),
 }
 """Stiff gains for a simulated arm: rigid joints, and a loop without delay beyond its sampling."""
+SHIPPED: dict[str, Any] = {name: getattr(ControllerParameters(), name) for name in RIGID}
+"""The default gains, for :class:`Loop`."""
 SCRIPTED: dict[str, Any] = {
     **RIGID,
     "repeated_time": 3600.0,

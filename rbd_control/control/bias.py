@@ -6,13 +6,20 @@ therefore adds an estimate b of the missing torque, which is learned from the ve
 
     db_i/dt = -rate c_i / s_i_max  (s_i, less a dead zone of ZONE s_i_max)         |b_i| <= c_i
 
-with the bound ``c_i = SHARE`` of the effort limit, and the largest reference speed s_i_max. With the
-storage ``½ sᵀ M s + sum of ½ s_i_max (b_i - d_i)² / (rate c_i)`` for a missing torque d within the
-bounds, the arm is passive with respect to s, as without the estimate: this is adaptation of one
-parameter for each joint. The dead zone prevents that a joint which sticks hunts around its target.
+with the bound ``c_i = SHARE`` of the effort limit, and the largest reference speed s_i_max. This is
+adaptation of one parameter for each joint. With the storage ``V = ½ sᵀ M s + sum of
+½ s_i_max (b_i - d_i)² / (rate c_i)`` for a missing torque d within the bounds, and s limited to the
+dead zone, z::
 
-The estimate is zero at the start of a motion or hold, is kept during a contact that the detector
-reports, and while limits change the torque. An adaptive law learns friction and weight by itself.
+    dV/dt <= -sᵀ K_D s + (b - d)ᵀ z
+
+Beyond its dead zone the estimate injects no energy. Within it the estimate is constant, and the arm
+moves as under a constant missing torque d - b. The dead zone prevents that a joint which sticks
+hunts around its target.
+
+The estimate begins at zero, also after the modes float and safe. It is kept during a contact that
+the detector reports, and while limits change the torque. An adaptive law learns friction and weight
+by itself.
 
 Source: Slotine & Li, *Applied Nonlinear Control*, 1991, section 9.2 (adaptation of a constant).
 """

@@ -38,10 +38,10 @@ with neither sinks.
 For an arm that compensates its own gravity the command is the brake alone, and the difference of
 both gravity torques if the arm assumes another gravity (``compensated_gravity``); its motors'
 gravity torque is computed from the described arm, without masses that were learned. With
-``safe_torque: zero``, for arms that hold themselves otherwise, it is the brake alone as well, and exactly zero
-once every joint is slower than :data:`STILL`. While the model is known to be wrong, because a joint
-that carries the arm is not where the model holds it, its gravity torque would drive the arm, and
-the command is the brake alone, too; an arm without brakes sinks, damped.
+``safe_torque: zero``, for arms that hold themselves otherwise, it is the brake alone as well, and
+exactly zero once every joint is slower than :data:`STILL`. While the model is known to be wrong,
+because a joint that carries the arm is not where the model holds it, its gravity torque would drive
+the arm, and the command is the brake alone, too; an arm without brakes sinks, damped.
 
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
 brake the sinking. A motion of the joint against gravity is still damped.
