@@ -19,10 +19,23 @@ from rbd_control.simulation import SimulatedArm, SimulationParameters
 
 HOME = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
 STILL = np.zeros(7)
+RIGID: dict[str, Any] = {
+    "resonance": 0.0,
+    "loop_delay": 0.0,
+    "bias_rate": 0.0,
+    "bandwidth": (40.0,),
+    "damping_rate": 80.0,
+    "damping": (0.3,),
+    "tracking_limit": (0.5,),
+}
+"""Stiff gains for a simulated arm: rigid joints, and a loop without delay beyond its sampling."""
+SHIPPED: dict[str, Any] = {name: getattr(ControllerParameters(), name) for name in RIGID}
+"""The default gains, for :class:`Loop`."""
 SCRIPTED: dict[str, Any] = {
+    **RIGID,
     "repeated_time": 3600.0,
     "repeated_torque_share": 2.0,
-    "tracking_limit": (0.0,),
+    "tracking_limit": (100.0,),
     "velocity_mismatch": 0.0,
 }
 """Parameters for invented joint states, which may repeat, contradict each other and be far away."""
@@ -38,8 +51,16 @@ IDEAL = SimulationParameters(
 """An arm without friction and with perfect sensors."""
 
 
+def rigid(**parameters: Any) -> ControllerParameters:
+    """Return parameters with the gains :data:`RIGID`, unless ``parameters`` replace them."""
+    return ControllerParameters(**{**RIGID, **parameters})
+
+
 class Loop:
-    """A controller and an arm, at 1 kHz unless ``simulated`` sets another ``rate``."""
+    """A controller and an arm, at 1 kHz unless ``simulated`` sets another ``rate``.
+
+    The gains are :data:`RIGID`, unless ``parameters`` replace them.
+    """
 
     def __init__(
         self,
@@ -53,7 +74,7 @@ class Loop:
         simulation = SimulationParameters(initial_position=tuple(q), **given)
         self.rate = simulation.rate
         self.arm = SimulatedArm(model, simulation)
-        self.controller = PassivityController(model, ControllerParameters(**parameters))
+        self.controller = PassivityController(model, rigid(**parameters))
         sample = self.arm.reading()
         assert sample is not None
         if verdict is not None:

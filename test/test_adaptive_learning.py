@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adaptive_law import COM, FRICTION, INERTIA, arm7, random_state
+from control_loop import rigid
 
 from rbd_control.control import (
     AdaptationParameters,
@@ -23,7 +24,7 @@ from rbd_control.simulation import SimulatedArm, SimulationParameters
 def follow(law: AdaptiveSlotineLiController | None, true: Model, seconds: float) -> np.ndarray:
     """Position errors (samples, 7) of an arm that weighs ``true``, on a smooth motion."""
     arm = SimulatedArm(true, SimulationParameters(coulomb=(0.2,), viscous=(0.2,)))
-    fixed = SlotineLiController(arm7(), ControllerParameters())
+    fixed = SlotineLiController(arm7(), rigid())
     t = 1e-3 * np.arange(round(seconds * 1e3))[:, None]
     w = np.linspace(1.0, 3.0, 7)
     start = np.array([0.0, 0.5, 0.0, -1.0, 0.0, 1.0, 0.0])
@@ -48,7 +49,7 @@ def test_a_payload_is_learned_while_moving() -> None:
     true = believed.with_payload("tool", 3.0, COM, INERTIA)
     law = AdaptiveSlotineLiController(
         believed,
-        ControllerParameters(),
+        rigid(),
         AdaptationParameters(adapted_links=("tool",)),
     )
     adaptive, fixed = follow(law, true, 8.0)[-3000:], follow(None, true, 8.0)[-3000:]
@@ -68,9 +69,7 @@ def test_a_payload_is_learned_while_moving() -> None:
 
 def test_at_rest_nothing_drifts() -> None:
     """A joint at rest may stick: not one estimate changes by one bit, also with a payload."""
-    law = AdaptiveSlotineLiController(
-        arm7(), ControllerParameters(), AdaptationParameters(adapted_links=("all",))
-    )
+    law = AdaptiveSlotineLiController(arm7(), rigid(), AdaptationParameters(adapted_links=("all",)))
     loaded = arm7().with_payload("tool", 1.0, COM, INERTIA)
     arm = SimulatedArm(loaded, SimulationParameters(coulomb=(0.2,), viscous=(0.2,)))
     zero = np.zeros(7)
@@ -128,7 +127,7 @@ def test_friction_is_learned(model: str) -> None:
 @pytest.mark.parametrize("delay", [0, 10])
 def test_unknown_friction_is_not_learned_as_inertia(delay: int) -> None:
     """A former law learned 18 times the inertia of a wrist joint, whose loop then shook."""
-    parameters = ControllerParameters()
+    parameters = rigid()
     if delay:
         parameters = replace(parameters, bandwidth=(10.0,), damping_rate=20.0)
     model, w = arm7(), np.linspace(3.0, 1.0, 7)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, started
+from control_loop import HOME, STILL, rigid, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
@@ -134,9 +134,7 @@ def test_a_wrap_is_never_implausible(model: Model) -> None:
         for speed in (2.0, -2.0, 8.0, -8.0):
             controller = started(
                 model,
-                ControllerParameters(
-                    tracking_limit=(0.0,), overspeed_factor=4.9, repeated_time=60.0
-                ),
+                rigid(tracking_limit=(100.0,), overspeed_factor=4.9, repeated_time=60.0),
                 np.array([3.0, *HOME[1:]]),
             )
             v = np.array([speed, 0, 0, 0, 0, 0, 0])

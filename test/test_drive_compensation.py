@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, IDEAL, NO_RATE, SCRIPTED, STILL, Loop, started
+from control_loop import HOME, IDEAL, NO_RATE, SCRIPTED, STILL, Loop, rigid, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.control.energy_parameters import EnergyParameters
@@ -134,13 +134,6 @@ def test_measured_torque_may_contain_friction_that_the_drives_compensate(model: 
     assert injected[0] == injected[1]
 
 
-def test_friction_that_the_drives_compensate_is_not_learned() -> None:
-    learning = {"adaptive": True, "adapt_friction": True, **FRICTION}
-    ControllerParameters(**learning)
-    with pytest.raises(ParameterError, match="adapt_friction is true but friction_compensated"):
-        ControllerParameters(**learning, friction_compensated=True)
-
-
 # --- Gravity -------------------------------------------------------------------------------------
 
 
@@ -156,7 +149,7 @@ class OwnGravity:
         self.assumed = Model.from_urdf(arm7_urdf(), gravity=assumed)
         simulation: SimulationParameters = replace(IDEAL, initial_position=tuple(HOME))
         self.arm = SimulatedArm(Model.from_urdf(arm7_urdf(), gravity=gravity), simulation)
-        given = ControllerParameters(**{"gravity_compensated": True, **parameters})
+        given = rigid(**{"gravity_compensated": True, **parameters})
         self.controller = PassivityController(self.arm.model, given)
         sample = self.arm.reading()
         assert sample is not None

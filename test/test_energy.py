@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import IDEAL, Loop
+from control_loop import IDEAL, Loop, rigid
 
 from rbd_control.control import (
     Command,
@@ -100,7 +100,7 @@ def test_storage_and_dissipation_are_those_of_the_matrices() -> None:
 def test_the_controller_stores_what_the_docs_promise() -> None:
     """V = ½ sᵀ M s + ½ eᵀ K e of the desired motion; the second term was always zero once."""
     model, q = arm7(), START + np.array([0.01, -0.02, 0.01, 0.02, 0.03, -0.02, 0.01])
-    parameters = ControllerParameters(damping=(3.0,), tracking_limit=(0.0,), velocity_mismatch=0.0)
+    parameters = rigid(damping=(3.0,), tracking_limit=(100.0,), velocity_mismatch=0.0)
     controller = PassivityController(model, parameters)
     controller.start(0.0, START, np.zeros(7))
     rng = np.random.default_rng(0)
@@ -206,7 +206,7 @@ def test_delay_is_added_until_storage_grows_and_the_monitor_says_so(
     plant: SimulationParameters,
 ) -> None:
     """With growing delay the monitor reports passive until V grows, and not passive then."""
-    parameters = ControllerParameters()
+    parameters = rigid()
     quiet = None
     for delay in range(0, 20, 2):
         seen = list(balances(parameters, replace(plant, command_delay=delay), seconds=1.0))
@@ -237,7 +237,7 @@ TANK = EnergyParameters(tank_capacity=2.0, tank_refill=1.0)
 
 def collision(energy: EnergyParameters) -> tuple[float, float]:
     """Return the largest work on a wall in the path of a trajectory, and the tank's bound [J]."""
-    model, parameters = arm7(), ControllerParameters()
+    model, parameters = arm7(), rigid()
     noisy = SimulationParameters(initial_position=tuple(START))
     arm = SimulatedArm(model, noisy, [WALL])
     law, limits = SlotineLiController(model, parameters), TorqueLimits(model, parameters)
@@ -277,7 +277,7 @@ def test_energy_injected_after_a_collision_is_bounded() -> None:
 
 def test_level_is_the_work_that_was_done() -> None:
     """The account against the simulation: work of the torque beyond gravity, exactly as held."""
-    model, parameters = arm7(), ControllerParameters()
+    model, parameters = arm7(), rigid()
     arm = SimulatedArm(model, replace(IDEAL, initial_position=tuple(START)))
     law = SlotineLiController(model, parameters)
     tank = EnergyTank(model, parameters, replace(TANK, tank_capacity=50.0, tank_refill=0.0))
@@ -307,7 +307,7 @@ def test_the_rate_limit_does_not_overdraw_the_tank(rate: float) -> None:
         torque_rate=(rate,),
         tank_capacity=capacity,
         tank_refill=refill,
-        tracking_limit=(0.0,),
+        tracking_limit=(100.0,),
         overspeed_factor=4.9,
     )
     loop.run(0.2)
@@ -378,7 +378,7 @@ def test_friction_is_no_injection() -> None:
 def monitored(energy: EnergyParameters) -> int:
     """Periods not passive on a loop that is late."""
     late = replace(IDEAL, command_delay=8)
-    parameters = ControllerParameters()
+    parameters = rigid()
     return sum(not b.passive for b, _, _ in balances(parameters, late, energy=energy, seconds=0.4))
 
 

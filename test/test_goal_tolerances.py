@@ -6,13 +6,15 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from robots import two_joint_urdf
 
 from rbd_control.control import ControllerParameters
 from rbd_control.control.goal import ERASED, LONGEST_GOAL_TIME, JointTolerance, Tolerances
 from rbd_control.control.waypoints import TrajectoryJointsError
+from rbd_control.dynamics import Model
 from rbd_control.errors import TrajectoryError
 
-NAMES = ("shoulder", "elbow")
+MODEL = Model.from_urdf(two_joint_urdf())
 DEFAULTS = ControllerParameters(
     path_tolerance=(0.1, 0.0), goal_tolerance=(0.02,), stopped_velocity_tolerance=0.1, goal_time=1.0
 )
@@ -20,7 +22,7 @@ NOTHING = np.zeros(2)
 
 
 def test_a_goal_keeps_the_tolerances_that_it_does_not_give() -> None:
-    own = Tolerances(NAMES, DEFAULTS).of_goal([], [], 0.0)
+    own = Tolerances(MODEL, DEFAULTS).of_goal([], [], 0.0)
     assert own.goal_time == 1.0
     assert own.strayed(np.array([0.11, 0.0]), NOTHING, NOTHING, NOTHING).startswith("shoulder")
     assert not own.strayed(np.array([0.0, 9.0]), np.array([9.0, 9.0]), NOTHING, NOTHING)
@@ -30,7 +32,7 @@ def test_a_goal_keeps_the_tolerances_that_it_does_not_give() -> None:
 
 
 def test_a_goal_tightens_and_loosens_single_joints() -> None:
-    defaults = Tolerances(NAMES, DEFAULTS)
+    defaults = Tolerances(MODEL, DEFAULTS)
     own = defaults.of_goal(
         [JointTolerance("elbow", 0.05, 0.5), JointTolerance("shoulder", ERASED)],
         [JointTolerance("elbow", 0.2, 0.3), JointTolerance("shoulder", 0.0, ERASED)],
@@ -50,12 +52,12 @@ def test_a_goal_tightens_and_loosens_single_joints() -> None:
 
 @pytest.mark.parametrize("time", [ERASED, 1e9])
 def test_no_goal_waits_for_ever(time: float) -> None:
-    assert Tolerances(NAMES, DEFAULTS).of_goal([], [], time).goal_time == LONGEST_GOAL_TIME
+    assert Tolerances(MODEL, DEFAULTS).of_goal([], [], time).goal_time == LONGEST_GOAL_TIME
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf, -0.5, -2.0])
 def test_tolerances_that_mean_nothing_are_refused(value: float) -> None:
-    defaults = Tolerances(NAMES, DEFAULTS)
+    defaults = Tolerances(MODEL, DEFAULTS)
     for path, goal, time in (
         ([JointTolerance("elbow", value)], [], 0.0),
         ([JointTolerance("elbow", 0.1, value)], [], 0.0),
@@ -68,4 +70,4 @@ def test_tolerances_that_mean_nothing_are_refused(value: float) -> None:
 
 def test_tolerances_of_unknown_joints_are_refused() -> None:
     with pytest.raises(TrajectoryJointsError, match="'wrist'; joints are shoulder, elbow"):
-        Tolerances(NAMES, DEFAULTS).of_goal([JointTolerance("wrist", 0.1)], [], 0.0)
+        Tolerances(MODEL, DEFAULTS).of_goal([JointTolerance("wrist", 0.1)], [], 0.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, SCRIPTED, STILL, Loop, started
+from control_loop import HOME, SCRIPTED, STILL, Loop, rigid, started
 from urdf_texts import BODY, arm, joint
 
 from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
@@ -306,7 +306,7 @@ def test_a_stop_may_be_resumed_before_it_is_over(model: Model, after: float) -> 
 
 def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
     tolerance = (0.0, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0)
-    loop = moving(model, path_tolerance=tolerance, tracking_limit=(0.0,))
+    loop = moving(model, path_tolerance=tolerance, tracking_limit=(100.0,))
     loop.arm.push("link_7", (0.0, 0.0, -250.0), duration=0.5)
     command = loop.run(0.5)
     assert (command.mode, command.goal) == ("hold", "aborted")
@@ -320,8 +320,8 @@ def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
 def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
     """The command excludes gravity; limits apply to the sum of gravity torque and command."""
     parameters: dict[str, Any] = {"torque_rate": (1e9,), "torque_share": (0.5,)}
-    plain = started(model, ControllerParameters(**parameters))
-    without = started(model, ControllerParameters(gravity_compensated=True, **parameters))
+    plain = started(model, rigid(**parameters))
+    without = started(model, rigid(gravity_compensated=True, **parameters))
     v = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, 1.0, 1.0])
     weight = gravity_torque(model, HOME)
     for k, speed in enumerate((STILL, 0.01 * v, v)):

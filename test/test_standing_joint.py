@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, Loop, started
+from control_loop import HOME, STILL, Loop, rigid, started
 
 from rbd_control.control import (
     Command,
@@ -19,8 +19,8 @@ from rbd_control.control import (
 from rbd_control.dynamics import Model
 from rbd_control.simulation import arm7_urdf
 
-SHIPPED = ControllerParameters()
-FINE = ControllerParameters(repeated_torque_share=0.05)
+STIFF = rigid()
+FINE = rigid(repeated_torque_share=0.05)
 """For an arm with little friction."""
 
 
@@ -78,9 +78,9 @@ def test_joint_states_that_froze_at_rest_let_no_arm_run_away(
 @pytest.mark.parametrize(("part", "mode"), [(0.9, "follow"), (1.1, "safe")])
 def test_friction_may_keep_an_arm_at_rest(model: Model, part: float, mode: str) -> None:
     """There is no fault below the share of the effort limit."""
-    share = SHIPPED.repeated_torque_share
+    share = STIFF.repeated_torque_share
     parameters = replace(
-        SHIPPED, damping_rate=0.0, damping=(100.0,), bandwidth=(1.0,), tracking_limit=(0.0,)
+        STIFF, damping_rate=0.0, damping=(100.0,), bandwidth=(1.0,), tracking_limit=(100.0,)
     )
     # Without the mass matrix in it the torque is bandwidth * damping * error.
     error = part * share * model.effort_limit[0] / 100.0
@@ -143,7 +143,7 @@ def test_parameters_that_change_often_hide_no_fault(
         frozen: joints that repeat their state of rest.
         period: period of the changes, in joint states of 1 ms.
     """
-    loop = Loop(model, tracking_limit=(0.0,))
+    loop = Loop(model, tracking_limit=(100.0,))
     loop.run(0.2)
     begin = loop.arm.q
     loop.follow(HOME + 0.4 * (np.arange(7) == 1), 2.0)
@@ -190,7 +190,7 @@ def test_a_joint_at_rest_beside_others_that_move_is_not_stuck(model: Model) -> N
 @pytest.mark.parametrize("amplitude", [1e-6, 0.0])
 def test_stuck_joints_are_not_looked_for_on_request(model: Model, amplitude: float) -> None:
     controller = started(
-        model, replace(SHIPPED, repeated_torque_share=2.0, tracking_limit=(0.0,), bandwidth=(60.0,))
+        model, replace(STIFF, repeated_torque_share=2.0, tracking_limit=(100.0,), bandwidth=(60.0,))
     )
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 1.0)])
     for k in range(1, 600):
@@ -201,7 +201,7 @@ def test_stuck_joints_are_not_looked_for_on_request(model: Model, amplitude: flo
 
 def test_a_joint_that_has_not_yet_felt_its_torque_is_not_stuck(model: Model) -> None:
     """After a gap the desired motion is ahead; no torque of this motion has been sent."""
-    controller = started(model, SHIPPED)
+    controller = started(model, STIFF)
     show_others_alive(controller, 0, np.arange(0.001, 0.1, 0.001))
     controller.set_trajectory(model.joint_names, move(0, 0.3, 0.6))
     command = show_others_alive(controller, 0, np.array([0.14, 0.141, 0.142, 0.143]))
@@ -211,7 +211,7 @@ def test_a_joint_that_has_not_yet_felt_its_torque_is_not_stuck(model: Model) -> 
 @pytest.mark.parametrize("hold", [0.002, 0.01])
 def test_a_stuck_joint_is_found_on_hardware_that_updates_slowly(model: Model, hold: float) -> None:
     """The repeated samples of the driver ended the comparison, and the torque went on growing."""
-    controller = started(model, replace(SHIPPED, tracking_limit=(0.0,)))
+    controller = started(model, replace(STIFF, tracking_limit=(100.0,)))
     show_others_alive(controller, 0, np.arange(0.001, 0.1, 0.001), hold)
     controller.set_trajectory(model.joint_names, move(0, 0.3, 0.6))
     command = show_others_alive(controller, 0, np.arange(0.1, 0.7, 0.001), hold)
@@ -222,7 +222,7 @@ def test_a_stuck_joint_is_found_on_hardware_that_updates_slowly(model: Model, ho
 @pytest.mark.parametrize("repeats", [False, True])
 def test_withheld_torque_is_no_sign_of_frozen_joint_states(model: Model, repeats: bool) -> None:
     """The shoulder is saturated, so the wrist cannot move, whatever the law asks of it."""
-    parameters = replace(FINE, tracking_limit=(0.0,), velocity_mismatch=0.0)
+    parameters = replace(FINE, tracking_limit=(100.0,), velocity_mismatch=0.0)
     controller = started(model, parameters)
     loaded = HOME - 0.3 * (np.arange(7) == 0)
     controller.set_trajectory(model.joint_names, move(6, 0.3, 1.0))
@@ -236,9 +236,9 @@ def test_withheld_torque_is_no_sign_of_frozen_joint_states(model: Model, repeats
 
 def test_friction_below_its_share_makes_no_joint_stuck(model: Model) -> None:
     """Left by a motion with friction to one side, the joint breaks away at that to the other."""
-    controller = started(model, SHIPPED)
+    controller = started(model, STIFF)
     gain = controller.law.damping(HOME)[6] * ControllerParameters().bandwidth[0]
-    band = 0.9 * SHIPPED.repeated_torque_share * model.effort_limit[6] / gain
+    band = 0.9 * STIFF.repeated_torque_share * model.effort_limit[6] / gain
     desired = [HOME[6]]
     held = [0.0]
 
@@ -262,10 +262,10 @@ def test_friction_below_its_share_makes_no_joint_stuck(model: Model) -> None:
 
 def test_torque_that_limits_withhold_moves_no_joint(model: Model) -> None:
     """The shoulder is saturated by a load, and the wrist gets nothing beyond its weight."""
-    controller = started(model, replace(FINE, tracking_limit=(0.0,)))
+    controller = started(model, replace(FINE, tracking_limit=(100.0,)))
     loaded = HOME - 0.3 * (np.arange(7) == 0)
     controller.set_trajectory(model.joint_names, move(6, 0.3, 1.0))
-    controller.set_parameters(replace(FINE, tracking_limit=(0.0,), velocity_mismatch=0.0))
+    controller.set_parameters(replace(FINE, tracking_limit=(100.0,), velocity_mismatch=0.0))
     for k in range(1, 400):
         share = min(k / 200, 1.0)
         q = HOME + share * (loaded - HOME) + 1e-6 * np.sin(3.0 * k) * (np.arange(7) < 6)
@@ -285,14 +285,14 @@ def test_a_load_that_bends_an_arm_at_rest_moves_no_joint(model: Model) -> None:
         if k in (300, 1000):  # a little further away, and to the place where it is
             offset = 0.001 if k == 300 else -0.041
             controller.set_trajectory(model.joint_names, move(0, offset, 0.6))
-    share = controller.law.damping(HOME)[0] * SHIPPED.bandwidth[0] * 0.04 / model.effort_limit[0]
+    share = controller.law.damping(HOME)[0] * STIFF.bandwidth[0] * 0.04 / model.effort_limit[0]
     assert share > 2.0 * FINE.repeated_torque_share
 
 
 def test_new_gains_make_no_joint_stuck(model: Model) -> None:
     """What the joint has not followed at the gains before is not counted at once."""
-    controller = started(model, replace(SHIPPED, bandwidth=(5.0,), damping_rate=10.0))
+    controller = started(model, replace(STIFF, bandwidth=(5.0,), damping_rate=10.0))
     controller.set_trajectory(model.joint_names, move(0, 0.02, 0.5))
     assert show_others_alive(controller, 0, np.arange(0.001, 1.0, 0.001)).mode == "hold"
-    controller.set_parameters(SHIPPED)
+    controller.set_parameters(STIFF)
     assert show_others_alive(controller, 0, np.arange(1.0, 1.01, 0.001)).mode == "hold"

@@ -98,7 +98,7 @@ def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> Non
     largest[1] = 0.9 * abs(weight[1])
     # After the start, which requires enough torque for the weight.
     controller = started(model, NO_RATE)
-    controller.set_parameters(replace(NO_RATE, effort_limit=tuple(largest), safe_damping=10.0))
+    controller.set_parameters(replace(NO_RATE, effort_limit=tuple(largest)))
     for k in range(1, 200):
         controller.update(0.001 * k, HOME, STILL)
     if mode == "float":
@@ -116,7 +116,7 @@ def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> Non
 
 def test_a_saturated_arm_is_braked(model: Model) -> None:
     """All joints far too fast for the limits: it comes to rest, and no joint is thrown about."""
-    loop = Loop(model, torque_share=(0.4,), tracking_limit=(0.0,), overspeed_factor=4.9)
+    loop = Loop(model, torque_share=(0.4,), tracking_limit=(100.0,), overspeed_factor=4.9)
     loop.run(0.1)
     loop.arm._v = np.array([1.5, 0.5, -1.5, 1.0, 1.0, -1.0, 1.0])
     speeds = []

@@ -109,7 +109,7 @@ def test_an_arm_without_torque_may_stand_still(model: Model) -> None:
     parameters = ControllerParameters(
         timeout=0.05,
         torque_rate=(1e9,),
-        tracking_limit=(0.0,),
+        tracking_limit=(100.0,),
         repeated_torque_share=0.01,
     )
     controller = PassivityController(model, parameters)

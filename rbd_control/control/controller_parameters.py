@@ -44,8 +44,7 @@ class ControllerParameters(
     from switching while the arm is at rest.
 
     Raises:
-        ParameterError: for a value outside its bounds, if ``damping_rate`` and the smallest
-            ``damping`` are both zero, or if ``implausible_speed`` does not exceed
+        ParameterError: for a value outside its bounds, or if ``implausible_speed`` does not exceed
             ``overspeed_factor``.
     """
 

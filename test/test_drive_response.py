@@ -1,0 +1,132 @@
+"""Drives that act against their commands are named, and pushes on healthy arms are not mistaken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from control_loop import HOME, SHIPPED, Loop
+
+from rbd_control.control import Command
+from rbd_control.dynamics import Model
+from rbd_control.simulation import arm7_urdf
+
+FRICTION = {"coulomb": (0.3,), "viscous": (0.3,)}
+NAMED = ("reversed or dead", "are swapped")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+@dataclass
+class Wired:
+    """A run of 0.6 s with motors that are wired by a matrix, 3 ms late; then it ends."""
+
+    command: Command
+    faulted: float
+    """Time of the switch to mode safe [s]."""
+    named: float
+    """Time at which the drive was named [s]."""
+    later: np.ndarray
+    """(samples, 7) torque 10 ms after it was named, and later [N·m]."""
+
+
+def run(model: Model, wiring: np.ndarray, q: np.ndarray, target: float = 0.0) -> Wired:
+    """Hold the arm, or move it by ``target``, with the default gains at 1 kHz."""
+    loop = Loop(model, q, simulated={**FRICTION, "command_delay": 3}, **SHIPPED)
+    if target:
+        loop.follow(q + target, 0.6)
+    faulted = named = np.inf
+    later = []
+    for k in range(600):
+        sample = loop.arm.reading()
+        assert sample is not None
+        command = loop.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
+        loop.arm.step(wiring @ command.torque)
+        if command.mode == "safe":
+            faulted = min(faulted, 0.001 * k)
+            if any(text in command.reason for text in NAMED):
+                named = min(named, 0.001 * k)
+        if 0.001 * k > named + 0.01:
+            later.append(command.torque)
+    return Wired(command, faulted, named, np.array(later))
+
+
+@pytest.mark.parametrize(("joint", "target"), [(0, 0.4), (1, 0.0), (3, 0.0), (5, 0.0), (6, 0.4)])
+def test_a_reversed_drive_is_named_and_gets_no_torque(
+    model: Model, joint: int, target: float
+) -> None:
+    """Joints without weight are found in a motion."""
+    wiring = np.eye(7)
+    wiring[joint, joint] = -1.0
+    wired = run(model, wiring, HOME + 0.2, target)
+    assert wired.named <= wired.faulted + 0.05
+    assert f"reversed or dead drive: joint_{joint + 1} " in wired.command.reason
+    assert "its torque is zero until the next activation" in wired.command.reason
+    assert (wired.later[:, joint] == 0.0).all()
+    # The other joints still carry their weight or brake.
+    assert (np.abs(np.delete(wired.later, joint, axis=1)).max(axis=0) > 0.0).all()
+
+
+@pytest.mark.parametrize(("first", "seed"), [(0, 0), (1, 1), (2, 2)])
+def test_swapped_motors_are_named(model: Model, first: int, seed: int) -> None:
+    """If no joint is too fast before 50 ms have passed, the time that the comparison takes."""
+    wiring = np.eye(7)
+    wiring[[first, first + 1]] = wiring[[first + 1, first]]
+    q = np.random.default_rng(seed).uniform(0.5 * model.lower_limit, 0.5 * model.upper_limit)
+    wired = run(model, wiring, q)
+    assert wired.named <= wired.faulted + 0.05
+    pair = f"the motors of joint_{first + 1} and joint_{first + 2} are swapped"
+    assert pair in wired.command.reason
+    assert (wired.later[:, [first, first + 1]] == 0.0).all()
+
+
+def test_a_start_trusts_the_drive_again(model: Model) -> None:
+    loop = Loop(model, simulated=FRICTION, **SHIPPED)
+    loop.controller.fault("test")
+    loop.controller._path.distrust((1,))
+    assert loop.run(0.05).torque[1] == 0.0
+    sample = loop.arm.reading()
+    assert sample is not None
+    loop.controller.start(sample.stamp, sample.q, sample.v)
+    assert loop.run(0.05).torque[1] != 0.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pushes_name_no_drive(model: Model, seed: int) -> None:
+    """Half sines and held forces of 10 to 60 N on any link, in hold, in motion and in safe."""
+    assert not pushed(model, seed)
+
+
+def pushed(model: Model, seed: int) -> str:
+    """Push an arm for 0.9 s at 250 Hz; return the reason of a mode that names a drive."""
+    random = np.random.default_rng(seed)
+    q = random.uniform(0.5 * model.lower_limit, 0.5 * model.upper_limit)
+    simulated = {**FRICTION, "rate": 250.0, "command_delay": int(random.integers(0, 3))}
+    loop = Loop(model, q, simulated=simulated, **SHIPPED)
+    loop.run(0.1)
+    if seed % 2:
+        loop.follow(q - 0.3 * np.sign(q), 1.0)
+    duration, is_held = random.choice([0.05, 0.1, 0.4]), seed % 3 == 0
+    force = random.uniform(10.0, 60.0) * unit(random)
+    link = model.joint_links[random.integers(3, 7)]
+    for k in range(200):
+        t = 0.004 * k
+        if t < duration:
+            share = 1.0 if is_held else np.sin(np.pi * t / duration)
+            loop.arm.push(link, tuple(share * force), duration=0.004)
+        if seed % 4 == 3 and k == 20:
+            loop.controller.fault("test")
+        command = loop.run(0.004)
+        if any(text in command.reason for text in NAMED):
+            return command.reason
+    return ""
+
+
+def unit(random: np.random.Generator) -> np.ndarray:
+    """Return a random unit vector, (3,)."""
+    x = random.normal(size=3)
+    return np.asarray(x / np.linalg.norm(x))
