@@ -2,11 +2,12 @@
 
 Without friction each joint obeys, in the small, ``e'' = -F(p) ((Lambda + r) e' + Lambda r e)``,
 delayed by T: r is ``damping_rate``, Lambda ``bandwidth``, and F the filter of
-:mod:`~rbd_control.control.roll_off` with its corner frequency w. The open loop is::
+:mod:`~rbd_control.control.roll_off`. The open loop is::
 
-    L(jω) = exp(-jωT) w / (jω + w) ((Lambda + r) jω + Lambda r) / (jω)²
+    L(jω) = exp(-jωT) F(jω) ((Lambda + r) jω + Lambda r) / (jω)²
 
-Its phase crosses -180 degrees once, at ω_c, if ``1/w + T < 1/r + 1/Lambda``; otherwise no gain is
+At low frequencies F delays by ``T_F = (RATIO + 2 (WIDE - SHALLOW)) / w`` with the resonance w. The
+phase crosses -180 degrees once, at ω_c, if ``T_F + T < 1/r + 1/Lambda``; otherwise no gain is
 stable. The gain margin is ``1 / |L(jω_c)|``: the factor by which the feedback may grow before the
 loop oscillates. This package requires :data:`LEAST_MARGIN`.
 
@@ -79,12 +80,12 @@ class Loop:
             filtered = filter_response(omega, w) * exp(-1j * omega * T)
             return filtered * (total * 1j * omega + product) / omega**2
 
-        # Steps of 2 %, from below all poles to the frequency at which the delay alone is a turn.
+        # Steps of 0.5 %, from far below all poles to where the delay alone is a turn.
         omega, highest = 0.1, 2.0 * pi / T if T > 0.0 else 1e4
         if response(omega).imag <= 0.0:
             return 0.0
         while omega < highest:
-            omega *= 1.02
+            omega *= 1.005
             if response(omega).imag <= 0.0:
                 return 1.0 / abs(response(omega))
         return inf

@@ -1,30 +1,30 @@
 """Filter of the errors that the control law feeds back, for arms with elastic gears.
 
 Between the rotor of a motor and its link there is a spring, and the arm resonates, mostly at 25 to
-60 Hz. A feedback at this frequency drives the resonance: if positions are measured at the links,
-because the motor acts through the spring; if they are measured at the motors, because the loop is
-late. On a Panda with 10,000 N·m/rad, rotors of 0.3 kg·m² and a damping ratio of 2 %, the largest
-stable ``damping_rate`` is about 5 1/s at the links, and 5 to 20 1/s at the motors. The feedback
-must therefore fade towards the resonance. With the resonance w [rad/s], the errors pass a low-pass
-filter and a notch::
+60 Hz. A feedback at this frequency drives the resonance: if the positions are measured at the
+links, because the motor acts through the spring; if they are measured at the motors, because the
+loop is late. On a Panda with 10,000 N·m/rad, rotors of 0.3 kg·m² and a damping ratio of 2 %, the
+largest stable ``damping_rate`` is then about 5 1/s at the links, and 5 to 20 1/s at the motors. The
+feedback must fade at the resonance. With the resonance w [rad/s], errors pass a low-pass filter and
+a notch::
 
     F(p) = (w/4) / (p + w/4)  (p² + 2 SHALLOW w p + w²) / (p² + 2 WIDE w p + w²)
     e_f = F e = F (q - q_d)            and likewise e_f_dot = F e_dot
 
 The law uses e_f and e_f_dot in place of e and e_dot in v_r, a_r and s. Feed-forward and gravity are
-not filtered. |F| is 0.03 at the resonance and below 0.1 from 0.75 to 1.5 times its frequency.
-Gains of twice the default ones are stable with positions of either side
-(``test/test_elastic_joints.py``).
+not filtered. F is 0.03 at the resonance and below 0.1 from 0.8 to 1.5 times its frequency. The
+default gains are then stable for delays of up to 15 ms, and so is twice the feedback: at the links
+for the same delays, at the motors for up to 4 ms (``test/test_elastic_joints.py``).
 
 Passivity. With ``s = v - v_r`` and ``v_r = v_d - Lambda e_f`` the arm moves as ``M s_dot + C s =
-tau_ext - K_D s_f`` with ``s_f = e_f_dot + Lambda e_f``. From s to s_f leads ``H = F (p + Lambda) /
-(p + Lambda F)``. ``-K_D s_f`` takes energy out of motions at frequencies at which the real part of
-H is positive: up to 0.4 times the resonance, 12 Hz by default. Above, the feedback is weak, and
-friction dissipates more.
+tau_ext - K_D s_f`` with ``s_f = e_f_dot + Lambda e_f``, so ``s_f = H s`` with ``H = F (p + Lambda)
+/ (p + Lambda F)``. ``-K_D s_f`` takes energy out of motions at frequencies where the real part of H
+is positive: up to 0.32 times the resonance (9.6 Hz by default) for a bandwidth of 15 1/s, and up to
+0.37 times it for 6 1/s. Above, the feedback is small; friction dissipates more.
 
-At low frequencies the filter delays the feedback by 29 ms at the default of 30 Hz. Together with
-the delay of the loop this limits the gains, see :mod:`~rbd_control.control.loop`. For a rigid arm
-set ``resonance`` to zero: the errors are then not filtered.
+At low frequencies the filter delays the feedback by 29 ms at the default of 30 Hz. With the delay
+of the loop it limits the gains, see :mod:`~rbd_control.control.loop`. For a rigid arm set
+``resonance`` to zero: the errors are then not filtered.
 """
 
 from __future__ import annotations
