@@ -20,6 +20,9 @@ STOPS_BEYOND = 0.4
 ELASTIC_STEP = 0.000_25
 """Longest step of an arm with elastic gears, whose highest resonance is about 200 Hz [s]."""
 
+LIGHTEST_ROTOR = 0.05
+"""Least inertia of the rotor of a revolute joint; ten times this mass of a prismatic one [kg·m²]."""
+
 SPRING_DAMPING = 0.02
 """Damping ratio of the springs of elastic gears between a rotor and a link at rest."""
 
@@ -35,13 +38,14 @@ class Gears:
     def __init__(self, setup: Setup, q: Array) -> None:
         elastic, arm = setup.elastic, setup.arm
         assert elastic is not None
-        revolute = arm.revolute
-        share = arm.strength / arm.strength[revolute].max()
-        self.rotor: Array = elastic.rotor * np.where(revolute, share, 10.0)
+        mass = mass_matrix(arm.model, q)
+        inertia = np.diagonal(mass) * np.where(arm.revolute, 1.0, 0.1)
+        rotor = np.maximum(elastic.rotor * np.sqrt(inertia / inertia.max()), LIGHTEST_ROTOR)
+        self.rotor: Array = rotor * np.where(arm.revolute, 1.0, 10.0)
         """(n,) inertia of the rotors [kg·m² or kg]."""
         root = np.sqrt(self.rotor)
         # With stiffnesses k times the rotors, the resonances are sqrt(k (1 + B M^-1)).
-        ratios = np.linalg.inv(mass_matrix(arm.model, q)) * root * root[:, None]
+        ratios = np.linalg.inv(mass) * root * root[:, None]
         rate = 2.0 * np.pi * elastic.resonance / np.sqrt(1.0 + np.linalg.eigvalsh(ratios)[0])
         self.stiffness: Array = self.rotor * rate**2
         self.damping: Array = 2.0 * SPRING_DAMPING * rate * self.rotor
@@ -111,6 +115,11 @@ class Plant:
         self.given = 0.0
         """Work in the last period that a brake is not responsible for, see :meth:`move` [J]."""
 
+    @property
+    def rotor(self) -> Array:
+        """Inertia of the rotors, which the description lacks, (n,) [kg·m² or kg]."""
+        return np.zeros(self._filtered.size) if self._gears is None else self._gears.rotor
+
     def attach(self, mass: float) -> None:
         """Let the arm carry a payload from now on [kg]."""
         self.payload = mass
@@ -177,7 +186,7 @@ class Plant:
         driving = np.minimum(np.maximum(driving, -strength), strength)
         before, weight = q.copy(), gravity_torque(self._true_model, q)
         if self._gears is None:
-            self._advance(q, v, motors + push, self._substeps)
+            self._advance(q, v, motors + push, self._setup.period, self._substeps)
             moved = q - before
             self.given = float((driving + push - weight) @ moved)
         else:
@@ -194,17 +203,17 @@ class Plant:
         gears = self._gears
         assert gears is not None
         steps = round(self._setup.period / ELASTIC_STEP)
+        h = self._setup.period / steps
         links, rotors = gears.q.copy(), gears.theta.copy()
         for _ in range(steps):
             spring = gears.torque()
-            self._advance(gears.q, gears.v, spring + push, 1, steps)
-            gears.turn(motors - spring, self._setup.period / steps)
+            self._advance(gears.q, gears.v, spring + push, h, 1)
+            gears.turn(motors - spring, h)
         q[:], v[:] = (gears.theta, gears.w) if gears.on_motor else (gears.q, gears.v)
         given = driving @ (gears.theta - rotors) + (push - weight) @ (gears.q - links)
         return float(given)
 
-    def _advance(self, q: Array, v: Array, torque: Array, substeps: int, of: int = 0) -> None:
-        """Move the links by some substeps of those of a period, all by default."""
-        h = self._setup.period / (of or substeps)
-        truth = self._truth
-        advance(self._true_model.packed, q, v, torque, self._around, h, substeps, truth)
+    def _advance(self, q: Array, v: Array, torque: Array, time: float, substeps: int) -> None:
+        """Move the links by ``time`` [s] under a torque, (n,)."""
+        packed, around, truth = self._true_model.packed, self._around, self._truth
+        advance(packed, q, v, torque, around, time / substeps, substeps, truth)

@@ -14,13 +14,13 @@ from stateful.arms import Arm
 class Elastic:
     """Elastic gears: a rotor for each joint, which drives its link through a spring.
 
-    The rotor of the strongest revolute joint has the inertia ``rotor``, and others in proportion to
-    their effort limit. Rotors of prismatic joints have ten times this inertia [kg], about that of a
-    spindle. Stiffnesses are in proportion to the rotors, and the lowest resonance in the posture to
-    start from is ``resonance``.
+    The rotor of the joint with the largest inertia has the inertia ``rotor``, and others less, in
+    proportion to the square root of the inertia of their joint. Rotors of prismatic joints have ten
+    times this inertia [kg], about that of a spindle. Stiffnesses are in proportion to the rotors,
+    and the lowest resonance in the posture to start from is ``resonance``.
 
     Attributes:
-        rotor: inertia of rotor and gear of the strongest joint [kg·m²].
+        rotor: inertia of rotor and gear of the heaviest joint [kg·m²].
         resonance: lowest resonance of the arm [Hz].
         on_motor: whether the encoders are on the side of the motors, otherwise on the links.
     """
