@@ -21,7 +21,7 @@ ELASTIC_STEP = 0.000_25
 """Longest step of an arm with elastic gears, whose highest resonance is about 200 Hz [s]."""
 
 LIGHTEST_ROTOR = 0.05
-"""Least inertia of the rotor of a revolute joint; ten times this mass of a prismatic one [kg·m²]."""
+"""Least inertia of the rotor of a revolute joint; ten times this mass otherwise [kg·m²]."""
 
 SPRING_DAMPING = 0.02
 """Damping ratio of the springs of elastic gears between a rotor and a link at rest."""

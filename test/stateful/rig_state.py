@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.control.gains import law_gains, resonances
-from rbd_control.control.loop import Loop
+from rbd_control.control.loop import HELD, Loop
+from rbd_control.control.safe_torque import RATE
+from rbd_control.control.torque_step import LARGEST_STEP
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 from stateful.plant import Plant
@@ -22,6 +24,12 @@ VERDICT_LOST = 1.0
 
 BEGINNING = 10.0
 """Steady time at the beginning of an example [s]."""
+
+MOST_TURN = 1.5
+"""Rate of a brake times its delay above which it may add energy, see ``safe_torque.py``."""
+
+FILTER_DELAY = 0.9
+"""Delay of the filter of the velocities, in periods of the resonance: 29 ms at 30 Hz."""
 
 LIE_LASTS = 1.0
 """Time after wrong joint states in which the controller may still act on them [s]."""
@@ -47,6 +55,8 @@ class RigState:
 
     distrusts = False
     """Whether the controller has distrusted a drive since the last start."""
+    distrusted_at = -inf
+    """When it did [s]."""
     late_until = -inf
     """When the joint states were late for the last time [s]."""
 
@@ -189,7 +199,7 @@ class RigState:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the loop is fast enough for the gains: each joint has a margin in the true loop."""
+        """Whether the loop is fast enough for the gains: each joint has a margin."""
         if self._prompt_of is not self.parameters:
             self._prompt_of, self._is_prompt = self.parameters, self._has_margin()
         return self._is_prompt and self.lag == 0.0
@@ -208,6 +218,20 @@ class RigState:
             Loop(self.period, delay, resonance).margin(rate, bandwidth) >= LEAST_MARGIN
             for resonance, rate, bandwidth in zip(joints, rates, gains.Lambda, strict=True)
         )
+
+    @property
+    def brakes_in_time(self) -> bool:
+        """Whether the brake of mode safe is weak enough for the true delay of the loop."""
+        p, setup, known = (
+            self.parameters,
+            self.setup,
+            HELD * self.period + self.parameters.loop_delay,
+        )
+        rate = min(p.damping_rate or RATE, LARGEST_STEP / known)
+        delay = HELD * self.period + setup.delay + setup.velocity_lag
+        if p.resonance > 0.0:
+            delay += FILTER_DELAY / p.resonance
+        return self.lag == 0.0 and rate * delay < MOST_TURN
 
     @property
     def is_honest(self) -> bool:
@@ -355,8 +379,8 @@ class RigState:
         if disturbed or kind != self._kind:
             self._kind, self._entry = kind, self.history.rows
             self.disturbed = False
-        if command is not None and is_of_a_drive(command.reason):
-            self.distrusts = True
+        if command is not None and not self.distrusts and is_of_a_drive(command.reason):
+            self.distrusts, self.distrusted_at = True, self.now
         self.history.add(
             (
                 self.now,
