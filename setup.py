@@ -31,6 +31,7 @@ ros = [
     "ros-geometry-msgs",
     "ros-lifecycle-msgs",
     "ros-rcl-interfaces",
+    "ros-rosgraph-msgs",
     "ros-sensor-msgs",
     "ros-std-msgs",
     "ros-std-srvs",

@@ -151,6 +151,14 @@ class Parameters:
         return found
 
     @classmethod
+    def removed_names(cls) -> dict[str, str]:
+        """Return the texts about all removed parameters of the class by name."""
+        found: dict[str, str] = {}
+        for base in cls.__mro__:
+            found |= vars(base).get("REMOVED_NAMES", {})
+        return found
+
+    @classmethod
     def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
         """Return the object with the given values; missing parameters keep their defaults.
 
@@ -172,10 +180,7 @@ class Parameters:
         values = {former.get(name, name): value for name, value in values.items()}
         unknown = sorted(set(values) - known)
         if unknown:
-            removed = {
-                k: v for base in cls.__mro__ for k, v in vars(base).get("REMOVED_NAMES", {}).items()
-            }
-            reason = removed.get(unknown[0]) or alternatives(unknown[0], known)
+            reason = cls.removed_names().get(unknown[0]) or alternatives(unknown[0], known)
             raise ParameterError(f"no parameter {quoted(unknown[0])}; {reason}")
         return cls(**values)
 

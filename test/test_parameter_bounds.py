@@ -241,6 +241,10 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
         changes["tank_capacity"] = 1.0
     if name == "overspeed_factor":
         changes["implausible_speed"] = 1000.0
+    if name in ("bandwidth", "damping_rate"):  # gains that a loop with delay refuses
+        changes |= {"resonance": 0.0, "loop_delay": 0.0}
+    if name == "loop_delay":
+        changes["damping_rate"] = 1.0
     changes[name] = value_of(ControllerParameters, name, value)
     if name == "compensated_gravity":
         changes |= {"gravity_compensated": True, name: (value, value, value)}

@@ -261,14 +261,14 @@ def test_a_franka_stops_from_full_speed() -> None:
 
 
 @pytest.mark.parametrize("direction", [(0.0, 1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.3)], ids=str)
-@pytest.mark.parametrize(("force", "duration"), [(150.0, 0.05), (100.0, 2.0)])
+@pytest.mark.parametrize(("force", "duration"), [(150.0, 0.05), (60.0, 2.0)])
 def test_a_franka_can_be_pushed_and_leaned_on(
     direction: tuple[float, float, float], force: float, duration: float
 ) -> None:
     arm, controller = franka()
     moved(arm, controller, 0.1)
     arm.push("panda_link7", force * np.array(direction), duration=duration)
-    moved(arm, controller, duration + 1.0)
+    moved(arm, controller, duration + 2.0)  # the bias that it has learned fades in 2 s
     assert controller.mode == "hold"
     assert moved(arm, controller, 0.3) < 0.05
 

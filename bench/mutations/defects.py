@@ -1,4 +1,4 @@
-"""Eleven defects that the controller once had, as patches of the present code.
+"""Defects that the controller once had, or could have, as patches of the present code.
 
 Each patch replaces one or two functions. :meth:`Defect.put_back` raises an error if such a function
 is missing, if it does not contain the text that the patch was made for, if the patch uses a name
@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from rbd_control.control import arm_limits, samples
+from rbd_control.control import arm_limits, safe_torque, samples
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.chatter import Chatter
 from rbd_control.control.detector_verdict import DetectorVerdict
@@ -26,7 +26,6 @@ from rbd_control.control.repetition import Repetition
 from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_path import LimitedTorque, TorquePath
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect that the controller once had, and the changes that put it back."""
+    """A defect, and the changes that put it into the controller."""
 
     number: int
     text: str
@@ -115,11 +114,11 @@ class Defect:
             raise LookupError(f"{failures[0]}; correct bench/mutations/defects.py")
 
 
-def _brake_with_minus_g(self: Any) -> Any:
-    if self._safe.is_zero and self._samples.good:
-        q = self._samples.q
-        return LimitedTorque(self._motors.send(np.zeros_like(q), q))
-    return _BRAKE(self)
+def _minus_g(self: Any, *arguments: Any) -> Any:
+    step = _SAFE(self, *arguments)
+    if self._holds_itself and self._compensated:
+        return step._replace(command=step.command + step.brake - step.motors)
+    return step
 
 
 def _do_not_unwrap(position: Any, before: Any, continuous: Any) -> Any:
@@ -140,11 +139,21 @@ def _as_described(described: Any, given: Any) -> Any:
     return np.where(np.isfinite(described), described, 0.0)
 
 
-def _all_or_none(self: Any, packed: Any, q: Any, v: Any, *arguments: Any) -> Any:
-    weight = _SAFE(self, packed, q, np.zeros_like(v), *arguments)[1]
+def _all_or_none(self: Any, packed: Any, q: Any, v: Any, v_f: Any, *arguments: Any) -> Any:
+    still = np.zeros_like(v)
+    weight = _SAFE(self, packed, q, still, still, *arguments).motors
     if (np.abs(weight) >= self._largest).any():
-        v = np.zeros_like(v)
-    return _SAFE(self, packed, q, v, *arguments)
+        v_f = still
+    return _SAFE(self, packed, q, v, v_f, *arguments)
+
+
+def _without_gate(packed: Any, described: Any, q: Any, v: Any, *arguments: Any) -> Any:
+    return _STEP(packed, described, q, np.zeros_like(v), *arguments)
+
+
+def _as_if_on_time(self: Any, *arguments: Any) -> Any:
+    self._rate, self._delay = 80.0, 0.0
+    return _SAFE(self, *arguments)
 
 
 def _verdicts_last(self: Any, now: float) -> bool:
@@ -161,14 +170,14 @@ def _never_late(self: Any, stamp: float, now: float, heard: float) -> str:
 
 
 _FORGIVE = SampleJudge._forgive
-_BRAKE, _HOLD, _SAFE = TorquePath.brake, Modes.hold, SafeTorque.torque
+_HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, safe_torque.safe_step
 
 DEFECTS = (
     Defect(
         1,
         "the safe torque zero of an arm that carries its own weight is -g(q)",
-        ("safe_zero_is_exactly_zero",),
-        (Change(TorquePath, "brake", "is_zero", _brake_with_minus_g),),
+        ("safe_zero_is_zero_at_rest", "safe_brake_takes_energy_out"),
+        (Change(SafeTorque, "torque", "holds_itself", _minus_g),),
     ),
     Defect(
         2,
@@ -187,10 +196,7 @@ DEFECTS = (
         3,
         "joint states that repeat under new stamps are believed",
         ("frozen_motion_is_a_fault",),
-        (
-            Change(Repetition, "take", "_same", _never_frozen),
-            Change(Repetition, "push", "largest_share", _never_frozen),
-        ),
+        (Change(Repetition, "take", "_is_same", _never_frozen),),
     ),
     Defect(
         4,
@@ -213,7 +219,7 @@ DEFECTS = (
     Defect(
         7,
         "one joint at its weight limit takes the damping of all joints in mode safe",
-        ("safe_damping_damps_every_joint",),
+        ("safe_brake_brakes_every_joint",),
         (Change(SafeTorque, "torque", "safe_step", _all_or_none),),
     ),
     Defect(
@@ -247,6 +253,18 @@ DEFECTS = (
         13,
         "the torque of a loop that is not stable swings for ever",
         ("torque_does_not_swing_for_ever",),
-        (Change(Chatter, "_found", "swinging", lambda self, *arguments: (-1, 0.0)),),
+        (Change(Chatter, "fault", "swinging", lambda self, *arguments: ""),),
+    ),
+    Defect(
+        14,
+        "the brake of mode safe is not zero where it would drive the arm",
+        ("safe_brake_takes_energy_out",),
+        (Change(safe_torque, "safe_step", "", _without_gate),),
+    ),
+    Defect(
+        15,
+        "the brake of mode safe is as stiff as if the loop had no delay",
+        ("only_a_late_brake_is_weakened", "energy_falls_in_mode_safe"),
+        (Change(SafeTorque, "torque", "self._delay", _as_if_on_time),),
     ),
 )

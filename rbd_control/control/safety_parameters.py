@@ -88,6 +88,9 @@ class FaultParameters(PlausibilityParameters):
         "speed_factor": "implausible_speed",
         "jump_tolerance": "implausible_jump",
     }
+    REMOVED_NAMES: ClassVar[dict[str, str]] = {
+        "safe_damping": "the safe torque brakes with damping_rate",
+    }
 
     timeout: float = parameter(
         0.05,

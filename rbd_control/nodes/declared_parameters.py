@@ -27,12 +27,6 @@ _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
 _OF_THE_ARM = tuple(item.name for item in fields(RobotParameters))
 """Parameters that a file gives to all nodes; nodes without an arm ignore them."""
 
-RENAMED = {
-    "payload_reach": "it is now largest_payload_reach, and payload_mass of the adaptive law is now "
-    "largest_payload_mass; payload_mass is the mass that the arm carries",
-}
-"""Former parameter names that are refused, with the reason: their values have another meaning."""
-
 
 class DeclaredParameters(Generic[P]):
     """Declares the fields of a parameter class on a node and stores the resulting object.
@@ -49,8 +43,8 @@ class DeclaredParameters(Generic[P]):
         current: the current parameter object.
 
     Raises:
-        ParameterError: if a value given at start-up is unusable, its name is in :data:`RENAMED`,
-            or a parameter is given by both its former and its present name.
+        ParameterError: if a value given at start-up is unusable, or belongs to a removed
+            parameter, or if a parameter is given by both its former and its present name.
     """
 
     def __init__(
@@ -64,7 +58,7 @@ class DeclaredParameters(Generic[P]):
         self._kind = kind
         self._fields = {item.name: item for item in fields(kind)}
         self._is_fixed, self._check, self._changed = is_fixed, check, changed
-        _refuse_renamed(node)
+        _refuse_removed(node, kind)
         former = self._take_former_names(node)
         values = {name: self._declare(node, name, former) for name in self._fields}
         self.current: P = kind.from_mapping(values)
@@ -215,11 +209,12 @@ class DeclaredParameters(Generic[P]):
             self._changed(new)
 
 
-def _refuse_renamed(node: Node) -> None:
-    """Raise a :class:`ParameterError` for a start-up value given under a refused former name."""
+def _refuse_removed(node: Node, kind: type[Parameters]) -> None:
+    """Raise a :class:`ParameterError` for a start-up value of a removed parameter."""
+    removed = kind.removed_names()
     for name in getattr(node, "_parameter_overrides", {}):
-        if name in RENAMED:
-            raise ParameterError(f"no parameter {quoted(name)}: {RENAMED[name]}")
+        if name in removed:
+            raise ParameterError(f"no parameter {quoted(name)}; {removed[name]}")
 
 
 def _refuse_deletion(changes: Sequence[Parameter]) -> None:

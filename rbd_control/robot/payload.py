@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
@@ -16,6 +17,11 @@ class PayloadParameters(Parameters):
     Raises:
         ParameterError: for other than 3 values of ``payload_com`` or 6 of ``payload_inertia``.
     """
+
+    REMOVED_NAMES: ClassVar[dict[str, str]] = {
+        "payload_reach": "it is now largest_payload_reach, and payload_mass of the adaptive law is "
+        "now largest_payload_mass; payload_mass is the mass that the arm carries",
+    }
 
     payload_mass: float = parameter(
         0.0, "mass of the present payload", unit="kg", lower=0.0, upper=1e4

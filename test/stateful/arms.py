@@ -68,6 +68,7 @@ class Arm:
         weight: (n,) largest gravity torque in any posture [N·m or N].
         home: (n,) posture to start from [rad or m].
         continuous: (n,) whether a joint turns without end.
+        revolute: (n,) whether a joint turns, with an end or without.
         assumed_speed: (n,) speed limit for plausibility where there is none [rad/s or m/s].
     """
 
@@ -79,6 +80,7 @@ class Arm:
     weight: Array
     home: Array
     continuous: NDArray[np.bool_]
+    revolute: NDArray[np.bool_]
     assumed_speed: Array
 
     def loaded(self, mass: float) -> Model:
@@ -122,6 +124,7 @@ def make_arm(name: str, flaw: Flaw = "none", flawed: int = 0) -> Arm:
         _largest_weight(plain),
         home,
         np.array([x.kind == "continuous" for x in joints]),
+        np.array([x.kind != "prismatic" for x in joints]),
         np.array([2.0 if x.kind == "prismatic" else 10.0 for x in joints]),
     )
 

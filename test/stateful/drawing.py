@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,10 +12,11 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
+from rbd_control.control.loop import Loop
 from rbd_control.robot.friction import FRICTION_MODELS
 from stateful.arms import JOINTS, make_arm
 from stateful.rig import Rig
-from stateful.setup import Setup
+from stateful.setup import Elastic, Setup
 
 Array = NDArray[np.float64]
 
@@ -34,10 +35,12 @@ def each(low: float, high: float) -> SearchStrategy[tuple[float, ...]]:
 
 GAINS: dict[str, SearchStrategy[Any]] = {
     # What is stable on these arms at 200 Hz; at 1 kHz more would be, but differs in nothing.
-    "bandwidth": each(4.0, 25.0),
+    "bandwidth": each(4.0, 25.0) | st.just((0.0,)),
     "damping_rate": numbers(10.0, 50.0),
-    "damping": each(0.05, 0.3),
-    "safe_damping": numbers(0.0, 20.0),
+    "damping": each(0.05, 0.3) | st.just((0.0,)),
+    "resonance": st.sampled_from([0.0, 20.0, 30.0, 100.0]),
+    "loop_delay": numbers(0.0, 0.02),
+    "bias_rate": numbers(0.0, 5.0),
     "limit_approach": numbers(1.0, 20.0),
     "torque_share": each(0.3, 1.0),
     "torque_rate": each(1000.0, 1e6),
@@ -58,7 +61,7 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "velocity_mismatch": numbers(0.005, 0.1),
     "delay_growth": st.sampled_from([0.0, 0.05]),
     "overspeed_factor": numbers(1.5, 4.0),
-    "tracking_limit": each(0.1, 2.0),
+    "tracking_limit": each(0.1, 2.0) | st.just((0.0,)),
     "effort_limit": each(0.0, 0.0),
     "velocity_limit": st.sampled_from([(0.0,), (0.3,), (3.0,)]),
     "repeated_time_at_rest": numbers(0.5, 10.0),
@@ -117,8 +120,58 @@ def changes(draw: st.DrawFn, most: int = 3) -> dict[str, Any]:
     return {name: draw(PARAMETERS[name]) for name in dict.fromkeys(names)}
 
 
-DELAYS = st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.0, 0.005, 0.025, 0.025])
-"""Delays of the torque [s]. With gains of about 60 1/s, 25 ms make the loop unstable."""
+LOOPS = st.sampled_from(["fast"] * 4 + ["late"] * 2 + ["elastic"] * 2 + ["unknown"] * 2)
+"""Kinds of loops: as fast as the joint states; with a delay that ``loop_delay`` states; with
+elastic gears and a delay; with a delay of 25 ms that ``loop_delay`` lacks, and is not stable."""
+
+COMMAND_DELAYS = st.sampled_from([0.0, 0.005, 0.01])
+"""Delays from a command to its torque [s]."""
+VELOCITY_LAGS = st.sampled_from([0.0, 0.002, 0.005])
+"""Time constants of the filter of the velocities [s]; with the delay at most 15 ms."""
+
+
+ELASTIC_SHARE = 0.45
+"""Share of the largest ``damping_rate`` of the rigid loop for an arm with elastic gears: with it
+all, encoders on the motors, and a delay of 5 ms, rotors of a fifth of the inertia of the joint are
+not stable."""
+
+
+class _DrawnLoop(NamedTuple):
+    """A loop, and the gains for it."""
+
+    gains: dict[str, Any]
+    delay: float = 0.0
+    velocity_lag: float = 0.0
+    elastic: Elastic | None = None
+
+
+@st.composite
+def _loops(draw: st.DrawFn, period: float) -> _DrawnLoop:
+    """Return a loop, with gains that are stable if ``loop_delay`` is right."""
+    kind = draw(LOOPS)
+    if kind == "unknown":  # With less torque it swings, with more it is soon too fast.
+        gains = _gains(period, 0.0, 0.0, 100.0, 0.2)
+        return _DrawnLoop(gains | {"torque_share": (0.3,), "overspeed_factor": 4.0}, 0.025)
+    if kind == "fast":
+        return _DrawnLoop(_gains(period, 0.0, 0.0, 40.0))
+    delay, lag = draw(COMMAND_DELAYS), draw(VELOCITY_LAGS)
+    most = draw(st.sampled_from([8.0, 12.0, 100.0]))
+    if kind == "late":
+        return _DrawnLoop(_gains(period, delay + lag, 0.0, most), delay, lag)
+    elastic = Elastic(draw(numbers(0.2, 0.3)), draw(numbers(25.0, 60.0)), draw(st.booleans()))
+    gains = _gains(period, delay + lag, elastic.resonance, most)
+    gains |= {"damping_rate": ELASTIC_SHARE * gains["damping_rate"], "bandwidth": (0.0,)}
+    return _DrawnLoop(gains, delay, lag, elastic)
+
+
+def _gains(
+    period: float, delay: float, resonance: float, most: float, ratio: float = 0.5
+) -> dict[str, Any]:
+    """Return stable gains, with the largest ``damping_rate`` up to ``most``."""
+    rate = min(most, 0.999 * Loop(period, delay, resonance).largest_rate(ratio))
+    gains = {"damping_rate": rate, "bandwidth": (ratio * rate,)}
+    return gains | {"loop_delay": delay, "resonance": resonance}
+
 
 SAFE_CHOICES = st.sampled_from(["damping", "zero"])
 REACTIONS = st.sampled_from(["hold", "retract", "float", "slow", "none"])
@@ -136,8 +189,6 @@ def setups(draw: st.DrawFn) -> Setup:
     chosen = {
         "safe_torque": draw(SAFE_CHOICES),
         "contact_reaction": draw(REACTIONS),
-        "bandwidth": (20.0,),
-        "damping_rate": 40.0,
         "tank_capacity": draw(st.sampled_from([0.0, 0.0, 0.0, 0.5, 5.0])),
         "adaptive": draw(st.sampled_from([False, False, True])),
         "angle_wraparound": draw(st.booleans()),
@@ -155,21 +206,22 @@ def setups(draw: st.DrawFn) -> Setup:
         upper = draw(st.booleans())
         model = arm.model
         start[j] = model.upper_limit[j] + beyond if upper else model.lower_limit[j] - beyond
-    delay = draw(DELAYS)
-    if delay > 0.01:  # With less torque it swings, with more it is soon too fast.
-        chosen |= {"damping_rate": 100.0, "torque_share": (0.3,), "overspeed_factor": 4.0}
+    period = 0.005 if slow else 0.001
+    loop = draw(_loops(period))
     return Setup(
         arm,
-        chosen,
+        chosen | loop.gains,
         compensated,
-        0.005 if slow else 0.001,
+        period,
         draw(st.sampled_from([(0.0, 0.0), (1e-6, 1e-4)])),
         draw(st.sampled_from([(0.0, 0.0), (0.0, 0.0), (1e-6, 2e-4)])),
         draw(st.booleans()),
         draw(st.sampled_from([(0.0, 0.0), (0.1, 0.1)])),
         draw(st.sampled_from([0.0, 0.0, 0.0, 1.0])),
         tuple(start.tolist()),
-        delay,
+        loop.delay,
+        loop.velocity_lag,
+        loop.elastic,
     )
 
 

@@ -25,7 +25,9 @@ NUMBERS = (
     "entry",  # row since which the mode is of the same kind and nothing disturbs; see RigState
     "disturbed",  # whether something disturbs in this row
     "stopping",  # time since an order to stop that still holds [s]; -1 for none
-    "brake",  # share of safe_damping that mode safe uses
+    "brake",  # share of its rate that the brake of mode safe uses
+    "energy",  # kinetic energy of the arm, and energy of its springs [J]
+    "given",  # work in the period before that the brake of mode safe is not responsible for [J]
 )
 VECTORS = (
     "q",  # true position [rad or m]

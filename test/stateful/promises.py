@@ -12,10 +12,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.chatter import SAFE_WITHIN
+from rbd_control.control.loop import HELD
 from rbd_control.control.overspeed import OVERSPEED_TIME
 from rbd_control.control.repetition import LEAST_SPEED, LEAST_WAY, PERIODS
+from rbd_control.control.safe_torque import RATE, STILL
 from rbd_control.control.soft_limits import LARGEST_SHARE
+from rbd_control.control.torque_step import LARGEST_STEP
 from rbd_control.dynamics import gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
 
@@ -159,79 +161,136 @@ def torque_does_not_swing_for_ever(s: Stretch) -> None:
 # --- Mode safe -----------------------------------------------------------------------------------
 
 
+def _is_zero(s: Stretch) -> NDArray[np.bool_]:
+    """Rows in which no torque was sent, (rows,)."""
+    return ~s.torque.any(axis=1)
+
+
 @promise
-def safe_zero_is_exactly_zero(s: Stretch) -> None:
-    """In mode safe with ``safe_torque: zero`` the command is exactly zero, for every arm.
+def no_safe_torque_after_an_unusable_joint_state(s: Stretch) -> None:
+    """In mode safe the command is exactly zero from the first unusable joint state on."""
+    bad = (s.mode == SAFE) & (s.unusable > 0)
+    bad[0] = False
+    assert _is_zero(s)[bad].all(), f"{s.torque[bad][-1]} was sent"
+
+
+@promise
+def safe_zero_is_zero_at_rest(s: Stretch) -> None:
+    """With ``safe_torque: zero`` the command is exactly zero below the speed STILL.
 
     When the parameter is set, the last torque holds until the next joint state or ``timeout``.
     """
     if s.rig.parameters.safe_torque == "zero":
-        # No joint state has come since; time is a sum of periods, with rounding.
-        held = s.silent[1:] > s.time[1:] - s.rig.zero_since - 1e-9
-        held &= (s.torque[1:] == s.torque[:-1]).all(axis=1)
-        safe = (s.mode[1:] == SAFE) & ~held
-        assert not s.torque[1:][safe].any(), f"{s.torque[1:][safe][-1]} was sent"
+        still = (s.mode == SAFE) & (np.abs(s.seen_v) < STILL).all(axis=1) & (s.silent == 0.0)
+        still[0] = False
+        assert _is_zero(s)[still].all(), f"{s.torque[still][-1]} was sent"
 
 
-def _damping(s: Stretch) -> tuple[NDArray[np.bool_], Array, Array]:
-    """Rows in which the safe torque shall damp, their torque beyond the weight, and its room."""
+def _braking(s: Stretch) -> NDArray[np.bool_]:
+    """Rows with a brake of mode safe for a joint state of this row."""
     rows = (s.mode == SAFE) & (s.unusable == 0) & (s.silent == 0) & (s.frozen == 0)
-    rows &= s.elapsed > 0.0  # in which the rate lets the torque change
-    rows &= (s.rate_limited == 0) & s.torque.any(axis=1)
-    rows &= s.rig.parameters.safe_torque == "damping"
+    rows &= s.torque.any(axis=1) & (not s.rig.distrusts)
     rows[0] = False
-    q, largest, compensated = s.seen_q[rows], s.rig.largest, s.rig.setup.compensated
-    # What is learned is no part of the weight that an arm carries by itself.
-    carried = s.rig.own_weight(q) if compensated else gravity_torque(s.rig.controller.law.model, q)
-    weight = np.clip(carried, -largest, largest)
-    beyond = s.torque[rows] - weight * (not compensated)
-    return rows, beyond, largest - np.abs(weight)
+    return rows
 
 
 @promise
-def safe_damping_drives_no_joint(s: Stretch) -> None:
-    """In mode safe with damping v (tau - g) <= 0 on every joint.
+def safe_brake_takes_energy_out(s: Stretch) -> None:
+    """In mode safe the power of the brake at the measured velocity is never positive.
 
     Where the weight g is over the torque limit, as much of it as the limit allows counts.
     """
-    rows, torque, _ = _damping(s)
-    v = s.seen_v[rows]
-    worst = float((v * torque - ROUNDING * np.abs(v)).max(initial=0.0))
-    assert worst <= 0.0, f"{worst:.4g} W go into a joint"
+    rows = _braking(s)
+    v, brake = s.seen_v[rows], s.torque[rows] - s.rig.safe_weight(s.seen_q[rows])
+    power = (v * brake).sum(axis=1) - ROUNDING * np.abs(v).sum(axis=1)
+    assert power.max(initial=0.0) <= 0.0, f"{power.max():.4g} W go into the arm"
 
 
 @promise
-def safe_damping_damps_every_joint(s: Stretch) -> None:
-    """In mode safe every joint that moves and has torque to spare is damped."""
-    rows, torque, room = _damping(s)
-    if not rows.any():
+def safe_brake_brakes_every_joint(s: Stretch) -> None:
+    """In mode safe every joint is braked that moves and has torque to spare.
+
+    The brake is ``rate M v``. It may be less after a gap, after which the torque may be held for
+    ``timeout``, and while it grows. With a filter of the velocity it is another velocity's.
+    """
+    rig, p = s.rig, s.rig.parameters
+    rows = _braking(s) & (s.rate_limited == 0) & (s.elapsed > 0.0)
+    if not rows.any() or p.resonance > 0.0:
         return
-    v = s.seen_v[rows]
-    mass = mass_matrix(s.rig.controller.model, s.seen_q[rows])  # nothing that was learned
-    share = s.rig.controller.brake_share  # less after a torque that swung
-    damping = share * s.rig.parameters.safe_damping * np.diagonal(mass, axis1=1, axis2=2)
-    # After a gap the damping must be stable with one torque in each ``timeout``. The lightest
-    # motion of all joints together limits it, and may be much lighter than each joint alone.
-    rates = np.linalg.eigvals(np.linalg.solve(mass, damping[:, :, None] * np.eye(s.rig.n)))
-    stable = np.minimum(0.5 / (s.rig.parameters.timeout * rates.real.max(axis=1)), 1.0)
-    wanted = 0.5 * stable[:, None] * damping * np.abs(v)
-    wanted = np.minimum(wanted, s.rig.braking(s.first)[rows])
-    lacks = -np.sign(v) * torque < np.minimum(wanted, 0.1 * room) - ROUNDING
-    bad = lacks & (np.abs(v) > 0.05) & (room > 0.05 * s.rig.largest)
-    assert not bad.any(), f"at {v[bad][0]:.3g} rad/s only {torque[bad][0]:.3g} N·m act"
+    q, v, largest = s.seen_q[rows], s.seen_v[rows], rig.largest
+    weight = rig.safe_weight(q)
+    if rig.setup.compensated:  # the limits apply to the sum
+        weight = np.clip(rig.own_weight(q), -largest, largest)
+    brake = s.torque[rows] - rig.safe_weight(q)
+    mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
+    rate = min(p.damping_rate or RATE, LARGEST_STEP / (HELD * p.timeout + p.loop_delay))
+    wanted = rig.controller.brake_share * rate * np.einsum("kij,kj->ki", mass, v)
+    least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
+    room = largest - np.abs(weight)
+    lacks = -np.sign(v) * brake < np.minimum(least, 0.1 * room) - ROUNDING
+    bad = lacks & (wanted * v > 0.0) & (np.abs(v) > 0.05) & (room > 0.05 * largest)
+    assert not bad.any(), f"at {v[bad][0]:.3g} rad/s only {brake[bad][0]:.3g} N·m act"
+
+
+ENERGY_ROUNDING, ENERGY_SHARE = 0.02, 0.02
+"""Energy that errors of the integration may add after a fault [J], and as a share."""
+
+FALLING = 0.05
+"""Work of gravity that no motor compensates above which an arm falls [J]."""
+
+
+@promise
+def energy_falls_in_mode_safe(s: Stretch) -> None:
+    """In mode safe the kinetic energy never exceeds the energy at the fault and the work since.
+
+    The work is that of gravity which is not compensated, of pushes, and of torque that was sent
+    before the fault, or is held while no joint states come. Without this work, no joint is faster
+    than 1.2 times its speed at the fault or its velocity limit. A mechanical stop returns energy.
+    """
+    rig = s.rig
+    if not rig.is_honest or rig.distrusts or not rig.brakes_in_time:
+        rig.level = np.nan
+        return
+    for k in range(1, len(s.mode)):
+        is_struck = s.time[k] <= rig.struck_until
+        if s.mode[k] != SAFE or s.mode[k - 1] != SAFE or np.isnan(rig.level) or is_struck:
+            rig.level, rig.worked = s.energy[k], 0.0
+            rig.fault_speed = np.maximum(np.abs(s.v[k]), rig.speed_limit)
+        rig.worked += max(s.given[k], 0.0)
+        most = (1.0 + ENERGY_SHARE) * (rig.level + rig.worked) + ENERGY_ROUNDING
+        assert s.energy[k] <= most, f"{s.energy[k]:.4g} J, at the fault {rig.level:.4g} J"
+        fast = np.abs(s.v[k]) > 1.2 * rig.fault_speed
+        assert not fast.any() or rig.worked > FALLING, f"{s.v[k]} rad/s"
 
 
 @promise
 def only_a_late_brake_is_weakened(s: Stretch) -> None:
     """Without delay in the loop the brake of mode safe keeps its strength.
 
-    An arm that its motors cannot hold may swing on its own, however it is braked. Swings count
-    together within :data:`SAFE_WITHIN`, so that some may be from before a delay ended.
+    An arm that its motors do not hold, or that is pushed, may swing by itself, and elastic gears
+    ring when the torque changes at the fault.
     """
-    if s.rig.setup.delay == 0.0 and s.rig.lag == 0.0 and s.rig.is_strong:
-        weaker = s.brake[1:] < s.brake[:-1]
-        weaker &= s.time[1:] - s.rig.late_until > SAFE_WITHIN
-        assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
+    rig = s.rig
+    if not (rig.is_prompt and rig.is_strong and rig.is_honest) or rig.is_unknown:
+        return
+    if rig.parameters.safe_torque == "zero" and not rig.setup.compensated:
+        return
+    if rig.setup.elastic is not None or rig.push.any():
+        return
+    weaker = s.brake[1:] < s.brake[:-1]
+    weaker &= s.time[1:] > max(rig.late_until, rig.pushed_until) + RECOIL
+    assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
+
+
+@promise
+def no_drive_is_distrusted(s: Stretch) -> None:
+    """No drive counts as reversed, or as swapped, but in a push: all drives are right."""
+    rig = s.rig
+    if not rig.is_honest or rig.is_unknown or not rig.brakes_in_time or rig.push.any():
+        return
+    since = max(float(s.time[0]), rig.pushed_until + RECOIL)
+    reason = rig.history.reasons[-1]
+    assert not rig.distrusts or rig.distrusted_at <= since, reason
 
 
 @promise

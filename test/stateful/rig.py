@@ -47,7 +47,7 @@ class Rig(RigState):
     def _seen(self) -> tuple[Array, Array]:
         """Return the true position and velocity that encoders without errors report now."""
         if self.lag == 0.0:
-            return self.q, self.v
+            return self.q, self._plant.velocity(self.v)
         # Each row of the history has the state of its time, and the present state has none yet.
         row, part = divmod(max(self.history.rows - self.lag / self.period, 0.0), 1.0)
         q, v = (
@@ -71,7 +71,7 @@ class Rig(RigState):
             self._start_weak(q, v)
         else:
             self.controller.start(self.stamp, q, v, self.now)
-        self.excess = 0.0
+        self.excess, self.distrusts = 0.0, False
         self._usable_stamp, self._heard, self._last_q = self.stamp, self.now, q
         self._unusable, self._frozen = 0, 0.0
         self.disturbed = self.leaves_safe = True
@@ -147,6 +147,7 @@ class Rig(RigState):
         self.stamp += self.lag
         self.excess = max(self.excess - self.lag, 0.0)
         self.lag, self.late_until, self.disturbed = 0.0, self.now, True
+        self.lied_at = self.now
 
     def repeat(self, periods: int) -> None:
         """Let the joint state of now come again and again, with stamps that go on."""
@@ -156,7 +157,7 @@ class Rig(RigState):
         for _ in range(periods):
             self._frozen += self.period
             self._show(q, v)
-        self._frozen = 0.0
+        self._frozen, self.lied_at = 0.0, self.now
         self.disturbed = True
 
     def contradict(self, wrong: Callable[[Array], Array], periods: int) -> bool:
@@ -188,7 +189,7 @@ class Rig(RigState):
             is_clear = clear.any() and not late
             if is_clear and not self.lag and k * self.period <= 0.05:
                 noticed &= self.controller.mode == "safe" and not self.torque.any()
-        self.disturbed = True
+        self.disturbed, self.lied_at = True, self.now
         return noticed
 
     def interleave(self, distance: float, follows: bool, periods: int) -> bool:
@@ -223,7 +224,7 @@ class Rig(RigState):
                 contradictions = 0  # so they are, while the reason of mode safe is an earlier one
             if contradictions > self._most_contradictions:
                 in_time &= self.controller.mode == "safe" and not self.torque.any()
-        self.disturbed = True
+        self.disturbed, self.lied_at = True, self.now
         self._way_until = self.now + FORGOTTEN
         return in_time
 
@@ -271,6 +272,7 @@ class Rig(RigState):
         place = self.q.copy()
         self._pass_silently()
         self.q[:], self.v[:] = place, 0.0  # the brakes are closed
+        self._plant.lock(place)
         q, v = self._seen()
         q, v = self._plant.measure(q + distance, v)
         self.controller.observe(self.stamp, q, v, self.now)
@@ -303,7 +305,7 @@ class Rig(RigState):
         """Let the stamps jump."""
         self.stamp += seconds
         self.excess = nan
-        self.disturbed = True
+        self.disturbed, self.lied_at = True, self.now
         self.orders.jump_row = self.history.rows
         if self.orders.stopped == self.orders.stopped:
             self.orders.stopped = self.now
@@ -343,7 +345,7 @@ class Rig(RigState):
             self._write(command, q, v)
         if self._unusable == 0:
             self._usable_stamp, self._last_q = self.stamp, q
-        self._move()
+        self._move(self.brake(command, q))
 
     def _may_be_a_jump(self, q: Array) -> bool:
         """Whether a true position is implausible by the parameters, as after a freeze."""
@@ -394,7 +396,7 @@ class Rig(RigState):
 
     # --- What the arm does -------------------------------------------------------------------
 
-    def _move(self) -> None:
-        self.motors = self._plant.move(self.q, self.v, self.torque, self.push)
+    def _move(self, brake: Array | None = None) -> None:
+        self.motors = self._plant.move(self.q, self.v, self.torque, self.push, brake)
         if self._plant.is_at_a_stop(self.q):
-            self.pushed_until = self.now
+            self.pushed_until = self.struck_until = self.now

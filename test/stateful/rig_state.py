@@ -8,6 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
+from rbd_control.control.gains import law_gains, resonances
+from rbd_control.control.loop import HELD, Loop
+from rbd_control.control.safe_torque import RATE
+from rbd_control.control.torque_step import LARGEST_STEP
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 from stateful.plant import Plant
@@ -21,11 +25,25 @@ VERDICT_LOST = 1.0
 BEGINNING = 10.0
 """Steady time at the beginning of an example [s]."""
 
-MOST_LAG = 0.6
-"""Delay of a well damped loop, in units of one over its bandwidth."""
+MOST_TURN = 1.5
+"""Rate of a brake times its delay above which it may add energy, see ``safe_torque.py``."""
+
+FILTER_DELAY = 0.9
+"""Delay of the filter of the velocities, in periods of the resonance: 29 ms at 30 Hz."""
+
+LIE_LASTS = 1.0
+"""Time after wrong joint states in which the controller may still act on them [s]."""
+
+LEAST_MARGIN = 1.5
+"""Gain margin of a well damped loop, with the constant damping that the controller leaves out."""
 
 _KINDS = {SAFE: 0, HOLD: 1, FOLLOW: 1, FLOAT: 2}
 _NUMBER_OF = {mode: i for i, mode in enumerate(MODES)}
+
+
+def is_of_a_drive(reason: str) -> bool:
+    """Return whether a reason says that a drive acts against its command."""
+    return "reversed or dead drive" in reason or "are swapped" in reason
 
 
 class RigState:
@@ -35,8 +53,10 @@ class RigState:
     are one) while nothing disturbed the arm: no push, no bad joint states, no change of parameters.
     """
 
-    zero_since = -inf
-    """When ``safe_torque`` was set to zero [s]."""
+    distrusts = False
+    """Whether the controller has distrusted a drive since the last start."""
+    distrusted_at = -inf
+    """When it did [s]."""
     late_until = -inf
     """When the joint states were late for the last time [s]."""
 
@@ -55,6 +75,14 @@ class RigState:
         self.v, self.motors, self.push = (np.zeros(self.n) for _ in range(3))
         self.pushed_until = -inf
         """Time of the end of the last push, by a mechanical stop too [s]."""
+        self.struck_until = -inf
+        """Time of the end of the last contact with a mechanical stop [s]."""
+        self.lied_at = -inf
+        """When joint states or stamps were last wrong, or repeated [s]."""
+        self.level, self.worked = nan, 0.0
+        """Energy at the fault, and work since for which the brake is not responsible [J]."""
+        self.fault_speed = np.zeros(self.n)
+        """Speed at the fault, at least the velocity limit, (n,) [rad/s or m/s]."""
         self.shown_effort: Array | None = self.motors
         """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()
@@ -95,6 +123,8 @@ class RigState:
         self.restarted: list[int] = []
         """Rows of joint states from which on a brake has to grow anew."""
         self._kind, self._entry = 0, 0
+        self._prompt_of: ControllerParameters | None = None
+        self._is_prompt = False
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
         self._plant = Plant(setup)
@@ -169,20 +199,44 @@ class RigState:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the loop is fast enough for the gains: it must be well damped.
+        """Whether the loop is fast enough for the gains: each joint has a margin."""
+        if self._prompt_of is not self.parameters:
+            self._prompt_of, self._is_prompt = self.parameters, self._has_margin()
+        return self._is_prompt and self.lag == 0.0
 
-        The bandwidth of the velocity loop is about the sum below, and a loop with a delay of pi / 2
-        over its bandwidth is unstable. Learning needs as much of the margin again.
-        """
-        if self.lag > 0.0:
+    def _has_margin(self) -> bool:
+        p, setup = self.parameters, self.setup
+        if setup.elastic is not None and not 0.0 < p.resonance <= setup.elastic.resonance:
             return False
-        if self.setup.delay == 0.0:
-            return True
-        p = self.parameters
-        lightest = float(np.linalg.eigvalsh(mass_matrix(self.arm.model, self.q)).min())
-        rate = p.damping_rate + max(p.bandwidth)
-        rate += max(p.damping) / lightest
-        return (1.0 + p.adaptive) * rate * (self.setup.delay + self.period) < MOST_LAG
+        gains = law_gains(p, self.controller.model)
+        inertia = 1.0 / np.diagonal(np.linalg.inv(mass_matrix(self.arm.model, self.arm.home)))
+        inertia = inertia + self._plant.rotor
+        rates = gains.damping_rate + gains.damping / inertia
+        joints = resonances(p.resonance, self.controller.model)
+        delay = setup.delay + setup.velocity_lag
+        return all(
+            Loop(self.period, delay, resonance).margin(rate, bandwidth) >= LEAST_MARGIN
+            for resonance, rate, bandwidth in zip(joints, rates, gains.Lambda, strict=True)
+        )
+
+    @property
+    def brakes_in_time(self) -> bool:
+        """Whether the brake of mode safe is weak enough for the true delay of the loop."""
+        p, setup, known = (
+            self.parameters,
+            self.setup,
+            HELD * self.period + self.parameters.loop_delay,
+        )
+        rate = min(p.damping_rate or RATE, LARGEST_STEP / known)
+        delay = HELD * self.period + setup.delay + setup.velocity_lag
+        if p.resonance > 0.0:
+            delay += FILTER_DELAY / p.resonance
+        return self.lag == 0.0 and rate * delay < MOST_TURN
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether joint states have lately been of the present and of this arm."""
+        return self.lag == 0.0 and self.now > self.lied_at + LIE_LASTS
 
     @property
     def tank_is_known(self) -> bool:
@@ -203,9 +257,8 @@ class RigState:
     @property
     def settling_time(self) -> float:
         """Time in which tracking errors fade at the present gains [s]."""
-        slowest = float(self.parameters.for_joints("bandwidth", self.n).min())
-        rate = self.parameters.damping_rate + 1.0
-        return 0.1 + 10.0 / slowest + 10.0 / rate
+        gains = law_gains(self.parameters, self.controller.model)
+        return 0.1 + 10.0 / float(gains.Lambda.min()) + 10.0 / (gains.damping_rate + 1.0)
 
     def quiet_time(self, first: int) -> Array:
         """Time for which arm and desired motion have been at rest, undisturbed, by row [s]."""
@@ -238,6 +291,19 @@ class RigState:
         limit = self._effort_limit if self.setup.compensated else self.largest
         weight = np.abs(gravity_torque(self._plant.described, self._last_q))
         return np.maximum(weight - limit, 0.0)
+
+    def brake(self, command: Command, q: Array) -> Array | None:
+        """Part of a command at the shown position that brakes the arm; None but in mode safe."""
+        if command.mode != "safe" or not command.torque.any():
+            return None
+        return command.torque - self.safe_weight(q)
+
+    def safe_weight(self, q: Array) -> Array:
+        """Weight in the commands of mode safe at positions ``q``, (..., n) [N·m or N]."""
+        if self.setup.compensated or self.parameters.safe_torque == "zero":
+            return np.zeros_like(q)
+        weight = gravity_torque(self.controller.law.model, q)
+        return np.clip(weight, -self.largest, self.largest)
 
     # --- Orders ------------------------------------------------------------------------------
 
@@ -277,10 +343,7 @@ class RigState:
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Change parameters while the arm moves, after the checks of the node."""
         requires = parameters.require_detector and not self.parameters.require_detector
-        was_zero = self.parameters.safe_torque == "zero"
         self._change(parameters, self.controller.model)
-        if parameters.safe_torque == "zero" and not was_zero:
-            self.zero_since = self.now
         if requires and self.now - self._verdict_time > VERDICT_LOST:
             self.expect_stop()  # without a verdict, the arm stops as soon as one is required
         self.disturbed = True
@@ -301,6 +364,7 @@ class RigState:
 
     def _change(self, parameters: ControllerParameters, model: Model) -> None:
         self.controller.check_parameters(parameters, model)
+        parameters.require_stable(self.period)
         self.controller.refuse_heavier(parameters, model)
         self.controller.set_parameters(parameters, model)
 
@@ -315,6 +379,8 @@ class RigState:
         if disturbed or kind != self._kind:
             self._kind, self._entry = kind, self.history.rows
             self.disturbed = False
+        if command is not None and not self.distrusts and is_of_a_drive(command.reason):
+            self.distrusts, self.distrusted_at = True, self.now
         self.history.add(
             (
                 self.now,
@@ -330,6 +396,8 @@ class RigState:
                 disturbed,
                 self.now - self.orders.stopped,
                 self.controller.brake_share,
+                self._plant.energy(self.q, self.v),
+                self._plant.given,
             ),
             (
                 self.q,

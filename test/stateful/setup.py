@@ -11,6 +11,26 @@ from stateful.arms import Arm
 
 
 @dataclass(frozen=True)
+class Elastic:
+    """Elastic gears: a rotor for each joint, which drives its link through a spring.
+
+    The rotor of the joint with the largest inertia has the inertia ``rotor``, and others less, in
+    proportion to the square root of the inertia of their joint. Rotors of prismatic joints have ten
+    times this inertia [kg], about that of a spindle. Stiffnesses are in proportion to the rotors,
+    and the lowest resonance in the posture to start from is ``resonance``.
+
+    Attributes:
+        rotor: inertia of rotor and gear of the heaviest joint [kg·m²].
+        resonance: lowest resonance of the arm [Hz].
+        on_motor: whether the encoders are on the side of the motors, otherwise on the links.
+    """
+
+    rotor: float
+    resonance: float
+    on_motor: bool = False
+
+
+@dataclass(frozen=True)
 class Setup:
     """What an example starts with.
 
@@ -26,6 +46,8 @@ class Setup:
         payload: mass at the end of the arm that its description lacks [kg].
         start: (n,) position at the start, which may lie beyond the limits [rad or m].
         delay: time from a command to its torque, rounded to whole periods [s].
+        velocity_lag: time constant of a low-pass filter of the measured velocities [s].
+        elastic: elastic gears; None for a rigid arm.
     """
 
     arm: Arm
@@ -39,6 +61,8 @@ class Setup:
     payload: float = 0.0
     start: tuple[float, ...] = ()
     delay: float = 0.0
+    velocity_lag: float = 0.0
+    elastic: Elastic | None = None
 
 
 @dataclass

@@ -30,6 +30,17 @@ STANDSTILL = 1.0
 """Timeout of the controllers, the longest: on a busy machine joint states may be late [s]."""
 
 
+STIFF = {
+    "resonance": 0.0,
+    "loop_delay": 0.0,
+    "bandwidth": [25.0],
+    "damping_rate": 50.0,
+    "damping": [0.3],
+    "bias_rate": 0.0,
+}
+"""Gains for a rigid arm whose loop is fast, at least 200 Hz: errors demand much torque."""
+
+
 def command(executable: str) -> list[str]:
     """How to start an executable of this environment, or its module when it is not installed."""
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)

@@ -19,7 +19,7 @@ from std_msgs.msg import Float64MultiArray
 from rbd_control.nodes.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import STANDSTILL, BringUp, Process
+from .bringup import STANDSTILL, STIFF, BringUp, Process
 from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE
 from .fault_setting import wait_for_mode
 from .probe import Heard, Probe, Source
@@ -27,7 +27,7 @@ from .probe import Heard, Probe, Source
 RATE = 200.0
 """Joint states per second."""
 
-ALONE = {"timeout": STANDSTILL, "discovery_time": 0.0}
+ALONE = {"timeout": STANDSTILL, "discovery_time": 0.0} | STIFF
 """Parameters of the only controller of an arm, which need not wait for another one."""
 
 UNLED = 0.2

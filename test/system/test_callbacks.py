@@ -284,7 +284,7 @@ def test_impossible_parameters_are_refused(
     array, text = ParameterType.PARAMETER_DOUBLE_ARRAY, ParameterType.PARAMETER_STRING
     good = _parameter("bandwidth", array, double_array_value=[25.0])
     cases = {
-        "unknown type 77": _parameter("safe_damping", 77),
+        "unknown type 77": _parameter("damping_rate", 77),
         "cannot be deleted": _parameter("bandwidth", ParameterType.PARAMETER_NOT_SET),
         "cannot be undeclared": _parameter("use_sim_time", ParameterType.PARAMETER_NOT_SET),
         "read-only": _parameter("estimates", text, string_value="/tmp/elsewhere.yaml"),

@@ -68,6 +68,11 @@ BAD_STARTS = {
         {"urdf": "arm7", "payload_com": [0.0, float("inf"), 0.0]},
         "payload_com[1] is inf; give a finite number",
     ),
+    "removed": (
+        "passivity_controller",
+        {"urdf": "arm7", "safe_damping": 10.0},
+        "no parameter 'safe_damping'; the safe torque brakes with damping_rate",
+    ),
     "name of an action": ("contact_guard", {"actions": ["to and fro"]}, "to and fro"),
     "an action twice": (
         "contact_guard",
