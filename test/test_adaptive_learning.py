@@ -12,7 +12,6 @@ from control_loop import rigid
 from rbd_control.control import (
     AdaptationParameters,
     AdaptiveSlotineLiController,
-    ControllerParameters,
     SlotineLiController,
 )
 from rbd_control.control.adaptive_step import FASTEST

@@ -4,8 +4,8 @@ A joint is a rotor and a link with a spring between them, which has a damping ra
 
     B th'' = tau - K (th - q) - d (th' - q')        M q'' = K (th - q) + d (th' - q')
 
-Position and velocity are measured at the link or at the rotor. The law knows the inertia M only. One
-simulation contains many joints, each with its own delay.
+Position and velocity are measured at the link or at the rotor. The law knows the inertia M only.
+One simulation contains many joints, each with its own delay.
 """
 
 from __future__ import annotations
