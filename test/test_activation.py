@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from rbd_control.errors import InputError
 from rbd_control.nodes import contact_aware_controller, passivity_controller
 from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.contact_aware_controller import TappingDetector
@@ -112,18 +113,15 @@ def test_an_activation_reads_all_inputs_while_it_waits(bench: Bench) -> None:
     assert bench.read == 3 * once  # during both waits, and before the start
 
 
-@pytest.mark.parametrize(
-    ("period", "warnings"), [(0.001, 0), (1.0 / 30.0, 1)], ids=["1 kHz", "30 Hz"]
-)
-def test_an_activation_warns_of_gains_that_are_too_high_for_the_joint_states(
-    bench: Bench, period: float, warnings: int
-) -> None:
-    said: list[str] = []
-    bench.node.get_logger = lambda: SimpleNamespace(warning=said.append)
-    bench.input.period = period
+def test_gains_that_are_too_high_for_the_joint_states_refuse_the_activation(bench: Bench) -> None:
+    bench.input.period = 1.0 / 30.0
+    with pytest.raises(InputError, match="damping_rate 12 .* too high for a loop at 30 Hz"):
+        bench.node.activate()
+    assert bench.starts == 0
+    assert not any(output.is_open for output in outputs)
+    bench.input.period = 0.001
     bench.node.activate()
-    assert len(said) == warnings
-    assert all("joint states at 30 Hz are too slow for the gains" in text for text in said)
+    assert bench.starts == 1
 
 
 def test_a_payload_that_is_not_checked_refuses_the_activation(bench: Bench) -> None:

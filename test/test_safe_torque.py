@@ -1,8 +1,9 @@
-"""The safe torque: exactly zero, or a brake on every joint."""
+"""The safe torque: a brake of all joints that drives no arm, or exactly zero."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,13 @@ from control_loop import HOME, NO_RATE, SCRIPTED, STILL, Loop, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbd_control.control import Command, ControllerParameters, PassivityController
+from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.loop import HELD
+from rbd_control.control.safe_torque import STILL as STANDING
 from rbd_control.control.safe_torque import SafeTorque
+from rbd_control.control.torque_path import LEAST_BRAKE
+from rbd_control.control.torque_step import LARGEST_STEP
 from rbd_control.dynamics import Model, gravity_torque, kinetic_energy, mass_matrix
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
@@ -31,21 +36,24 @@ def model() -> Model:
 
 
 @pytest.mark.parametrize("compensated", [False, True])
-def test_zero_is_exactly_zero_at_once(model: Model, compensated: bool) -> None:
+def test_zero_is_the_brake_alone_and_exactly_zero_at_rest(model: Model, compensated: bool) -> None:
     """[49] Whatever was sent before, and whatever the arm adds by itself: never -g."""
-    parameters = ControllerParameters(
-        safe_torque="zero", gravity_compensated=compensated, torque_rate=(50.0,)
-    )
+    parameters = replace(NO_RATE, safe_torque="zero", gravity_compensated=compensated)
     controller = started(model, parameters)
     for k in range(1, 400):
         command = controller.update(0.001 * k, HOME + 1e-6 * k, (0.1 + 1e-6 * k) * V)
     assert command.mode == "hold"
-    assert np.abs(command.torque).max() > 1.0
     controller.fault("test")
+    M, rate = mass_matrix(model, HOME), parameters.damping_rate
     for k in range(400, 410):
-        command = controller.update(0.001 * k, HOME, 0.1 * V + 1e-6 * k)
+        v = 0.1 * V + 1e-6 * k
+        command = controller.update(0.001 * k, HOME, v)
+        assert np.allclose(command.torque, -rate * M @ v, rtol=1e-9)
+    still = 0.99 * STANDING * np.sign(V)
+    for k, v in enumerate((still, 1.02 * still, still)):
+        command = controller.update(0.41 + 0.001 * k, HOME, v)
         assert command.mode == "safe"
-        assert not command.torque.any()
+        assert bool(command.torque.any()) == (k == 1)
 
 
 @pytest.mark.parametrize("compensated", [False, True])
@@ -91,70 +99,91 @@ def test_a_bad_sample_in_safe_is_zero_at_once(model: Model) -> None:
 # --- Damping -------------------------------------------------------------------------------------
 
 
-def power(model: Model, q: np.ndarray, v: np.ndarray, command: Command, own: bool) -> np.ndarray:
-    """Return the power of the motors at each joint, without gravity torque [W]."""
-    weight = np.zeros(7) if own else gravity_torque(model, q)
-    return np.asarray(v * (command.torque - weight))
-
-
-def test_it_carries_the_weight_and_brakes_each_joint(model: Model) -> None:
-    controller = started(model, replace(NO_RATE, safe_damping=7.0))
+@pytest.mark.parametrize("seed", range(20))
+def test_it_carries_the_weight_and_slows_all_joints_at_one_rate(model: Model, seed: int) -> None:
+    """In any posture ``v_dot = -damping_rate v``, apart from the Coriolis acceleration."""
+    random = np.random.default_rng(seed)
+    q = random.uniform(0.9 * model.lower_limit, 0.9 * model.upper_limit)
+    rate = random.uniform(5.0, 50.0)
+    v = random.uniform(-0.3, 0.3, 7)
+    controller = started(model, replace(NO_RATE, damping_rate=rate), q)
     for k in range(1, 300):
-        controller.update(0.001 * k, HOME, STILL)
+        controller.update(0.001 * k, q, STILL)
     controller.fault("test")
-    command = controller.update(0.3, HOME, V)
+    command = controller.update(0.3, q, v)
+    brake = command.torque - gravity_torque(model, q)
+    assert np.allclose(np.linalg.solve(mass_matrix(model, q), brake), -rate * v, rtol=1e-6)
+
+
+def test_its_rate_is_limited_by_period_and_delay(model: Model) -> None:
+    """At 50 Hz, with a ``loop_delay`` of 10 ms."""
+    controller = started(model, replace(NO_RATE, loop_delay=0.01, timeout=0.1, damping_rate=2.0))
+    for k in range(1, 300):  # as long as it takes to know the period of the samples
+        controller.update(0.02 * k, HOME, STILL)
+    controller.set_parameters(replace(controller.parameters, damping_rate=80.0))
+    controller.fault("test")
+    command = controller.update(6.0, HOME, 0.1 * V)
     brake = command.torque - gravity_torque(model, HOME)
+    rate = LARGEST_STEP / (HELD * 0.02 + 0.01)
     M = mass_matrix(model, HOME)
-    D = 7.0 * np.diag(M)
-    assert 0.001 * np.trace(np.linalg.solve(M, np.diag(D))) < 0.5
-    assert np.allclose(brake, -D * V, rtol=1e-9)
+    assert np.allclose(np.linalg.solve(M, brake), -rate * 0.1 * V, rtol=1e-4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     share=st.sampled_from([1.0, 0.4, 0.2]),
     rate=st.sampled_from([1e9, 20000.0, 900.0, 10.0]),
     period=st.sampled_from([0.001, 0.004, 0.03]),
     own=st.booleans(),
-    damping=st.sampled_from([0.0, 10.0, 100.0]),
+    resonance=st.sampled_from([0.0, 30.0]),
+    damping_rate=st.sampled_from([0.0, 12.0, 100.0]),
 )
-def test_it_never_pushes_a_joint_along_its_motion(
-    model: Model, seed: int, share: float, rate: float, period: float, own: bool, damping: float
+def test_its_power_is_never_positive(
+    model: Model,
+    seed: int,
+    share: float,
+    rate: float,
+    period: float,
+    own: bool,
+    resonance: float,
+    damping_rate: float,
 ) -> None:
-    """[54] This holds in every sample, for every previous torque and all limits.
+    """[54] In every sample, for every last torque and all limits, at the measured velocities.
 
-    Joints whose gravity torque exceeds the limit are excluded: no torque can hold them.
+    The gravity torque of a weak joint is limited; the brake is the remainder.
     """
     random = np.random.default_rng(seed)
-    parameters = ControllerParameters(
-        torque_share=(share,),
-        torque_rate=(rate,),
-        gravity_compensated=own,
-        safe_damping=damping,
-        implausible_jump=10.0,
+    given: dict[str, Any] = {
         **SCRIPTED,
-    )
-    # A start requires enough torque for the weight.
-    controller = started(model, replace(parameters, torque_share=(1.0,)))
-    controller.set_parameters(parameters)
+        "torque_share": (share,),
+        "torque_rate": (rate,),
+        "gravity_compensated": own,
+        "resonance": resonance,
+        "implausible_jump": 10.0,
+    }
+    # A start requires enough torque for the weight, and stable gains.
+    ready = {**given, "torque_share": (1.0,), "bandwidth": (3.0,), "damping_rate": 6.0}
+    controller = started(model, ControllerParameters(**ready))
+    controller.set_parameters(ControllerParameters(**{**given, "damping_rate": damping_rate}))
     q = HOME + random.uniform(-1.0, 1.0, 7)
     for k in range(1, 6):
         q = np.clip(q + random.uniform(-0.1, 0.1, 7), model.lower_limit, model.upper_limit)
         controller.update(period * k, q, random.uniform(-2.0, 2.0, 7))
     controller.fault("test")
+    limit = share * model.effort_limit
     for k in range(6, 20):
         q = q + random.uniform(-0.05, 0.05, 7)
         v = random.uniform(-2.0, 2.0, 7) * (random.random(7) < 0.9)
         command = controller.update(period * k, q, v)
         assert command.mode == "safe"
+        if "drive" in command.reason or "swapped" in command.reason:
+            return  # random joint states look like those of drives that are wired wrong
         weight = gravity_torque(model, q)
-        held = np.abs(weight) <= share * model.effort_limit
-        assert (power(model, q, v, command, own)[held] <= ROUNDING).all()
-        motors = command.torque + (weight if own else 0.0)
-        assert (np.abs(motors)[held] <= (share * model.effort_limit)[held] + ROUNDING).all()
-        still = held & (v == 0.0)
-        assert np.allclose(motors[still], weight[still], atol=ROUNDING)
+        carried = np.clip(weight, -limit, limit)
+        brake = command.torque - (0.0 if own else carried)
+        assert (np.abs(carried + brake) <= limit + ROUNDING).all()
+        assert v @ brake <= ROUNDING
 
 
 @pytest.mark.parametrize("speed", [-0.1, 0.1])
@@ -185,18 +214,19 @@ def test_a_brake_grows_at_the_torque_rate(model: Model) -> None:
     for k in range(-300, 2):  # as long as it takes to know the period of the samples
         controller.update(0.001 * k, HOME, STILL)
     controller.fault("test")
-    weight, v = gravity_torque(model, HOME), np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    weight, v = gravity_torque(model, HOME), 0.5 * V
+    wanted = np.abs(SCRIPTED["damping_rate"] * mass_matrix(model, HOME) @ v)
     brakes = []
     for k in range(2, 150):
         command = controller.update(0.001 * k, HOME, v)
         assert command.mode == "safe"
-        brakes.append(np.abs(command.torque - weight)[:4])
+        brakes.append(np.abs(command.torque - weight))
     grown = np.diff(brakes, axis=0)
     assert (grown < 0.1 + 1e-9).all()
-    assert np.isclose(grown[0], 0.1).all()
-    assert (brakes[-1] > 1.0).all()
+    assert np.isclose(grown[0], np.minimum(0.1, wanted - brakes[0])).all()
+    assert np.allclose(brakes[-1], np.minimum(wanted, brakes[0] + 0.1 * len(grown)))
     command = controller.update(0.15, HOME, 0.01 * v)
-    assert (np.abs(command.torque - weight)[:4] < 0.02 * brakes[-1]).all()
+    assert (np.abs(command.torque - weight) < 0.011 * wanted).all()
 
 
 def test_learned_masses_take_nothing_from_the_brake_of_an_arm_that_carries_itself(
@@ -206,54 +236,83 @@ def test_learned_masses_take_nothing_from_the_brake_of_an_arm_that_carries_itsel
     link = model.joint_links[-1]
     learned = model.with_payload(link, 3.0, (0.0, 0.0, 0.1), np.zeros((3, 3)))
     parameters = ControllerParameters(torque_rate=(100.0,), gravity_compensated=True)
+    rate = parameters.damping_rate
     safe = SafeTorque(model, ArmLimits.of(model, parameters), parameters)
     v = np.array([1.0, 1.0, -1.0, -1.0, 0.0, 0.0, 0.0])
     motors = gravity_torque(model, HOME)
     for _ in range(1000):
-        sent, motors, _ = safe.torque(learned.packed, HOME, v, motors, 0.001, 0.001)
-    wanted = -parameters.safe_damping * np.diag(mass_matrix(model, HOME)) * v
+        sent, motors, _ = safe.torque(learned.packed, HOME, v, v, motors, 0.001, 0.001)
+    wanted = -rate * mass_matrix(model, HOME) @ v
     assert np.allclose(sent, wanted, rtol=1e-9)
     assert np.allclose(motors, sent + gravity_torque(model, HOME), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("rate", "delay"), [(1000.0, 0), (1000.0, 2), (200.0, 1), (50.0, 0)])
-@pytest.mark.parametrize("damping", [10.0, 100.0])
-def test_it_brings_a_moving_arm_to_rest_at_any_rate(
-    model: Model, rate: float, delay: int, damping: float
+@pytest.mark.parametrize(
+    ("rate", "delay"),
+    [(1000.0, 3), (1000.0, 8), (1000.0, 15), (250.0, 2), (100.0, 1), (50.0, 0)],
+)
+def test_it_brings_a_moving_arm_to_rest_in_a_late_loop(
+    model: Model, rate: float, delay: int
 ) -> None:
-    """Without friction and with delayed commands no joint oscillates, and energy decreases."""
-    for seed in range(5):
+    """With the default gains and little friction, from half of the velocity limits.
+
+    At 50 Hz, from a fifth: light joints change their velocity too much between two samples.
+    Coriolis torques exchange energy between the joints. No joint becomes faster than 1.2 times the
+    fastest at the fault.
+    """
+    share = 0.5 if rate > 50.0 else 0.2
+    for seed in range(3):
         random = np.random.default_rng(seed)
+        q = random.uniform(0.6 * model.lower_limit, 0.6 * model.upper_limit)
         simulation = SimulationParameters(
-            initial_position=tuple(HOME + random.uniform(-0.5, 0.5, 7)),
+            initial_position=tuple(q),
             rate=rate,
-            coulomb=(0.0,),
-            viscous=(0.0,),
-            encoder_resolution=0.0,
+            coulomb=(0.3,),
+            viscous=(0.3,),
             velocity_from_encoder=False,
-            substeps=max(8, round(4000 / rate)),
+            substeps=max(2, round(2000 / rate)),
             command_delay=delay,
         )
         arm = SimulatedArm(model, simulation)
-        controller = PassivityController(
-            model, ControllerParameters(safe_damping=damping, timeout=0.1)
-        )
+        controller = PassivityController(model, ControllerParameters(timeout=0.1))
         controller.start(0.0, arm.q, STILL)
         controller.fault("test")
-        arm.step(gravity_torque(model, arm.q))
-        arm._v = random.uniform(-1.0, 1.0, 7)
-        energies = []
-        for _ in range(round(3.0 * rate)):
+
+        def step(
+            arm: SimulatedArm = arm, controller: PassivityController = controller
+        ) -> tuple[float, float]:
+            """Advance by one period; return the kinetic energy and the largest speed."""
             sample = arm.reading()
             assert sample is not None
-            command = controller.update(sample.stamp, sample.q, arm.v, effort=sample.tau)
+            command = controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
             assert command.mode == "safe"
             arm.step(command.torque)
-            energies.append(float(kinetic_energy(model, arm.q, arm.v)))
-        # The weight is that of the posture a period ago or more; it is what rises a little.
-        assert max(energies[delay + 1 :]) < 1.1 * energies[0]
-        # At 50 Hz the brake is as weak as its stability demands.
-        assert energies[-1] < (0.3 if rate < 100.0 else 0.05) * energies[0]
+            return float(kinetic_energy(model, arm.q, arm.v)), float(np.abs(arm.v).max())
+
+        for _ in range(delay + 3):  # until gravity is compensated
+            step()
+        arm._v = share * random.uniform(-1.0, 1.0, 7) * model.velocity_limit
+        energy, fastest = float(kinetic_energy(model, arm.q, arm.v)), np.abs(arm.v).max()
+        steps = np.array([step() for _ in range(round(0.8 * rate))])
+        assert steps[:, 0].max() <= energy
+        assert steps[:, 1].max() <= 1.2 * fastest
+        assert steps[-1, 0] < 0.01 * energy
+
+
+def test_a_brake_that_is_too_late_is_halved_until_it_does_not_overshoot(model: Model) -> None:
+    """A rate of 80 1/s in a loop that is late by 40 ms, which ``loop_delay`` does not know."""
+    loop = Loop(model, simulated={"rate": 500.0, "command_delay": 20, "coulomb": (0.0,)})
+    loop.controller.fault("test")
+    loop.run(0.1)
+    loop.arm._v = np.array([1.0, *6 * (0.0,)])
+    command = loop.run(1.5)
+    assert "test; the brake of the safe torque overshot" in command.reason
+    assert LEAST_BRAKE <= loop.controller.brake_share <= 0.5
+    assert np.abs(loop.arm.v).max() < 0.1
+    sample = loop.arm.reading()
+    assert sample is not None
+    loop.controller.start(sample.stamp, sample.q, sample.v)
+    assert loop.controller.brake_share == 1.0
 
 
 def test_a_fault_in_motion_ends_at_rest(model: Model) -> None:
@@ -285,7 +344,7 @@ def test_from_safe_only_resume_leads_out(model: Model) -> None:
         assert (command.mode, command.reason) == ("safe", "first")
     controller.clock_went_back()
     assert controller.update(-5.0, HOME, STILL, now=0.001 * k).mode == "safe"
-    controller.set_parameters(replace(NO_RATE, safe_damping=3.0))
+    controller.set_parameters(replace(NO_RATE, damping_rate=30.0))
     assert controller.update(-4.999, HOME, STILL, now=0.001 * k).mode == "safe"
     assert controller.resume() == "holding here"
     assert controller.update(-4.998, HOME, STILL, now=0.001 * k).mode == "hold"
