@@ -1,0 +1,252 @@
+"""Fit of the delay between the torque of a joint and its motion.
+
+A joint i that a small torque moves obeys, with the row M_i of the mass matrix, the momentum
+``p = M_i v`` of the described arm, the inertia B that the description lacks, and the delay T::
+
+    (1 + B / M_ii) dp/dt = tau(t - T) - F sign(v) - b v + c
+
+p and v are measured and therefore late together, so T is the sum of the delays of command and
+measurement. The constant c is the weight that the command does not carry. The equation is
+integrated over :data:`SPAN`, which suppresses noise and the vibration of elastic joints, and solved
+for 1 / (1 + B / M_ii), F, b and c by least squares, for each T of a grid. The least residual
+determines T; a parabola through its neighbours refines it. Spans in which the joint stands or
+reverses are left out, because static friction is unknown there. Two frequencies of the torque
+separate T from b, which act alike at one frequency.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
+
+Array = NDArray[np.float64]
+
+SPAN = 0.016
+"""Time over which the equation is integrated [s]."""
+
+STEP, EARLIEST, LATEST = 0.001, -0.002, 0.08
+"""Step and ends of the grid of delays [s]; a parabola needs delays below the least possible one."""
+
+BLOCKS = 6
+"""Parts of a record; the standard error follows from fits without one of them (jackknife)."""
+
+TORQUE, FRICTION, DAMPING, CONSTANT, MOTION = range(5)
+"""Columns of the normal equations."""
+
+
+class Record(NamedTuple):
+    """Samples of one joint, (m,) each, with increasing stamps.
+
+    Attributes:
+        t: stamps [s].
+        p: integral of the response: the momentum, or the integral of the measured effort.
+        impulse: integral of the command [N·m·s or N·s].
+        q, v: position and velocity of the joint [rad or m, rad/s or m/s].
+    """
+
+    t: Array
+    p: Array
+    impulse: Array
+    q: Array
+    v: Array
+
+
+class Fit(NamedTuple):
+    """A fitted response.
+
+    Attributes:
+        delay: the delay T [s]; NaN if it is not within the grid.
+        error: its standard error [s].
+        gain: response per torque, 1 / (1 + B / M_ii) for the momentum.
+        explained: share of the response that the torque explains beyond friction, 0 to 1.
+    """
+
+    delay: float
+    error: float
+    gain: float
+    explained: float
+
+
+class DelayFit:
+    """Fits one record; call :meth:`step` until it returns True, then :meth:`result`.
+
+    Each step evaluates one delay, so that a control loop can do other work in between.
+
+    Args:
+        record: the samples.
+        slow: least speed at which a joint counts as moving [rad/s or m/s]. None: the response needs
+            no motion, and has no friction.
+    """
+
+    def __init__(self, record: Record, slow: float | None) -> None:
+        period = float(np.median(np.diff(record.t)))
+        self._record, self._slow = record, slow
+        self._span = max(1, round(SPAN / period))
+        self._unknowns = np.array([TORQUE, CONSTANT] if slow is None else [*range(MOTION)])
+        self._delays = np.arange(EARLIEST, LATEST, STEP)
+        self._equations: list[Array] = []
+
+    def step(self) -> bool:
+        """Evaluate the next delay of the grid; return whether there is none left."""
+        if len(self._equations) < len(self._delays):
+            self._equations.append(self._at(self._delays[len(self._equations)]))
+        return len(self._equations) == len(self._delays)
+
+    def sign(self) -> tuple[float, float]:
+        """Return gain and explained share at the best of a few delays, in a short time."""
+        equations = np.stack([self._at(delay).sum(axis=0) for delay in _FEW])
+        _, gain, explained = solved(equations, self._unknowns)
+        best = int(np.argmax(explained))
+        return float(gain[best]), float(explained[best])
+
+    def result(self) -> Fit:
+        """Return the fit, after all steps."""
+        equations = np.stack(self._equations)
+        whole = equations.sum(axis=1)
+        delay, gain, explained = self._best(whole)
+        parts = np.array([self._best(whole - equations[:, k])[0] for k in range(BLOCKS)])
+        error = float(np.sqrt((BLOCKS - 1) * np.var(parts)))
+        return Fit(delay, error, gain, explained)
+
+    def _at(self, delay: float) -> Array:
+        r = self._record
+        v, slow = (np.ones_like(r.v), 0.0) if self._slow is None else (r.v, self._slow)
+        equations: Array = normal_equations(
+            r.t, r.p, r.impulse, r.q, v, float(delay), self._span, slow, BLOCKS
+        )
+        return equations
+
+    def _best(self, equations: Array) -> tuple[float, float, float]:
+        """Return delay, gain and explained share of the least residual of a grid of equations."""
+        residual, gain, explained = solved(equations, self._unknowns)
+        k = int(np.argmin(residual))
+        if not 0 < k < len(residual) - 1 or not np.isfinite(residual[k - 1 : k + 2]).all():
+            return np.nan, float(gain[k]), float(explained[k])
+        before, least, after = residual[k - 1 : k + 2]
+        curve = before - 2.0 * least + after
+        offset = 0.5 * (before - after) / curve if curve > 0.0 else 0.0
+        return float(self._delays[k] + offset * STEP), float(gain[k]), float(explained[k])
+
+
+_FEW = (0.0, 0.01, 0.02, 0.03, 0.045)
+"""Delays at which the sign of a response is examined [s]."""
+
+
+@compiled
+def solved(equations, unknowns):  # type: ignore[no-untyped-def]
+    """Return residual, gain and explained share of each of several normal equations, (3, m).
+
+    Args:
+        equations: normal equations, (m, 5, 5).
+        unknowns: columns of the unknowns, :data:`TORQUE` first.
+    """
+    m, n = equations.shape[0], unknowns.shape[0]
+    out, L, x, scale = np.zeros((3, m)), np.empty((n, n)), np.empty(n), np.empty(n)
+    for k in range(m):
+        E = equations[k]
+        out[0, k] = np.inf
+        if E[MOTION, MOTION] <= 0.0:
+            continue
+        residual = np.zeros(2)
+        for is_whole in range(2):  # first without the torque
+            for i in range(n):
+                # Columns may be zero, or dependent in a short record.
+                scale[i] = 1.0 / np.sqrt(max(E[unknowns[i], unknowns[i]], 1e-30))
+                x[i] = E[unknowns[i], MOTION] * scale[i]
+            for i in range(n):
+                for j in range(n):
+                    L[i, j] = E[unknowns[i], unknowns[j]] * scale[i] * scale[j]
+                L[i, i] += 1e-9
+            if is_whole == 0:
+                L[0, :], L[:, 0], L[0, 0], x[0] = 0.0, 0.0, 1.0, 0.0
+            factor_cholesky(L)
+            solve_factored(L, x)
+            residual[is_whole] = E[MOTION, MOTION]
+            for i in range(n):
+                residual[is_whole] -= x[i] * scale[i] * E[unknowns[i], MOTION]
+        out[0, k], out[1, k] = residual[1], x[0] * scale[0]
+        if residual[0] > 0.0:
+            out[2, k] = 1.0 - residual[1] / residual[0]
+    return out
+
+
+@compiled
+def normal_equations(t, p, impulse, q, v, delay, span, slow, blocks):  # type: ignore[no-untyped-def]
+    """Return the normal equations of the module for one delay, (blocks, 5, 5).
+
+    Args:
+        t, p, impulse, q, v: see :class:`Record`.
+        delay: the delay T [s].
+        span: length of the integration in samples.
+        slow: least speed of a moving joint [rad/s or m/s].
+        blocks: number of successive parts of the record.
+    """
+    m = t.shape[0]
+    late, usable = np.zeros(m), np.zeros(m)
+    j = 0
+    for k in range(m):
+        at = t[k] - delay
+        while j < m - 2 and t[j + 1] <= at:
+            j += 1
+        usable[k] = at >= t[0] and at <= t[m - 1]
+        slope = (impulse[j + 1] - impulse[j]) / (t[j + 1] - t[j])
+        late[k] = impulse[j] + slope * (at - t[j])
+    out, row = np.zeros((blocks, 5, 5)), np.zeros(5)
+    run = 0
+    for k in range(m):
+        is_same = k > 0 and v[k] * v[k - 1] > 0.0
+        run = (run + 1 if is_same else 1) if abs(v[k]) > slow else 0
+        b = k - span
+        if run <= span or b < 0 or usable[k] == 0.0 or usable[b] == 0.0:
+            continue
+        dt = t[k] - t[b]
+        row[0], row[1] = late[k] - late[b], -dt if v[k] > 0.0 else dt
+        row[2], row[3], row[4] = q[b] - q[k], dt, p[k] - p[b]
+        for i in range(5):
+            for l in range(5):
+                out[b * blocks // m, i, l] += row[i] * row[l]
+    return out
+
+
+def resonance(t: Array, p: Array, impulse: Array, noise: float, band: tuple[float, float]) -> float:
+    """Return the lowest resonance in the response to a torque that sweeps through a band.
+
+    A resonance is a peak of the response of the momentum per impulse that exceeds the median of the
+    band by :data:`PEAK`, and the noise by :data:`CLEAR`.
+
+    Args:
+        t, p, impulse: see :class:`Record`.
+        noise: standard deviation of the noise of p.
+        band: ends of the band [Hz].
+
+    Returns:
+        The resonance [Hz]; 0 if there is none.
+    """
+    even = np.linspace(t[0], t[-1], len(t))
+    dt = even[1] - even[0]
+    response, force = (np.diff(np.interp(even, t, x)) for x in (p, impulse))
+    f = np.fft.rfftfreq(len(response), dt)
+    Y, U = (np.abs(np.fft.rfft(x - x.mean())) for x in (response, force))
+    inside = (f >= band[0]) & (f <= band[1])
+    f, Y, U = f[inside], Y[inside], U[inside]
+    if len(f) < 5:
+        return 0.0
+    H = Y / np.maximum(U, 1e-3 * U.max())
+    floor = 2.0 * noise * np.sin(np.pi * f * dt) * np.sqrt(len(t))
+    is_peak = (H > PEAK * np.median(H)) & (Y > CLEAR * floor)
+    is_peak[1:-1] &= (H[1:-1] >= H[:-2]) & (H[1:-1] >= H[2:])
+    is_peak[0] = is_peak[-1] = False
+    peaks = np.flatnonzero(is_peak)
+    return float(f[peaks[0]]) if len(peaks) else 0.0
+
+
+PEAK = 3.0
+"""Least ratio of the response at a resonance to the median of the band."""
+
+CLEAR = 5.0
+"""Least ratio of the response at a resonance to the noise."""
