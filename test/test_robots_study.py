@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.robots.__main__ import write
 from bench.robots.energy import EnergyAfterFault, Reading
-from bench.robots.failures import Failure, Outcome, fail, failures, standstill
+from bench.robots.failures import BEFORE, Failure, Outcome, fail, failures, standstill
 from bench.robots.plant import Plant, make_plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
@@ -85,15 +85,15 @@ def test_energy_after_a_fault() -> None:
     """A constructed fault: each kind of work excuses as much energy as it is, and no more."""
     account = EnergyAfterFault(_reading(motion=1.0, height=10.0))
     # On its way: the motors did 2 J, of which 0.5 J lifted the arm.
-    account.add(_reading(motion=2.5, height=10.5, commanded=2.0), has_arrived=True, is_zero=False)
+    account.add(_reading(motion=2.5, height=10.5, commanded=2.0), 0.001, has_arrived=True)
     assert account.excess == pytest.approx(0.0, abs=1e-12)
     # A hand did 1 J; the motors drove the arm by 3 J.
     now = _reading(motion=6.5, height=10.5, commanded=5.0, people=1.0)
-    account.add(now, has_arrived=True, is_zero=False)
+    account.add(now, 0.001, has_arrived=True)
     assert account.excess == pytest.approx(3.0)
     # The arm falls at zero torque by 4 J: no further excess.
     now = _reading(motion=10.5, height=6.5, commanded=5.0, people=1.0)
-    account.add(now, has_arrived=True, is_zero=True)
+    account.add(now, 0.001, has_arrived=True)
     assert account.excess == pytest.approx(3.0)
 
 
@@ -101,8 +101,8 @@ def test_own_gravity_compensation_leaves_gravity_no_work() -> None:
     """An arm that compensates its gravity may sink at zero torque, but not become faster."""
     account = EnergyAfterFault(_reading(height=10.0))
     now = _reading(motion=0.5, height=6.0, own_gravity=-4.0)
-    account.add(now, has_arrived=True, is_zero=True)
-    account.add(now, has_arrived=True, is_zero=True)
+    account.add(now, 0.001, has_arrived=True)
+    account.add(now, 0.001, has_arrived=True)
     assert account.excess == pytest.approx(0.5)
 
 
@@ -127,6 +127,12 @@ def test_a_fault_after_which_the_motors_drive_the_arm_is_found() -> None:
     assert not is_excessive(braked)
     assert braked.speed < 1.0
     assert braked.stop < 2.0
+
+
+def test_a_fault_before_the_failure_says_nothing_about_the_failure() -> None:
+    missing = Outcome("panda", "cable pulled", "motion", True, np.nan, "")
+    assert is_wrong(missing)
+    assert not is_wrong(replace(missing, ends=BEFORE, reason="joint 1 at 5 is too fast"))
 
 
 def test_standstill() -> None:

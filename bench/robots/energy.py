@@ -6,9 +6,9 @@ nothing holds:
 
     excess = E - E_fault - W_people - W_on_its_way - W_gravity
 
-While commands are zero, all work of gravity that the drive does not compensate counts, also if it
-is negative. While the safe torque compensates gravity, the arm may sink, because motors may be too
-weak or dead, but gravity does not excuse an arm that rises.
+W_gravity is the work of gravity that no torque balances: the work of gravity, plus the work of the
+drive's own compensation, plus the work of the part of each commanded torque that lies between zero
+and the gravity torque of its joint.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from bench.robots.kernel import COMMANDED, GRAVITY, PUSHED
 from bench.robots.plant import Plant
+from rbd_control.dynamics import gravity_torque
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,27 @@ class Reading:
     commanded: float
     own_gravity: float
     people: float
+    support: float = 0.0
+    """Power of the commanded torque that balances gravity [W]."""
 
     @classmethod
     def of(cls, plant: Plant) -> Reading:
         """Return the present energies of a plant."""
         motion, height = plant.energies()
         work = plant.work
-        return cls(
-            motion, height, float(work[COMMANDED]), float(work[GRAVITY]), float(work[PUSHED])
-        )
+        support = 0.0
+        if not plant.robot.compensates_gravity:
+            weight = gravity_torque(plant.arm.model, plant.state.q)
+            delivered = plant.failures.motor * plant.delivered
+            balancing = np.clip(delivered, np.minimum(weight, 0.0), np.maximum(weight, 0.0))
+            support = float(balancing @ plant.state.v)
+        works = (float(work[COMMANDED]), float(work[GRAVITY]), float(work[PUSHED]))
+        return cls(motion, height, *works, support)
 
-    def gravity(self, before: Reading) -> float:
-        """Return the work since ``before`` of gravity that the drive does not compensate [J]."""
-        return (before.height - self.height) + (self.own_gravity - before.own_gravity)
+    def gravity(self, before: Reading, dt: float) -> float:
+        """Return the work since ``before``, ``dt`` ago [s], of gravity that nothing balances [J]."""
+        own = self.own_gravity - before.own_gravity
+        return before.height - self.height + own + 0.5 * dt * (self.support + before.support)
 
 
 class EnergyAfterFault:
@@ -54,35 +63,33 @@ class EnergyAfterFault:
     Attributes:
         start: the energies at the fault.
         excess: the largest excess so far [J].
+        sunk: largest work of gravity that nothing balanced, so far [J].
     """
 
     def __init__(self, fault: Reading) -> None:
         self.start = self._last = fault
         self._on_its_way = True
-        self._permitted = 0.0
-        self._sunk = 0.0
-        """Work of gravity while the safe torque was not zero [J]."""
-        self.excess = 0.0
+        self._permitted = self._gravity = 0.0
+        self.excess = self.sunk = 0.0
 
-    def add(self, now: Reading, *, has_arrived: bool, is_zero: bool) -> None:
+    def add(self, now: Reading, dt: float, *, has_arrived: bool) -> None:
         """Account for the time since the last call.
 
         Args:
             now: the present energies.
+            dt: this time [s].
             has_arrived: whether the motors deliver the torque that was commanded after the fault.
-            is_zero: whether the command is zero.
         """
         last, self._last = self._last, now
-        gravity = now.gravity(last)
         if self._on_its_way:
-            self._permitted += now.commanded - last.commanded + gravity
+            self._permitted += now.commanded - last.commanded + last.height - now.height
+            self._permitted += now.own_gravity - last.own_gravity
             self._on_its_way = not has_arrived
-        elif is_zero:
-            self._permitted += gravity
         else:
-            self._sunk += gravity
+            self._gravity += now.gravity(last, dt)
+            self.sunk = max(self.sunk, self._gravity)
         people = now.people - self.start.people
-        permitted = self._permitted + max(self._sunk, 0.0) + people
+        permitted = self._permitted + self._gravity + people
         self.excess = max(self.excess, now.motion - self.start.motion - permitted)
 
 

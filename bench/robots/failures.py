@@ -24,6 +24,8 @@ STILL = 0.02
 """Speed of every joint below which the arm stands still [rad/s]."""
 AFTER = 3.0
 """Time for which an arm is watched after a fault [s]."""
+BEFORE = "before"
+"""State of an arm that has had a fault before the failure."""
 SECONDS = 6.0
 """Length of a run without a fault [s]."""
 
@@ -66,6 +68,8 @@ class Outcome:
     """State of the arm at the end."""
     is_zero: bool = False
     """Whether the last command is zero."""
+    sunk: float = 0.0
+    """Largest work of gravity that nothing balanced [J]."""
 
 
 @dataclass
@@ -88,8 +92,8 @@ class _Watch:
         elif session.fault is not None and self.account is not None:
             self.account.add(
                 Reading.of(plant),
+                plant.robot.period,
                 has_arrived=plant.has_arrived(session.fault.t),
-                is_zero=is_zero(session.command.torque),
             )
         self.speeds.append(np.abs(plant.state.v))
         self.places.append(plant.state.q.copy())
@@ -121,7 +125,7 @@ def fail(robot: Robot, failure: Failure, at: str, seed: int = 0) -> Outcome:
         if session.fault is not None:
             return Outcome(
                 robot.name, failure.name, at, failure.expected, nan, session.fault.reason,
-                ends="fault before the failure",
+                ends=BEFORE,
             )  # fmt: skip
         session.watch = watch
         failure.inject(session, rng)
@@ -167,6 +171,7 @@ def _outcome(
         float(np.abs(places - places[0]).max()),
         ends,
         is_zero_now,
+        watch.account.sunk,
     )
 
 

@@ -74,7 +74,7 @@ class Robot:
     mass_error: tuple[float, float] = (0.03, 0.05)
     """Smallest and largest relative error of each mass."""
     rotor: tuple[float, ...] = ()
-    """Inertia of each rotor, reflected [kg·m²]; empty: none."""
+    """Inertia of each rotor, reflected [kg·m²]; empty: 0.003 less the link's, for light wrists."""
     stiffness: float = 0.0
     """Stiffness of each joint [N·m/rad]; 0: rigid joints."""
     damping_ratio: float = 0.02
@@ -135,6 +135,8 @@ _UR = Robot(
     # ur_msgs/FrictionModelParameters: defaults of the scales of the controller's friction model.
     compensated_friction=(0.8, 0.9),
     coulomb=(0.06, 0.09),
+    # Gears with a friction of some N·m have motors; their inertias, reflected, are assumed.
+    rotor=(0.25, 0.25, 0.2, 0.05, 0.05, 0.05),
 )
 
 _GEN3 = Robot(
@@ -149,6 +151,7 @@ _GEN3 = Robot(
     encoder_bits=17,
     effort="torque",
     coulomb=(0.06, 0.09),
+    rotor=(0.1, 0.1, 0.1, 0.1, 0.03, 0.03, 0.03),
 )
 
 _IIWA = Robot(
@@ -186,7 +189,7 @@ _ALL = (
     _elastic(_IIWA, "iiwa_elastic_motor", "motor", ""),
     _UR,
     replace(_UR, name="ur5_125", period=0.008, command_delay=0.008, velocity_delay=0.004),
-    replace(_UR, name="ur10", arm="ur10", encoder_bits=19),
+    replace(_UR, name="ur10", arm="ur10", encoder_bits=19, rotor=(0.5, 0.5, 0.3, 0.1, 0.1, 0.1)),
     _GEN3,
     replace(
         _GEN3,

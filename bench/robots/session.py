@@ -45,6 +45,7 @@ class Session:
         command: the last command.
         lose: function of the time [s] that tells whether the joint state of this time is lost.
         second: a joint state (q, v) of a second publisher, between two of the arm; or None.
+        flag: verdict that the contact detector repeats; None: there is no detector.
         watch: called after each period; None: nothing.
     """
 
@@ -62,6 +63,7 @@ class Session:
         self.fault: Fault | None = None
         self.lose: Callable[[float], bool] | None = None
         self.second: tuple[Array, Array] | None = None
+        self.flag: bool | None = None
         self.watch: Callable[[Session], None] | None = None
         self._watched = 0.0
         first = plant.measure()
@@ -99,6 +101,8 @@ class Session:
                 self._take(self.controller.update(stamp, q, v, arrival, None))
         if plant.t >= self._watched + WATCH_PERIOD - _EPSILON:
             self._watched = plant.t
+            if self.flag is not None:
+                self.controller.contact(self.flag, plant.t)
             silent = self.controller.silence(plant.t)
             if silent is not None:
                 self._take(silent)

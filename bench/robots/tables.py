@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf, isnan
 
-from bench.robots.failures import Outcome
+from bench.robots.failures import BEFORE, Outcome
 from bench.robots.stops import Stops
 from bench.robots.study import Results, falls, is_excessive, is_too_fast, is_wrong, targets
 from bench.robots.tracking import Tracking
@@ -135,6 +135,8 @@ def _digits(value: float) -> str:
 
 
 def _fault(one: Outcome) -> str:
+    if one.ends == BEFORE:
+        return BEFORE
     if isnan(one.after):
         return "none !" if is_wrong(one) else "none"
     return f"{one.after:.3f}" + (" !" if is_wrong(one) else "")

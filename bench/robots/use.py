@@ -180,11 +180,9 @@ class _User:
         row, force, seconds, is_held = self._force()
         session.push(row, force, seconds, is_held=is_held)
         session.controller.touched(self._plant.arm.model.joint_links[row], force)
-        steps = max(round(seconds / 0.05), 1)
-        for _ in range(steps):  # the detector repeats its verdicts
-            session.controller.contact(True, self._plant.t)
-            yield 0.05
-        session.controller.contact(False, self._plant.t)
+        session.flag = True
+        yield max(seconds, 0.05)
+        session.flag = False
         yield 0.5
         session.order("resume")
         yield length

@@ -9,7 +9,7 @@ therefore adds an estimate b of the missing torque, which is learned from the ve
 with the bound ``c_i = SHARE`` of the effort limit, and the largest reference speed s_i_max. With the
 storage ``½ sᵀ M s + sum of ½ s_i_max (b_i - d_i)² / (rate c_i)`` for a missing torque d within the
 bounds, the arm is passive with respect to s, as without the estimate: this is adaptation of one
-parameter for each joint. The dead zone prevents that a joint which sticks hunts around its target.
+parameter for each joint. Estimates fall faster than they rise. The dead zone prevents that a joint which sticks hunts around its target.
 
 The estimate is zero at the start of a motion or hold, is kept during a contact that the detector
 reports, and while limits change the torque. An adaptive law learns friction and weight by itself.
@@ -31,6 +31,14 @@ SHARE = 0.15
 
 ZONE = 0.05
 """Dead zone of the velocity error, as a share of the largest reference speed."""
+
+
+UNLEARNING = 10.0
+"""Factor of the rate at which an estimate falls.
+
+When a joint breaks loose, static friction ends at once, and the estimate drives it beyond its
+reference.
+"""
 
 
 class Bias:
@@ -83,5 +91,8 @@ def learned(b, s, bound, speed, step):  # type: ignore[no-untyped-def]
     for i in range(b.shape[0]):
         zone = ZONE * speed[i]
         excess = s[i] - min(max(s[i], -zone), zone)
-        out[i] = min(max(b[i] - step * bound[i] * excess / speed[i], -bound[i]), bound[i])
+        change = -step * bound[i] * excess / speed[i]
+        if change * b[i] < 0.0:
+            change *= UNLEARNING
+        out[i] = min(max(b[i] + change, -bound[i]), bound[i])
     return out

@@ -91,7 +91,7 @@ class ControllerParameters(
         per_joint=True,
     )
     bias_rate: float = parameter(
-        2.0,
+        3.0,
         "rate at which a constant torque that the model lacks is learned, up to 15 % of the "
         "effort limit; 0: not learned",
         unit="1/s",

@@ -49,9 +49,9 @@ FRESH = 0.06
 """Time after a fault in which the bounds of :data:`SUSPECT` apply [s]."""
 
 
-SWAPPED, OWN, SWAPPED_FIT = (0.6, 1.4), (0.3, 3.0), 0.9
-"""Ratios and fit of the torque that a joint shows to the sent torque of the swapped joint, and
-ratios to its own sent torque with which it is not swapped."""
+SWAPPED, OWN = (0.3, 1.5), (0.3, 3.0)
+"""Ratios of the torque that a joint shows to the sent torque of the swapped joint, and ratios to
+its own sent torque with which it is not swapped."""
 
 
 class DriveFault(NamedTuple):
@@ -80,6 +80,13 @@ LIKELY = Evidence(0.3, 1.5, 0.9)
 
 SUSPECT = Evidence(0.02, 1.5, 0.9)
 """Bounds for the first :data:`FRESH` after a fault."""
+
+RUNAWAY = Evidence(0.05, 3.0, 0.4)
+"""Bounds in mode safe for a joint whose speed exceeds :data:`RUNAWAY_SPEED`."""
+
+RUNAWAY_SPEED = 1.2
+"""Speed of a joint in mode safe that no brake permits, as a multiple of the larger of its speed at
+the fault and its velocity limit."""
 
 SPEED_SHARE = 0.5
 """Least speed of the joint under control, as a share of its velocity limit."""
@@ -219,7 +226,7 @@ def find_fault(memory, products, effort, v, slowest, least, largest, fit):  # ty
     for i in range(n):
         for j in range(i):
             if (
-                is_swapped(memory, products, effort, i, j)
+                is_swapped(memory, products, effort, fit, i, j)
                 and max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
             ):
                 return j, i
@@ -227,14 +234,14 @@ def find_fault(memory, products, effort, v, slowest, least, largest, fit):  # ty
 
 
 @compiled
-def is_swapped(memory, products, effort, i, j):  # type: ignore[no-untyped-def]
+def is_swapped(memory, products, effort, fit, i, j):  # type: ignore[no-untyped-def]
     """Return whether two joints show each other's sent torque, and not their own."""
     for a, b in ((i, j), (j, i)):
         xx, yy = memory[3, b], memory[4, a]
         cross, own = products[a, b], products[a, a]
         if yy < (LEVEL * effort[a]) ** 2 or not SWAPPED[0] * xx <= cross <= SWAPPED[1] * xx:
             return False
-        if cross * cross < SWAPPED_FIT * xx * yy:
+        if cross * cross < fit * xx * yy:
             return False
         if OWN[0] * memory[3, a] <= own <= OWN[1] * memory[3, a]:
             return False

@@ -191,22 +191,23 @@ class SlotineLiController:
         )
         return LawTorque(torque, v_r, s)
 
-    def floating(self, packed: Array, q: Array, v: Array) -> LawTorque:
+    def floating(self, packed: Array, q: Array, v: Array, least: float = 0.0) -> LawTorque:
         """Return the gravity torque, with damping and springs near soft limits.
 
         This is the law without friction, with ``v_r = 0`` and a share of K_D, the same for all
-        joints. The share is 0 if every joint is ``SoftLimits.margin`` or more away from its soft
-        limits, and rises to 1 when a joint is at a soft limit.
+        joints. The share is ``least`` if every joint is ``SoftLimits.margin`` or more away from its
+        soft limits, and rises to 1 when a joint is at a soft limit.
 
         Args:
             packed: the model whose gravity is compensated, as :attr:`Model.packed`.
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s]; not
                 checked.
+            least: least share, 0 to 1.
 
         Returns:
             The torque with ``v_r = 0``, ``s = v`` and the present share of K_D.
         """
-        torque, share = float_step(packed, self._gains, self._bounds, self._margin, q, v)
+        torque, share = float_step(packed, self._gains, self._bounds, self._margin, least, q, v)
         return LawTorque(torque, np.zeros_like(v), v, share)
 
     def damping(self, q: Array) -> Array:

@@ -51,6 +51,9 @@ class TorqueLimits:
         parameters: gains, and shares of the effort limits.
         soft: soft position limits; none by default.
 
+    Attributes:
+        fastest: (nv,) velocity limits, with an assumed limit for joints without one [rad/s or m/s].
+
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
     """
@@ -61,7 +64,9 @@ class TorqueLimits:
         n = model.nv
         self._model, self._described = model, model.packed
         self._compensated = parameters.gravity_compensated
-        self._most: Array = ArmLimits.of(model, parameters).torque
+        limits = ArmLimits.of(model, parameters)
+        self._most: Array = limits.torque
+        self.fastest: Array = limits.assumed_velocity
         self._least: Array = -self._most
         self._gains = law_gains(parameters, model)
         none = np.full(n, np.inf)

@@ -45,6 +45,10 @@ A loop with the delay T is stable up to the rate pi / (2 T): a sixteenth of 80 1
 """
 
 
+SLOW = 0.05
+"""Speed as a share of the velocity limit to which an arm is braked before it floats."""
+
+
 class LimitedTorque(NamedTuple):
     """A torque command, and the limits that changed it."""
 
@@ -81,7 +85,7 @@ class TorquePath:
         self._samples = samples
         self._motors = MotorTorque(model)
         self._roll_off = RollOff(model.nv)
-        self._is_limited = False
+        self._is_limited = self._slows = False
         self.is_tracking = False
         self.withheld = np.zeros(model.nv)
         self.model_error = ""
@@ -149,7 +153,11 @@ class TorquePath:
         self._roll_off.measure(samples.v, samples.dt)
         if desired is None:
             self._roll_off.restart()
-            wanted = law.floating(samples.q, self._roll_off.v)
+            # An arm that floats from a fast motion is braked first; a hand may move it then.
+            self._slows = (self._slows or self.is_tracking) and bool(
+                (np.abs(samples.v) > SLOW * self._limits.fastest).any()
+            )
+            wanted = law.floating(samples.q, self._roll_off.v, 1.0 if self._slows else 0.0)
         else:
             # Contact and saturation would falsify the estimates of the adaptive law.
             learn = samples.dt if may_learn and not self._is_limited else 0.0

@@ -83,24 +83,25 @@ def law_step(packed, gains, bounds, kind, friction, q, v, q_f, v_f, q_d, v_d, a_
 
 
 @compiled
-def float_step(packed, gains, bounds, margin, q, v):
+def float_step(packed, gains, bounds, margin, least, q, v):
     """Return the gravity torque with damping and springs near soft limits, and the share of K_D.
 
-    The damping of all joints is ``-share K_D v``. The share is 0 if every joint is a margin or more
-    away from its soft limits, and rises to 1 when a joint is at or beyond its soft limit. Joints
-    with a margin of 0 do not count.
+    The damping of all joints is ``-share K_D v``. The share is ``least`` if every joint is a margin
+    or more away from its soft limits, and rises to 1 when a joint is at or beyond its soft limit.
+    Joints with a margin of 0 do not count.
 
     Args:
         packed: the model, as :attr:`Model.packed`.
         gains, bounds: gains of the law, and its springs at position limits.
         margin: distance from a soft limit at which damping begins, (n,) [rad or m].
+        least: least share, 0 to 1.
         q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
 
     Returns:
         The torque, (n,) [N·m or N], and the share, 0 to 1.
     """
     model, n = unpacked(packed), q.shape[0]
-    share = 0.0
+    share = least
     for i in range(n):
         if margin[i] > 0.0:
             distance = min(q[i] - bounds.lower[i], bounds.upper[i] - q[i])

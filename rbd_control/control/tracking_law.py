@@ -242,19 +242,20 @@ class TrackingLaw:
         """
         return self._fixed.damping(q)
 
-    def floating(self, q: Array, v: Array) -> LawTorque:
+    def floating(self, q: Array, v: Array, least: float = 0.0) -> LawTorque:
         """Return the torque that lets the arm float: gravity, and soft limits near the end stops.
 
         Computed by :meth:`SlotineLiController.floating`, with the masses that were learned.
 
         Args:
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            least: least share of the damping K_D.
 
         Returns:
             The torque (nv,) [N·m or N], with ``v_r = 0``.
         """
         self._bias.reset()
-        return self._fixed.floating(self.packed, q, v)
+        return self._fixed.floating(self.packed, q, v, least)
 
     def floating_torque(self, q: Array, v: Array) -> Array:
         """Return the torque of :meth:`floating` alone, (nv,) [N·m or N]."""

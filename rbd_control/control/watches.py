@@ -12,6 +12,8 @@ from rbd_control.control.drive_response import (
     CERTAIN,
     FRESH,
     LIKELY,
+    RUNAWAY,
+    RUNAWAY_SPEED,
     SLOWEST,
     SPEED_SHARE,
     SUSPECT,
@@ -54,6 +56,7 @@ class Watches:
         self._modes = modes
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
+        self._fastest = np.full(joints, np.inf)
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
 
@@ -130,6 +133,7 @@ class Watches:
         if self._modes.mode == "safe":
             return
         self._since_fault = 0.0
+        self._fastest = RUNAWAY_SPEED * np.maximum(limits.assumed_velocity, np.abs(samples.v))
         slowest = SPEED_SHARE * limits.assumed_velocity
         found = self._drives.fault(CERTAIN, samples.v, slowest)
         if found is not None:
@@ -148,6 +152,10 @@ class Watches:
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
         found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
+        if found is None:
+            found = self._drives.fault(RUNAWAY, samples.v, self._fastest)
+            if found is not None:  # Another motor may drive this joint, so that none is trusted.
+                found = found._replace(joints=tuple(range(len(samples.v))))
         if not is_braking:
             self._overshoot.reset()
         return found, self._overshoot.found(samples.v)
