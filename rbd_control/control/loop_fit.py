@@ -26,11 +26,14 @@ from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
 
 Array = NDArray[np.float64]
 
-SPAN = 0.016
+SPAN = 0.02
 """Time over which the equation is integrated [s]."""
 
-STEP, EARLIEST, LATEST = 0.001, -0.002, 0.08
+STEP, EARLIEST, LATEST = 0.001, -0.002, 0.06
 """Step and ends of the grid of delays [s]; a parabola needs delays below the least possible one."""
+
+LARGEST_GAIN = 1.5
+"""Largest gain of a motion: a joint may have more inertia than its description, but not much less."""
 
 BLOCKS = 6
 """Parts of a record; the standard error follows from fits without one of them (jackknife)."""
@@ -88,6 +91,7 @@ class DelayFit:
         self._record, self._slow = record, slow
         self._span = max(1, round(SPAN / period))
         self._unknowns = np.array([TORQUE, CONSTANT] if slow is None else [*range(MOTION)])
+        self._most = np.inf if slow is None else LARGEST_GAIN
         self._delays = np.arange(EARLIEST, LATEST, STEP)
         self._equations: list[Array] = []
 
@@ -97,12 +101,19 @@ class DelayFit:
             self._equations.append(self._at(self._delays[len(self._equations)]))
         return len(self._equations) == len(self._delays)
 
-    def sign(self) -> tuple[float, float]:
-        """Return gain and explained share at the best of a few delays, in a short time."""
+    def is_reversed(self) -> bool:
+        """Return whether the response is opposite to the torque, by a few delays in a short time.
+
+        At a wrong delay a response may fit the opposite torque as well, so the best fit of this
+        sign must be much better than the best fit of the other one.
+        """
         equations = np.stack([self._at(delay).sum(axis=0) for delay in _FEW])
         _, gain, explained = solved(equations, self._unknowns)
-        best = int(np.argmax(explained))
-        return float(gain[best]), float(explained[best])
+        unexplained = 1.0 - explained
+        is_possible = (gain < 0.0) & (gain > -LARGEST_GAIN)
+        opposite = float(unexplained[is_possible].min(initial=1.0))
+        same = float(unexplained[gain > 0.0].min(initial=1.0))
+        return opposite < LARGEST_REST and opposite < 0.3 * same
 
     def result(self) -> Fit:
         """Return the fit, after all steps."""
@@ -124,6 +135,7 @@ class DelayFit:
     def _best(self, equations: Array) -> tuple[float, float, float]:
         """Return delay, gain and explained share of the least residual of a grid of equations."""
         residual, gain, explained = solved(equations, self._unknowns)
+        residual[(gain <= 0.0) | (gain > self._most)] = np.inf
         k = int(np.argmin(residual))
         if not 0 < k < len(residual) - 1 or not np.isfinite(residual[k - 1 : k + 2]).all():
             return np.nan, float(gain[k]), float(explained[k])
@@ -133,8 +145,11 @@ class DelayFit:
         return float(self._delays[k] + offset * STEP), float(gain[k]), float(explained[k])
 
 
-_FEW = (0.0, 0.01, 0.02, 0.03, 0.045)
+_FEW = np.arange(0.0, 0.065, 0.005)
 """Delays at which the sign of a response is examined [s]."""
+
+LARGEST_REST = 0.1
+"""Largest unexplained share of the response of a drive that counts as reversed."""
 
 
 @compiled
@@ -154,18 +169,27 @@ def solved(equations, unknowns):  # type: ignore[no-untyped-def]
             continue
         residual = np.zeros(2)
         for is_whole in range(2):  # first without the torque
-            for i in range(n):
-                # Columns may be zero, or dependent in a short record.
-                scale[i] = 1.0 / np.sqrt(max(E[unknowns[i], unknowns[i]], 1e-30))
-                x[i] = E[unknowns[i], MOTION] * scale[i]
-            for i in range(n):
-                for j in range(n):
-                    L[i, j] = E[unknowns[i], unknowns[j]] * scale[i] * scale[j]
-                L[i, i] += 1e-9
-            if is_whole == 0:
-                L[0, :], L[:, 0], L[0, 0], x[0] = 0.0, 0.0, 1.0, 0.0
-            factor_cholesky(L)
-            solve_factored(L, x)
+            used = np.ones(n, dtype=np.bool_)
+            used[0] = is_whole == 1
+            for _ in range(MOTION):
+                for i in range(n):
+                    # Columns may be zero, or dependent in a short record.
+                    scale[i] = 1.0 / np.sqrt(max(E[unknowns[i], unknowns[i]], 1e-30))
+                    x[i] = E[unknowns[i], MOTION] * scale[i] if used[i] else 0.0
+                for i in range(n):
+                    for j in range(n):
+                        coupled = used[i] and used[j]
+                        L[i, j] = E[unknowns[i], unknowns[j]] * scale[i] * scale[j] * coupled
+                    L[i, i] = 1.0 + 1e-9
+                factor_cholesky(L)
+                solve_factored(L, x)
+                # Friction dissipates.
+                is_final = True
+                for i in range(n):
+                    if used[i] and x[i] < 0.0 and FRICTION <= unknowns[i] <= DAMPING:
+                        used[i] = is_final = False
+                if is_final:
+                    break
             residual[is_whole] = E[MOTION, MOTION]
             for i in range(n):
                 residual[is_whole] -= x[i] * scale[i] * E[unknowns[i], MOTION]
@@ -216,8 +240,8 @@ def normal_equations(t, p, impulse, q, v, delay, span, slow, blocks):  # type: i
 def resonance(t: Array, p: Array, impulse: Array, noise: float, band: tuple[float, float]) -> float:
     """Return the lowest resonance in the response to a torque that sweeps through a band.
 
-    A resonance is a peak of the response of the momentum per impulse that exceeds the median of the
-    band by :data:`PEAK`, and the noise by :data:`CLEAR`.
+    A resonance is a peak of the response of the momentum per impulse that exceeds the medians of
+    the lower and the higher frequencies near it by :data:`PEAK`, and the noise by :data:`CLEAR`.
 
     Args:
         t, p, impulse: see :class:`Record`.
@@ -238,15 +262,23 @@ def resonance(t: Array, p: Array, impulse: Array, noise: float, band: tuple[floa
         return 0.0
     H = Y / np.maximum(U, 1e-3 * U.max())
     floor = 2.0 * noise * np.sin(np.pi * f * dt) * np.sqrt(len(t))
-    is_peak = (H > PEAK * np.median(H)) & (Y > CLEAR * floor)
-    is_peak[1:-1] &= (H[1:-1] >= H[:-2]) & (H[1:-1] >= H[2:])
-    is_peak[0] = is_peak[-1] = False
-    peaks = np.flatnonzero(is_peak)
-    return float(f[peaks[0]]) if len(peaks) else 0.0
+    for k in range(1, len(f) - 1):
+        near = f / f[k]
+        below = (near > 1.0 / FAR) & (near < 1.0 / NEAR)
+        above = (near > NEAR) & (near < FAR)
+        if not (below.any() and above.any()) or H[k] < max(H[k - 1], H[k + 1]):
+            continue
+        usual = max(np.median(H[below]), np.median(H[above]))
+        if H[k] > PEAK * usual and Y[k] > CLEAR * floor[k]:
+            return float(f[k])
+    return 0.0
 
 
 PEAK = 3.0
-"""Least ratio of the response at a resonance to the median of the band."""
+"""Least ratio of the response at a resonance to the median of its neighbourhood."""
+
+NEAR, FAR = 1.2, 1.7
+"""Ends of the neighbourhood of a resonance on both sides, as ratios of frequencies."""
 
 CLEAR = 5.0
 """Least ratio of the response at a resonance to the noise."""

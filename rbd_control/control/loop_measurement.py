@@ -3,11 +3,11 @@
 One joint after another gets a torque beside the torque of the law:
 
 1. None for :data:`QUIET`, which shows the noise of the velocity.
-2. Cycles of ``sin(w t) + 0.8 sin(3 w t)`` with w of :data:`FREQUENCY`. The amplitude grows from
-   1 % of the effort limit, or less for a light joint, until the joint moves clearly: faster than
-   :data:`SPEED` and than its noise, by several steps of its encoder. It is at most
-   :data:`LARGEST` of the effort limit, and grows in steps that move the joint, without friction and
-   with the inertia of the description, by 0.1 rad/s at most.
+2. ``sin(w t) + 0.8 sin(3 w t)`` with w of :data:`FREQUENCY`. The amplitude grows from 1 % of the
+   effort limit, or less for a light joint, until the joint moves clearly: faster than :data:`SPEED`
+   for most of the time, and than its noise, by several steps of its encoder. It is at most :data:`LARGEST` of the effort
+   limit, and grows in each cycle by at most as much as moves the joint, without friction and with
+   the inertia of the description, at :data:`STEP_SPEED`.
 3. :data:`CYCLES` cycles with this amplitude, from which :mod:`~rbd_control.control.loop_fit`
    determines the delay, the inertia and the sign of the response.
 4. A sweep over the frequencies of resonances.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from math import isnan, nan, pi, sin
+from math import exp, isnan, nan, pi, sin
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +43,22 @@ SMALLEST, LARGEST = 0.01, 0.05
 SPEED = 0.05
 """Speed of the joint at which the amplitude stops growing [rad/s or m/s]."""
 
+SLIDING = 0.6
+"""Share of the time in which the joint must be faster than 20 % of its largest speed."""
+
 SLOWEST = 0.012
 """Least speed under the largest torque with which a delay is determined [rad/s or m/s]."""
 
 LARGEST_SPEED, LARGEST_MOTION = 0.3, 0.01
 """Speed and motion of any joint that end the measurement [rad/s or m/s, rad or m]."""
 
-STEP_SPEED = 0.1
+FAST, SHRINKING = 0.2, 0.02
+"""Speed above which the amplitude decreases [rad/s or m/s], and its time constant [s]."""
+
+FAST_CYCLES = 3
+"""Cycles with a fast joint after which the amplitude is final, though friction stops the joint."""
+
+STEP_SPEED = 0.15
 """Speed that a step of the amplitude adds to a joint without friction [rad/s or m/s]."""
 
 RATE_SHARE = 0.3
@@ -64,11 +73,17 @@ CYCLES = 6
 SWEEP, LOWEST, HIGHEST = 1.2, 10.0, 100.0
 """Duration of the sweep [s], and its ends [Hz]."""
 
+FULL = 30.0
+"""Frequency of the sweep from which it has its full amplitude [Hz]."""
+
 HIGHEST_SHARE = 0.4
 """Highest frequency of the sweep as a share of the rate of the joint states."""
 
 LOWEST_RATE = 50.0
 """Least rate of the joint states [Hz]: three samples per period of the higher frequency."""
+
+SAME = 0.9
+"""Least share of an effort that the command must explain for the delay between them."""
 
 DEAD = 0.3
 """Effort per torque below which a drive counts as dead, relative to the other joints."""
@@ -84,6 +99,36 @@ class Sample(NamedTuple):
     v: Array
     impulse: Array
     effort: Array | None
+
+
+class Growth(NamedTuple):
+    """Growth of the amplitude of the torque.
+
+    Attributes:
+        step: most in a cycle [N·m or N].
+        most: largest amplitude [N·m or N].
+        speed: speed of the joint at which the growth ends [rad/s or m/s].
+    """
+
+    step: float
+    most: float
+    speed: float
+
+
+class Motion(NamedTuple):
+    """Motion of a joint under torque.
+
+    Attributes:
+        speed: largest speed [rad/s or m/s].
+        resolution: resolution of the velocity [rad/s or m/s].
+        is_clear: whether a delay can be determined from it.
+        is_usual: whether the joint is as fast as intended, and stands for short times only.
+    """
+
+    speed: float
+    resolution: float
+    is_clear: bool
+    is_usual: bool
 
 
 class LoopMeasurement:
@@ -137,7 +182,7 @@ class LoopMeasurement:
             return torque
         moved = self._too_far(q, v)
         if moved:
-            self._look_at_sign()
+            self._look_at_sign(1)
             self.end(moved)
             return torque
         if self._test is None:
@@ -173,6 +218,7 @@ class LoopMeasurement:
         M = mass_matrix(self._model, self._now.q)
         self._row = M[i]
         inertia = 1.0 / np.linalg.inv(M)[i, i]
+        self._amplitude, self._opposite = 0.0, 0
         yield from self._apply(QUIET, lambda t: 0.0)
         period = float(np.median(self._periods))
         if period * LOWEST_RATE > 1.0:
@@ -182,27 +228,27 @@ class LoopMeasurement:
             )
         quiet = np.array([each.v[i] for each in self._records])
         noise, before = float(np.std(np.diff(quiet))) / 2.0**0.5, self._records
-        most = min(LARGEST * self._effort[i], RATE_SHARE * self._rate[i] / (6.0 * pi * FREQUENCY))
-        step = STEP_SPEED * inertia * 2.0 * pi * FREQUENCY
-        amplitude = min(SMALLEST * self._effort[i], step, most)
-        while True:
-            self._records = [before[-1]]
-            yield from self._apply(1.0 / FREQUENCY, lambda t, A=amplitude: A * _wave(t))
-            speed, resolution, is_clear = self._motion(i, noise)
-            if is_clear:
-                self._look_at_sign()
+        most = min(LARGEST * self._effort[i], RATE_SHARE * self._rate[i] / _RATE)
+        step = STEP_SPEED * inertia / _SPEED
+        self._amplitude = min(SMALLEST * self._effort[i], 0.25 * step, most)
+        growth, begin = Growth(step, most, max(SPEED, 20.0 * noise)), self._now.stamp
+        fast, moved = 0, Motion(0.0, 0.0, is_clear=False, is_usual=False)
+        while self._amplitude < most and not moved.is_usual and fast < FAST_CYCLES:
+            self._records = self._records[-1:]
+            yield from self._cycles(i, 1, begin, growth)
+            moved = self._motion(i, noise)
+            fast += moved.speed > growth.speed
+            self._look_at_sign(2)
             if self.reversed_joint is not None:
-                self._gains.append(nan)
-                return JointResponse(name, note=_REVERSED.format(name))
-            if (is_clear and speed >= SPEED) or amplitude == most:
                 break
-            before, largest = self._records, 2.0 * amplitude
-            if speed > 0.2 * SPEED:
-                largest = min(largest, 1.2 * amplitude * SPEED / speed)
-            amplitude = min(max(largest, 1.05 * amplitude), amplitude + step, most)
-        is_clear = is_clear and speed >= max(SLOWEST, 5.0 * noise)
         self._records = self._records[-1:]
-        yield from self._apply(CYCLES / FREQUENCY, lambda t: amplitude * _wave(t))
+        if self.reversed_joint is None:
+            yield from self._cycles(i, CYCLES, begin, None)
+            self._look_at_sign(1)
+        if self.reversed_joint is not None:
+            self._gains.append(nan)
+            return JointResponse(name, note=_REVERSED.format(name))
+        speed, resolution, is_clear, _ = self._motion(i, noise)
         slow = max(3.0 * noise, resolution, 0.2 * speed)
         motion = DelayFit(self._record(i), slow) if is_clear else None
         felt = None if self._now.effort is None else DelayFit(self._efforts(i), None)
@@ -210,24 +256,21 @@ class LoopMeasurement:
         self._records = self._records[-1:]
         band = (LOWEST, min(HIGHEST, HIGHEST_SHARE / period))
         if is_clear:
-            sweep = _sweep(amplitude, band, RATE_SHARE * self._rate[i])
+            sweep = _sweep(band, RATE_SHARE * self._rate[i] / self._amplitude)
             yield from self._apply(SWEEP, sweep, fits)
         yield from self._apply(QUIET, lambda t: 0.0, fits)
         while not all([fit.step() for fit in fits]):
             yield 0.0
         effort = Fit(nan, nan, nan, 0.0) if felt is None else felt.result()
-        self._gains.append(effort.gain if effort.explained > CLEAR else 0.0)
+        self._gains.append(effort.gain if effort.explained > SAME else 0.0)
         if felt is None or not np.ptp(self._efforts(i).p):
             self._gains[-1] = nan
-        effort_delay = effort.delay if effort.explained > CLEAR else nan
+        effort_delay = effort.delay if effort.explained > SAME else nan
         if motion is None:
             return JointResponse(name, effort_delay=effort_delay, note=STANDS)
         found = motion.result()
-        if found.explained < CLEAR or isnan(found.delay):
+        if found.explained < CLEAR or found.gain <= 0.0 or isnan(found.delay):
             return JointResponse(name, effort_delay=effort_delay, note=UNCLEAR)
-        if found.gain < 0.0:
-            self.reversed_joint = i
-            return JointResponse(name, note=_REVERSED.format(name))
         scale = float(np.linalg.norm(self._row)) * max(noise, resolution / 12.0**0.5)
         t, p, impulse, _, _ = self._record(i)
         peak = resonance(t, p, impulse, scale, band)
@@ -236,6 +279,42 @@ class LoopMeasurement:
         )
         return response if response.is_determined else JointResponse(name, note=UNCLEAR)
 
+    def _cycles(
+        self, i: int, count: int, begin: float, growth: Growth | None
+    ) -> Generator[float, None, None]:
+        """Yield cycles of the torque, the first of which began at ``begin`` [s].
+
+        The amplitude doubles at most in a cycle, and does not grow any more once the joint is fast
+        enough. Its growth is continuous: the torque then adds no mean velocity.
+
+        Args:
+            i: the joint.
+            count: number of cycles.
+            begin: stamp of the first cycle of the joint [s].
+            growth: how the amplitude grows; None: not.
+        """
+        first = last = self._now.stamp
+        while last - first < count / FREQUENCY:
+            yield self._amplitude * _wave(last - begin)
+            self._note()
+            dt, last = self._now.stamp - last, self._now.stamp
+            if growth is not None and abs(self._now.v[i]) > growth.speed:
+                growth = None
+            if growth is not None:
+                step = min(self._amplitude, growth.step) * dt * FREQUENCY
+                self._amplitude = min(self._amplitude + step, growth.most)
+            self._shrink(i, dt)
+
+    def _shrink(self, i: int, dt: float) -> None:
+        """Reduce the amplitude while the joint is fast, as after static friction has released it."""
+        if abs(self._now.v[i]) > FAST:
+            self._amplitude *= exp(-dt / SHRINKING)
+
+    def _note(self) -> None:
+        """Record the last sample, unless it repeats the one before."""
+        if not self._records or not np.array_equal(self._now.v, self._records[-1].v):
+            self._records.append(self._now)
+
     def _apply(
         self, seconds: float, torque: Callable[[float], float], fits: list[DelayFit] | None = None
     ) -> Generator[float, None, None]:
@@ -243,13 +322,14 @@ class LoopMeasurement:
 
         Args:
             seconds: duration [s].
-            torque: the torque over the time [N·m or N].
+            torque: the torque over the time, for an amplitude of 1.
             fits: fits to continue in the meantime.
         """
         begin = self._now.stamp
         while self._now.stamp - begin < seconds:
-            yield torque(self._now.stamp - begin)
-            self._records.append(self._now)
+            yield self._amplitude * torque(self._now.stamp - begin)
+            self._note()
+            self._shrink(self._joint, self._periods[-1])
             for _ in range(1 + int(1e3 * self._periods[-1])):
                 for fit in fits or ():
                     fit.step()
@@ -259,13 +339,17 @@ class LoopMeasurement:
         assert self._sample is not None
         return self._sample
 
-    def _motion(self, i: int, noise: float) -> tuple[float, float, bool]:
-        """Return largest speed and resolution of the velocity, and whether the motion is clear."""
+    def _motion(self, i: int, noise: float) -> Motion:
+        """Return how a joint moved in the record."""
         v = np.array([each.v[i] for each in self._records])
         q = np.array([each.q[i] for each in self._records])
-        speed, resolution = float(np.abs(v - np.median(v)).max()), _least_step(v)
-        is_clear = speed > 10.0 * max(noise, resolution / 12.0**0.5)
-        return speed, resolution, is_clear and bool(np.ptp(q) > 4.0 * _least_step(q))
+        v = v - np.median(v)
+        speed, resolution = float(np.abs(v).max()), _least_step(v)
+        is_clear = speed > max(SLOWEST, 10.0 * max(noise, resolution / 12.0**0.5))
+        is_clear = is_clear and bool(np.ptp(q) > 4.0 * _least_step(q))
+        slides = float(np.mean(np.abs(v) > 0.2 * speed)) > SLIDING
+        is_usual = is_clear and slides and speed > SPEED
+        return Motion(speed, resolution, is_clear, is_usual)
 
     def _record(self, i: int) -> Record:
         """Return the record of the momentum."""
@@ -282,15 +366,23 @@ class LoopMeasurement:
         p = np.concatenate(([0.0], np.cumsum(means * np.diff(record.t))))
         return record._replace(p=p)
 
-    def _look_at_sign(self) -> None:
-        """Find out whether the joint under torque moves against it."""
+    def _look_at_sign(self, times: int) -> None:
+        """Find out whether the joint under torque moves against it.
+
+        Args:
+            times: number of successive records that must show it.
+        """
         if self._test is None or len(self._records) < 8:
             return
-        i = self._joint
-        record = self._record(i)
-        gain, explained = DelayFit(record, 0.1 * float(np.abs(record.v).max())).sign()
-        if gain < 0.0 and explained > CLEAR:
-            self.reversed_joint = i
+        record = self._record(self._joint)
+        fastest = float(np.abs(record.v).max())
+        # Short slips between times at rest fit either sign.
+        slides = float(np.mean(np.abs(record.v) > 0.2 * fastest)) > SLIDING
+        is_fast = fastest > SPEED and (slides or fastest > LARGEST_SPEED)
+        is_seen = is_fast and DelayFit(record, 0.1 * fastest).is_reversed()
+        self._opposite = self._opposite + 1 if is_seen else 0
+        if self._opposite >= times:
+            self.reversed_joint = self._joint
 
     def _too_far(self, q: Array, v: Array) -> str:
         """Return a message if a joint leaves the bounds of the measurement, or an empty text."""
@@ -332,20 +424,30 @@ _REVERSED = "reversed drive: {} moves against its torque; check the wiring and t
 
 
 def _wave(t: float) -> float:
-    """Return the torque of a cycle, for an amplitude of 1."""
+    """Return the torque for an amplitude of 1 at a time [s]."""
     w = 2.0 * pi * FREQUENCY
     return (sin(w * t) + 0.8 * sin(3.0 * w * t)) / 1.35
 
 
-def _sweep(
-    amplitude: float, band: tuple[float, float], rate: float
-) -> Callable[[float], float]:
-    """Return a torque that sweeps through a band, over the time [s], within a rate limit."""
+_SPEED = 0.94 / (2.0 * pi * FREQUENCY)
+"""Largest speed per amplitude that :func:`_wave` gives to an inertia of 1 kg·m² [s]."""
+
+_RATE = 2.6 * 2.0 * pi * FREQUENCY
+"""Largest rate per amplitude of :func:`_wave` [1/s]."""
+
+
+def _sweep(band: tuple[float, float], rate: float) -> Callable[[float], float]:
+    """Return a torque that sweeps through a band, for an amplitude of 1.
+
+    Args:
+        band: ends of the band [Hz].
+        rate: largest rate of the torque [1/s].
+    """
     low, high = 2.0 * pi * band[0], 2.0 * pi * band[1]
 
     def torque(t: float) -> float:
         w = low + (high - low) * t / SWEEP
-        return min(amplitude, rate / w) * sin(low * t + 0.5 * (high - low) * t * t / SWEEP)
+        return min(1.0, w / (2.0 * pi * FULL), rate / w) * sin(low * t + 0.5 * (high - low) * t * t / SWEEP)
 
     return torque
 
