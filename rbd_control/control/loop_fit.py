@@ -33,7 +33,7 @@ STEP, EARLIEST, LATEST = 0.001, -0.002, 0.06
 """Step and ends of the grid of delays [s]; a parabola needs delays below the least possible one."""
 
 LARGEST_GAIN = 1.5
-"""Largest gain of a motion: a joint may have more inertia than its description, but not much less."""
+"""Largest gain of a motion: a joint may have more inertia than described, but not much less."""
 
 BLOCKS = 6
 """Parts of a record; the standard error follows from fits without one of them (jackknife)."""
@@ -88,12 +88,19 @@ class DelayFit:
 
     def __init__(self, record: Record, slow: float | None) -> None:
         period = float(np.median(np.diff(record.t)))
-        self._record, self._slow = record, slow
+        self._record, self._slow = record, 0.0 if slow is None else slow
+        if slow is None:
+            self._record = record._replace(v=np.ones_like(record.v))
         self._span = max(1, round(SPAN / period))
         self._unknowns = np.array([TORQUE, CONSTANT] if slow is None else [*range(MOTION)])
         self._most = np.inf if slow is None else LARGEST_GAIN
         self._delays = np.arange(EARLIEST, LATEST, STEP)
         self._equations: list[Array] = []
+
+    @property
+    def has_response(self) -> bool:
+        """Whether the response changes at all: an effort that no driver measures does not."""
+        return bool(np.ptp(np.diff(self._record.p)) > 0.0)
 
     def step(self) -> bool:
         """Evaluate the next delay of the grid; return whether there is none left."""
@@ -125,10 +132,8 @@ class DelayFit:
         return Fit(delay, error, gain, explained)
 
     def _at(self, delay: float) -> Array:
-        r = self._record
-        v, slow = (np.ones_like(r.v), 0.0) if self._slow is None else (r.v, self._slow)
         equations: Array = normal_equations(
-            r.t, r.p, r.impulse, r.q, v, float(delay), self._span, slow, BLOCKS
+            self._record, float(delay), self._span, self._slow, BLOCKS
         )
         return equations
 
@@ -200,16 +205,17 @@ def solved(equations, unknowns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def normal_equations(t, p, impulse, q, v, delay, span, slow, blocks):  # type: ignore[no-untyped-def]
+def normal_equations(record, delay, span, slow, blocks):  # type: ignore[no-untyped-def]
     """Return the normal equations of the module for one delay, (blocks, 5, 5).
 
     Args:
-        t, p, impulse, q, v: see :class:`Record`.
+        record: the samples.
         delay: the delay T [s].
         span: length of the integration in samples.
         slow: least speed of a moving joint [rad/s or m/s].
         blocks: number of successive parts of the record.
     """
+    t, p, impulse, q, v = record
     m = t.shape[0]
     late, usable = np.zeros(m), np.zeros(m)
     j = 0
@@ -232,8 +238,8 @@ def normal_equations(t, p, impulse, q, v, delay, span, slow, blocks):  # type: i
         row[0], row[1] = late[k] - late[b], -dt if v[k] > 0.0 else dt
         row[2], row[3], row[4] = q[b] - q[k], dt, p[k] - p[b]
         for i in range(5):
-            for l in range(5):
-                out[b * blocks // m, i, l] += row[i] * row[l]
+            for other in range(5):
+                out[b * blocks // m, i, other] += row[i] * row[other]
     return out
 
 

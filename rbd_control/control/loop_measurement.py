@@ -5,9 +5,10 @@ One joint after another gets a torque beside the torque of the law:
 1. None for :data:`QUIET`, which shows the noise of the velocity.
 2. ``sin(w t) + 0.8 sin(3 w t)`` with w of :data:`FREQUENCY`. The amplitude grows from 1 % of the
    effort limit, or less for a light joint, until the joint moves clearly: faster than :data:`SPEED`
-   for most of the time, and than its noise, by several steps of its encoder. It is at most :data:`LARGEST` of the effort
-   limit, and grows in each cycle by at most as much as moves the joint, without friction and with
-   the inertia of the description, at :data:`STEP_SPEED`.
+   for most of the time, and than its noise, by several steps of its encoder. The largest amplitude
+   is :data:`LARGEST` of the effort limit. In a cycle it grows by what moves the joint, without
+   friction and with the inertia of the description, at :data:`STEP_SPEED`, or by the 25th part of
+   the largest amplitude.
 3. :data:`CYCLES` cycles with this amplitude, from which :mod:`~rbd_control.control.loop_fit`
    determines the delay, the inertia and the sign of the response.
 4. A sweep over the frequencies of resonances.
@@ -58,6 +59,9 @@ FAST, SHRINKING = 0.2, 0.02
 FAST_CYCLES = 3
 """Cycles with a fast joint after which the amplitude is final, though friction stops the joint."""
 
+LONGEST_GROWTH = 25
+"""Largest number of cycles in which the amplitude grows from zero to its largest value."""
+
 STEP_SPEED = 0.15
 """Speed that a step of the amplitude adds to a joint without friction [rad/s or m/s]."""
 
@@ -90,6 +94,7 @@ DEAD = 0.3
 
 CLEAR = 0.5
 """Least share of the motion that the torque must explain for a verdict about its sign."""
+
 
 class Sample(NamedTuple):
     """A joint state, and the command until then; see :meth:`LoopMeasurement.take`."""
@@ -214,70 +219,77 @@ class LoopMeasurement:
     def _measure(self, i: int) -> Generator[float, None, JointResponse]:
         """Yield the torque of a joint for each sample; return its response."""
         name = self._model.joint_names[i]
-        self._records: list[Sample] = []
         M = mass_matrix(self._model, self._now.q)
         self._row = M[i]
-        inertia = 1.0 / np.linalg.inv(M)[i, i]
         self._amplitude, self._opposite = 0.0, 0
-        yield from self._apply(QUIET, lambda t: 0.0)
+        self._records: list[Sample] = []
+        self._gains.append(nan)
+        yield from self._apply(QUIET, _none)
         period = float(np.median(self._periods))
         if period * LOWEST_RATE > 1.0:
-            self._gains.append(nan)
-            return JointResponse(
-                name, note=f"joint states at {1.0 / period:.3g} Hz; needs {LOWEST_RATE:g} Hz"
-            )
-        quiet = np.array([each.v[i] for each in self._records])
-        noise, before = float(np.std(np.diff(quiet))) / 2.0**0.5, self._records
-        most = min(LARGEST * self._effort[i], RATE_SHARE * self._rate[i] / _RATE)
-        step = STEP_SPEED * inertia / _SPEED
-        self._amplitude = min(SMALLEST * self._effort[i], 0.25 * step, most)
-        growth, begin = Growth(step, most, max(SPEED, 20.0 * noise)), self._now.stamp
-        fast, moved = 0, Motion(0.0, 0.0, is_clear=False, is_usual=False)
-        while self._amplitude < most and not moved.is_usual and fast < FAST_CYCLES:
-            self._records = self._records[-1:]
-            yield from self._cycles(i, 1, begin, growth)
-            moved = self._motion(i, noise)
-            fast += moved.speed > growth.speed
-            self._look_at_sign(2)
-            if self.reversed_joint is not None:
-                break
+            slow = f"joint states at {1.0 / period:.3g} Hz; {LOWEST_RATE:g} Hz are needed"
+            return JointResponse(name, note=f"not determined: {slow}")
+        noise = float(np.std(np.diff([each.v[i] for each in self._records]))) / 2.0**0.5
+        begin = self._now.stamp
+        yield from self._grow(i, begin, float(1.0 / np.linalg.inv(M)[i, i]), noise)
         self._records = self._records[-1:]
         if self.reversed_joint is None:
             yield from self._cycles(i, CYCLES, begin, None)
             self._look_at_sign(1)
         if self.reversed_joint is not None:
-            self._gains.append(nan)
-            return JointResponse(name, note=_REVERSED.format(name))
-        speed, resolution, is_clear, _ = self._motion(i, noise)
-        slow = max(3.0 * noise, resolution, 0.2 * speed)
-        motion = DelayFit(self._record(i), slow) if is_clear else None
+            return JointResponse(name, note=REVERSED.format(name))
+        moved = self._motion(i, noise)
+        slow_speed = max(3.0 * noise, moved.resolution, 0.2 * moved.speed)
+        motion = DelayFit(self._record(i), slow_speed) if moved.is_clear else None
         felt = None if self._now.effort is None else DelayFit(self._efforts(i), None)
         fits = [each for each in (motion, felt) if each is not None]
         self._records = self._records[-1:]
         band = (LOWEST, min(HIGHEST, HIGHEST_SHARE / period))
-        if is_clear:
+        if motion is not None:
             sweep = _sweep(band, RATE_SHARE * self._rate[i] / self._amplitude)
             yield from self._apply(SWEEP, sweep, fits)
-        yield from self._apply(QUIET, lambda t: 0.0, fits)
-        while not all([fit.step() for fit in fits]):
-            yield 0.0
-        effort = Fit(nan, nan, nan, 0.0) if felt is None else felt.result()
-        self._gains.append(effort.gain if effort.explained > SAME else 0.0)
-        if felt is None or not np.ptp(self._efforts(i).p):
-            self._gains[-1] = nan
-        effort_delay = effort.delay if effort.explained > SAME else nan
-        if motion is None:
-            return JointResponse(name, effort_delay=effort_delay, note=STANDS)
-        found = motion.result()
-        if found.explained < CLEAR or found.gain <= 0.0 or isnan(found.delay):
-            return JointResponse(name, effort_delay=effort_delay, note=UNCLEAR)
-        scale = float(np.linalg.norm(self._row)) * max(noise, resolution / 12.0**0.5)
-        t, p, impulse, _, _ = self._record(i)
-        peak = resonance(t, p, impulse, scale, band)
-        response = JointResponse(
-            name, found.delay, found.error, effort_delay, 1.0 / found.gain, peak or nan
-        )
-        return response if response.is_determined else JointResponse(name, note=UNCLEAR)
+        yield from self._apply(QUIET, _none, fits)
+        for fit in fits:
+            while not fit.step():
+                yield 0.0
+        response = JointResponse(name, note=STANDS)
+        if motion is not None:
+            noise_of_p = float(np.linalg.norm(self._row))
+            noise_of_p *= max(noise, moved.resolution / 12.0**0.5)
+            found, (t, p, impulse, _, _) = motion.result(), self._record(i)
+            response = _response(name, found, resonance(t, p, impulse, noise_of_p, band))
+        if felt is None or not felt.has_response:
+            return response
+        effort = felt.result()
+        is_same = effort.explained > SAME
+        self._gains[-1] = effort.gain if is_same else 0.0
+        return replace(response, effort_delay=effort.delay if is_same else nan)
+
+    def _grow(
+        self, i: int, begin: float, inertia: float, noise: float
+    ) -> Generator[float, None, None]:
+        """Yield cycles of growing torque until the joint moves as intended.
+
+        Args:
+            i: the joint.
+            begin: stamp of the first cycle [s].
+            inertia: inertia of the joint while the others are free [kg·m² or kg].
+            noise: standard deviation of its velocity [rad/s or m/s].
+        """
+        most = min(LARGEST * self._effort[i], RATE_SHARE * self._rate[i] / _RATE)
+        step = max(STEP_SPEED * inertia / _SPEED, most / LONGEST_GROWTH)
+        self._amplitude = min(SMALLEST * self._effort[i], 0.25 * step, most)
+        growth = Growth(step, most, max(SPEED, 20.0 * noise))
+        fast_cycles, is_usual = 0, False
+        while self._amplitude < most and not is_usual and fast_cycles < FAST_CYCLES:
+            self._records = self._records[-1:]
+            yield from self._cycles(i, 1, begin, growth)
+            moved = self._motion(i, noise)
+            is_usual = moved.is_usual
+            fast_cycles += moved.speed > growth.speed
+            self._look_at_sign(2)
+            if self.reversed_joint is not None:
+                return
 
     def _cycles(
         self, i: int, count: int, begin: float, growth: Growth | None
@@ -306,7 +318,7 @@ class LoopMeasurement:
             self._shrink(i, dt)
 
     def _shrink(self, i: int, dt: float) -> None:
-        """Reduce the amplitude while the joint is fast, as after static friction has released it."""
+        """Reduce the amplitude while the joint is fast, as after a release of static friction."""
         if abs(self._now.v[i]) > FAST:
             self._amplitude *= exp(-dt / SHRINKING)
 
@@ -420,7 +432,19 @@ DEAD_DRIVE = "dead drive, or friction before its torque sensor: neither motion n
 UNCLEAR = "not determined: the motion does not follow the torque clearly"
 """Note for a joint whose delay has a large standard error."""
 
-_REVERSED = "reversed drive: {} moves against its torque; check the wiring and the sign of the motor"
+REVERSED = "reversed drive: {} moves against its torque; check wiring and sign of the motor"
+"""Note for a joint whose drive acts against its command."""
+
+
+def _response(name: str, fit: Fit, peak: float) -> JointResponse:
+    """Return the response of a joint from the fit of its motion, and its resonance or 0 [Hz]."""
+    found = JointResponse(name, fit.delay, fit.error, nan, 1.0 / (fit.gain or nan), peak or nan)
+    is_clear = fit.explained > CLEAR and found.is_determined
+    return found if is_clear else JointResponse(name, note=UNCLEAR)
+
+
+def _none(_: float) -> float:
+    return 0.0
 
 
 def _wave(t: float) -> float:
@@ -447,7 +471,9 @@ def _sweep(band: tuple[float, float], rate: float) -> Callable[[float], float]:
 
     def torque(t: float) -> float:
         w = low + (high - low) * t / SWEEP
-        return min(1.0, w / (2.0 * pi * FULL), rate / w) * sin(low * t + 0.5 * (high - low) * t * t / SWEEP)
+        return min(1.0, w / (2.0 * pi * FULL), rate / w) * sin(
+            low * t + 0.5 * (high - low) * t * t / SWEEP
+        )
 
     return torque
 

@@ -77,12 +77,9 @@ class LoopOrder:
             The torque to add to the torque of the law, (nv,) [N·m or N], or None; and a drive that
             acts against its command, or None.
         """
+        self.check()
         running, samples = self._running, self._samples
         if running is None:
-            return None, None
-        obstacle = self._obstacle()
-        if obstacle:
-            self._end(obstacle)
             return None, None
         torque = running.take(samples.stamp, samples.q, samples.v, sent, effort)
         if running.result is None:
@@ -91,6 +88,13 @@ class LoopOrder:
         if running.reversed_joint is None:
             return None, None
         return None, DriveFault((running.reversed_joint,), running.result.ended)
+
+    def check(self) -> None:
+        """End a measurement that the mode or a contact does not permit any more."""
+        if self._running is not None:
+            obstacle = self._obstacle()
+            if obstacle:
+                self._end(obstacle)
 
     def _end(self, reason: str) -> None:
         """Store the result of a measurement that is in progress."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import NamedTuple
@@ -75,9 +74,9 @@ class LoopResult:
 
     @property
     def delay(self) -> float:
-        """Whole delay T of the loop [s]: the largest delay of a joint, and half a period of holding.
+        """Whole delay T of the loop [s]: the largest delay of a joint plus half a period.
 
-        It is NaN if no delay is determined.
+        The torque is held for a period, which delays it by half. NaN: no delay is determined.
         """
         found = [each.delay for each in self.joints if each.is_determined]
         return max(found) + HOLDING * self.period if found else nan
@@ -129,9 +128,7 @@ class LoopResult:
     def lines(self) -> list[str]:
         """Return a table of the joints, and the figures of the loop, as lines of text."""
         width = max((len(each.joint) for each in self.joints), default=5)
-        lines = [
-            f"{'joint':{width}}  delay [ms]  effort delay [ms]  inertia ratio  resonance [Hz]"
-        ]
+        lines = [f"{'joint':{width}}  delay [ms]  effort delay [ms]  inertia ratio  resonance [Hz]"]
         for each in self.joints:
             delay = f"{_text(1e3 * each.delay, '.1f')} ± {_text(1e3 * each.error, '.1f')}"
             row = (
@@ -188,8 +185,3 @@ def _down(value: float) -> float:
 
 def _text(value: float, form: str) -> str:
     return "-" if isnan(value) else format(value, form)
-
-
-def named(joints: Sequence[JointResponse], what: str) -> list[str]:
-    """Return the names of the joints whose note begins with a text."""
-    return [each.joint for each in joints if each.note.startswith(what)]

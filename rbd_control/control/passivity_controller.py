@@ -229,6 +229,7 @@ class PassivityController:
 
     def _answer(self, sent: LimitedTorque, refusal: str = "") -> Command:
         """Return a torque with the state of the controller."""
+        self._loop.check()
         modes, q_d, v_d = self._modes, self._samples.q, self._samples.v
         if modes.tracks:
             q_d, v_d, _ = modes.desired
