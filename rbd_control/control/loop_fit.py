@@ -1,9 +1,9 @@
 """Fit of the delay between the torque of a joint and its motion.
 
-A joint i that a small torque moves obeys, with the row M_i of the mass matrix, the momentum
-``p = M_i v`` of the described arm, the inertia B that the description lacks, and the delay T::
+A joint i that a small torque moves obeys, with the momentum p = M v of the described arm, the
+inertia B of the joint that the description lacks, and the delay T::
 
-    (1 + B / M_ii) dp/dt = tau(t - T) - F sign(v) - b v + c
+    (1 + B / M_ii) (dp/dt - Cᵀ v + g)_i = tau_i(t - T) - F sign(v_i) - b v_i + c
 
 p and v are measured and therefore late together, so T is the sum of the delays of command and
 measurement. The constant c is the weight that the command does not carry. The equation is
@@ -22,7 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.momentum import momentum_sweep
 from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
+from rbd_control.dynamics.sweep import new_sweep
 
 Array = NDArray[np.float64]
 
@@ -47,7 +50,7 @@ class Record(NamedTuple):
 
     Attributes:
         t: stamps [s].
-        p: integral of the response: the momentum, or the integral of the measured effort.
+        p: integral of the response: of the left side of the equation, or of the measured effort.
         impulse: integral of the command [N·m·s or N·s].
         q, v: position and velocity of the joint [rad or m, rad/s or m/s].
     """
@@ -202,6 +205,20 @@ def solved(equations, unknowns):  # type: ignore[no-untyped-def]
         if residual[0] > 0.0:
             out[2, k] = 1.0 - residual[1] / residual[0]
     return out
+
+
+@compiled
+def momentum(packed, q, v):  # type: ignore[no-untyped-def]
+    """Return momentum M v and bias g - Cᵀ v, (n,) each [N·m·s or N·s, N·m or N].
+
+    Args:
+        packed: the model with the gravity that the commands contain, as :attr:`Model.packed`.
+        q, v: positions and velocities, (n,) each [rad or m, rad/s or m/s].
+    """
+    model, n = unpacked(packed), q.shape[0]
+    p, CTv, g = np.empty(n), np.empty(n), np.empty(n)
+    momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, CTv, g)
+    return p, g - CTv
 
 
 @compiled

@@ -3,7 +3,7 @@
 One joint after another gets a torque beside the torque of the law:
 
 1. None for :data:`QUIET`, which shows the noise of the velocity.
-2. ``sin(w t) + 0.8 sin(3 w t)`` with w of :data:`FREQUENCY`. The amplitude grows from 1 % of the
+2. ``sin(w t) + 2 sin(3 w t)`` with w of :data:`FREQUENCY`. The amplitude grows from 1 % of the
    effort limit, or less for a light joint, until the joint moves clearly: faster than :data:`SPEED`
    for most of the time, and than its noise, by several steps of its encoder. The largest amplitude
    is :data:`LARGEST` of the effort limit. In a cycle it grows by what moves the joint, without
@@ -29,7 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.loop_fit import DelayFit, Fit, Record, resonance
+from rbd_control.control.drive_parameters import DriveParameters, commanded
+from rbd_control.control.loop_fit import DelayFit, Fit, Record, momentum, resonance
 from rbd_control.control.loop_result import JointResponse, LoopResult
 from rbd_control.dynamics import Model, mass_matrix
 
@@ -37,6 +38,9 @@ Array = NDArray[np.float64]
 
 FREQUENCY = 5.0
 """Lower frequency of the torque [Hz]; the other one is three times as high."""
+
+FEWEST = 8
+"""Least number of samples that are examined; a joint at rest may repeat its joint states."""
 
 SMALLEST, LARGEST = 0.01, 0.05
 """First and largest amplitude of the torque, as shares of the effort limit."""
@@ -102,7 +106,12 @@ class Sample(NamedTuple):
     stamp: float
     q: Array
     v: Array
+    p: Array
+    """Momentum plus the integral of ``bias``, whose derivative is the torque that acts."""
+    bias: Array
+    """g - Cᵀ v, with the gravity torque that the commands contain."""
     impulse: Array
+    """Integral of the command."""
     effort: Array | None
 
 
@@ -143,18 +152,22 @@ class LoopMeasurement:
         model: the arm with its payload.
         effort: (nv,) effort limits [N·m or N].
         torque_rate: (nv,) rate limits of the torque [N·m/s or N/s].
+        drives: the gravity that the arm compensates by itself, which no command contains.
 
     Attributes:
         result: the result; None until the measurement has ended.
         reversed_joint: index of the joint whose drive acts against its command, or None.
     """
 
-    def __init__(self, model: Model, effort: Array, torque_rate: Array) -> None:
+    def __init__(
+        self, model: Model, effort: Array, torque_rate: Array, drives: DriveParameters
+    ) -> None:
         self._model, self._effort, self._rate = model, effort, torque_rate
+        self._commanded = commanded(drives, model).packed
         self.result: LoopResult | None = None
         self.reversed_joint: int | None = None
         self._sample: Sample | None = None
-        self._integral = np.zeros(model.nv)
+        self._impulse, self._own = np.zeros(model.nv), np.zeros(model.nv)
         self._origin = np.zeros(model.nv)
         self._periods: list[float] = []
         self._joints: list[JointResponse] = []
@@ -178,17 +191,19 @@ class LoopMeasurement:
             dt = stamp - before.stamp
             if dt <= 0.0:
                 return torque
-            self._integral = self._integral + sent * dt
+            self._impulse = self._impulse + sent * dt
+            self._own = self._own + before.bias * dt
             self._periods.append(dt)
         else:
             self._origin = q
-        self._sample = Sample(stamp, q, v, self._integral, effort)
+        p, bias = momentum(self._commanded, q, v)
+        self._sample = Sample(stamp, q, v, p + self._own, bias, self._impulse, effort)
         if self.result is not None:
             return torque
         moved = self._too_far(q, v)
         if moved:
-            self._look_at_sign(1)
-            self.end(moved)
+            self._look_at_sign(1, SLOWEST)
+            self.end(moved if self.reversed_joint is None else REVERSED.format(self._name()))
             return torque
         if self._test is None:
             self._origin = q
@@ -220,7 +235,6 @@ class LoopMeasurement:
         """Yield the torque of a joint for each sample; return its response."""
         name = self._model.joint_names[i]
         M = mass_matrix(self._model, self._now.q)
-        self._row = M[i]
         self._amplitude, self._opposite = 0.0, 0
         self._records: list[Sample] = []
         self._gains.append(nan)
@@ -229,7 +243,8 @@ class LoopMeasurement:
         if period * LOWEST_RATE > 1.0:
             slow = f"joint states at {1.0 / period:.3g} Hz; {LOWEST_RATE:g} Hz are needed"
             return JointResponse(name, note=f"not determined: {slow}")
-        noise = float(np.std(np.diff([each.v[i] for each in self._records]))) / 2.0**0.5
+        steps = np.diff([each.v[i] for each in self._records], append=0.0)[:-1]
+        noise = float(np.sqrt(0.5 * np.mean(np.square(steps)))) if len(steps) else 0.0
         begin = self._now.stamp
         yield from self._grow(i, begin, float(1.0 / np.linalg.inv(M)[i, i]), noise)
         self._records = self._records[-1:]
@@ -241,7 +256,8 @@ class LoopMeasurement:
         moved = self._motion(i, noise)
         slow_speed = max(3.0 * noise, moved.resolution, 0.2 * moved.speed)
         motion = DelayFit(self._record(i), slow_speed) if moved.is_clear else None
-        felt = None if self._now.effort is None else DelayFit(self._efforts(i), None)
+        is_felt = self._now.effort is not None and len(self._records) >= FEWEST
+        felt = DelayFit(self._efforts(i), None) if is_felt else None
         fits = [each for each in (motion, felt) if each is not None]
         self._records = self._records[-1:]
         band = (LOWEST, min(HIGHEST, HIGHEST_SHARE / period))
@@ -254,7 +270,7 @@ class LoopMeasurement:
                 yield 0.0
         response = JointResponse(name, note=STANDS)
         if motion is not None:
-            noise_of_p = float(np.linalg.norm(self._row))
+            noise_of_p = float(np.linalg.norm(M[i]))
             noise_of_p *= max(noise, moved.resolution / 12.0**0.5)
             found, (t, p, impulse, _, _) = motion.result(), self._record(i)
             response = _response(name, found, resonance(t, p, impulse, noise_of_p, band))
@@ -282,7 +298,8 @@ class LoopMeasurement:
         growth = Growth(step, most, max(SPEED, 20.0 * noise))
         fast_cycles, is_usual = 0, False
         while self._amplitude < most and not is_usual and fast_cycles < FAST_CYCLES:
-            self._records = self._records[-1:]
+            since = self._now.stamp - 1.0 / FREQUENCY
+            self._records = [each for each in self._records if each.stamp > since]
             yield from self._cycles(i, 1, begin, growth)
             moved = self._motion(i, noise)
             is_usual = moved.is_usual
@@ -324,8 +341,13 @@ class LoopMeasurement:
 
     def _note(self) -> None:
         """Record the last sample, unless it repeats the one before."""
-        if not self._records or not np.array_equal(self._now.v, self._records[-1].v):
-            self._records.append(self._now)
+        now = self._now
+        if self._records:
+            last = self._records[-1]
+            same_effort = now.effort is None or np.array_equal(now.effort, last.effort)
+            if same_effort and np.array_equal(now.v, last.v):
+                return
+        self._records.append(now)
 
     def _apply(
         self, seconds: float, torque: Callable[[float], float], fits: list[DelayFit] | None = None
@@ -366,7 +388,7 @@ class LoopMeasurement:
     def _record(self, i: int) -> Record:
         """Return the record of the momentum."""
         rows = self._records
-        columns = [(s.stamp, self._row @ s.v, s.impulse[i], s.q[i], s.v[i]) for s in rows]
+        columns = [(s.stamp, s.p[i], s.impulse[i], s.q[i], s.v[i]) for s in rows]
         return Record(*np.array(columns).T.copy())
 
     def _efforts(self, i: int) -> Record:
@@ -378,19 +400,24 @@ class LoopMeasurement:
         p = np.concatenate(([0.0], np.cumsum(means * np.diff(record.t))))
         return record._replace(p=p)
 
-    def _look_at_sign(self, times: int) -> None:
+    def _name(self) -> str:
+        """Return the name of the joint under torque."""
+        return self._model.joint_names[self._joint]
+
+    def _look_at_sign(self, times: int, slowest: float = SPEED) -> None:
         """Find out whether the joint under torque moves against it.
 
         Args:
             times: number of successive records that must show it.
+            slowest: least speed of the joint [rad/s or m/s].
         """
-        if self._test is None or len(self._records) < 8:
+        if self._test is None or len(self._records) < FEWEST:
             return
         record = self._record(self._joint)
         fastest = float(np.abs(record.v).max())
         # Short slips between times at rest fit either sign.
         slides = float(np.mean(np.abs(record.v) > 0.2 * fastest)) > SLIDING
-        is_fast = fastest > SPEED and (slides or fastest > LARGEST_SPEED)
+        is_fast = fastest > slowest and (slides or fastest > LARGEST_SPEED)
         is_seen = is_fast and DelayFit(record, 0.1 * fastest).is_reversed()
         self._opposite = self._opposite + 1 if is_seen else 0
         if self._opposite >= times:
@@ -413,13 +440,13 @@ class LoopMeasurement:
         """
         moving = [
             abs(gain)
-            for gain, each in zip(self._gains, self._joints, strict=True)
+            for each, gain in zip(self._joints, self._gains, strict=False)
             if each.is_determined and gain != 0.0 and not isnan(gain)
         ]
         least = DEAD * float(np.median(moving)) if moving else 0.0
         return [
             replace(each, note=DEAD_DRIVE) if each.note == STANDS and abs(gain) < least else each
-            for gain, each in zip(self._gains, self._joints, strict=True)
+            for each, gain in zip(self._joints, self._gains, strict=False)
         ]
 
 
@@ -450,13 +477,13 @@ def _none(_: float) -> float:
 def _wave(t: float) -> float:
     """Return the torque for an amplitude of 1 at a time [s]."""
     w = 2.0 * pi * FREQUENCY
-    return (sin(w * t) + 0.8 * sin(3.0 * w * t)) / 1.35
+    return (sin(w * t) + 2.0 * sin(3.0 * w * t)) / 2.53
 
 
-_SPEED = 0.94 / (2.0 * pi * FREQUENCY)
+_SPEED = 0.66 / (2.0 * pi * FREQUENCY)
 """Largest speed per amplitude that :func:`_wave` gives to an inertia of 1 kg·m² [s]."""
 
-_RATE = 2.6 * 2.0 * pi * FREQUENCY
+_RATE = 2.8 * 2.0 * pi * FREQUENCY
 """Largest rate per amplitude of :func:`_wave` [1/s]."""
 
 

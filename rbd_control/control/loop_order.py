@@ -64,7 +64,9 @@ class LoopOrder:
         if obstacle:
             raise InputError(f"cannot measure the loop: {obstacle}")
         limits = self._parts.limits
-        self._running = LoopMeasurement(self._parts.model, limits.effort, limits.torque_rate)
+        self._running = LoopMeasurement(
+            self._parts.model, limits.effort, limits.torque_rate, self._parts.parameters
+        )
 
     def torque(self, sent: Array, effort: Array | None) -> tuple[Array | None, DriveFault | None]:
         """Process the last sample.
@@ -98,9 +100,10 @@ class LoopOrder:
 
     def _end(self, reason: str) -> None:
         """Store the result of a measurement that is in progress."""
-        if self._running is not None:
-            self._running.end(reason)
-            self.result, self._running = self._running.result, None
+        running, self._running = self._running, None
+        if running is not None:
+            running.end(reason)
+            self.result = running.result
 
     def _obstacle(self) -> str:
         """Return why a measurement is not possible now, or an empty text."""

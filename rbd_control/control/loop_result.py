@@ -15,8 +15,8 @@ HOLDING = 0.5
 RATIO = 0.5
 """Ratio of ``bandwidth`` to ``damping_rate`` in the gains of a result."""
 
-WORST_ERROR = 0.002
-"""Standard error above which a delay is not determined [s], and at least 10 % of the delay."""
+WORST_ERROR, WORST_SHARE = 0.00025, 0.03
+"""Standard error above which a delay is not determined [s], and as a share of the delay."""
 
 
 class LoopGains(NamedTuple):
@@ -55,7 +55,7 @@ class JointResponse:
     @property
     def is_determined(self) -> bool:
         """Whether the delay is known with a standard error within :data:`WORST_ERROR`."""
-        return self.error <= max(WORST_ERROR, 0.1 * self.delay)
+        return self.error <= max(WORST_ERROR, WORST_SHARE * self.delay)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,7 @@ def rehearse_controller(model: Model) -> None:
     """Run all compiled functions of a controller of this arm, also those of disabled features."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
     from rbd_control.control.kernels import close_behind
+    from rbd_control.control.loop_fit import DelayFit, Record, momentum
     from rbd_control.joint_states.plausibility import unwrap
 
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
@@ -140,6 +141,12 @@ def rehearse_controller(model: Model) -> None:
     inverse_dynamics(model, rest, zero, zero)
     unwrap(rest.copy(), rest, np.arange(model.nv))
     close_behind(rest, 0.0, zero, zero, zero.copy(), zero.copy())
+    momentum(model.packed, rest, zero)
+    times = 0.001 * np.arange(40.0)
+    fit = DelayFit(Record(times, times, times, times, times), 0.01)
+    while not fit.step():
+        pass
+    fit.result()
 
 
 def rehearse_arm(arm: SimulatedArm) -> None:
