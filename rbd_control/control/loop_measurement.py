@@ -51,6 +51,9 @@ SPEED = 0.05
 SLIDING = 0.6
 """Share of the time in which the joint must be faster than 20 % of its largest speed."""
 
+SLIPPING = 0.2
+"""Share of such a time below which the sign of a response is not examined."""
+
 SLOWEST = 0.012
 """Least speed under the largest torque with which a delay is determined [rad/s or m/s]."""
 
@@ -304,7 +307,7 @@ class LoopMeasurement:
             moved = self._motion(i, noise)
             is_usual = moved.is_usual
             fast_cycles += moved.speed > growth.speed
-            self._look_at_sign(2)
+            self._look_at_sign(2, 0.5 * SPEED)
             if self.reversed_joint is not None:
                 return
 
@@ -416,8 +419,8 @@ class LoopMeasurement:
         record = self._record(self._joint)
         fastest = float(np.abs(record.v).max())
         # Short slips between times at rest fit either sign.
-        slides = float(np.mean(np.abs(record.v) > 0.2 * fastest)) > SLIDING
-        is_fast = fastest > slowest and (slides or fastest > LARGEST_SPEED)
+        slides = float(np.mean(np.abs(record.v) > 0.2 * fastest)) > SLIPPING
+        is_fast = fastest > slowest and slides
         is_seen = is_fast and DelayFit(record, 0.1 * fastest).is_reversed()
         self._opposite = self._opposite + 1 if is_seen else 0
         if self._opposite >= times:
