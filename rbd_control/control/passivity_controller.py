@@ -24,6 +24,8 @@ from rbd_control.control.energy import EnergyBalance
 from rbd_control.control.energy_account import EnergyAccount
 from rbd_control.control.estimates import Estimates
 from rbd_control.control.goal import Tolerances
+from rbd_control.control.loop_order import LoopOrder
+from rbd_control.control.loop_result import LoopResult
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
 from rbd_control.control.planner import PlannedTrajectory
@@ -76,6 +78,7 @@ class PassivityController:
             self._samples, self._verdict, self._modes, self._planning, self._path, self._watches
         )
         self._weight = WeightCheck(self._samples, self._planning)
+        self._loop = LoopOrder(self._samples, self._motion, self._modes, self._verdict)
         self._use(parts)
 
     # --- Samples ---------------------------------------------------------------------------------
@@ -185,12 +188,17 @@ class PassivityController:
         watches.detector(samples.now)
         desired = modes.advance(samples.dt)
         watches.tracking()
+        test, reversed_drive = self._loop.torque(path.sent, effort)
+        if reversed_drive is not None:
+            modes.fault(reversed_drive.reason)
+            path.distrust(reversed_drive.joints)
         if modes.mode == "safe":
             return self._brake()
         tracks = modes.tracks
-        wanted = path.wanted(
-            desired if tracks else None, self._verdict.excludes_contact(samples.now)
-        )
+        may_learn = test is None and self._verdict.excludes_contact(samples.now)
+        wanted = path.wanted(desired if tracks else None, may_learn)
+        if test is not None:
+            wanted = wanted._replace(torque=wanted.torque + test)
         if watches.finds_standing(wanted.s, path.withheld):
             return self._brake()
         return self._answer(path.limit(wanted, tracks))
@@ -221,6 +229,7 @@ class PassivityController:
 
     def _answer(self, sent: LimitedTorque, refusal: str = "") -> Command:
         """Return a torque with the state of the controller."""
+        self._loop.check()
         modes, q_d, v_d = self._modes, self._samples.q, self._samples.v
         if modes.tracks:
             q_d, v_d, _ = modes.desired
@@ -315,6 +324,7 @@ class PassivityController:
         self._account.set_parts(parts)
         self._start.set_parts(parts)
         self._weight.set_parts(parts)
+        self._loop.set_parts(parts)
         self._parts = parts
 
     @property
@@ -361,6 +371,16 @@ class PassivityController:
     def frozen(self) -> str:
         """A warning after ``repeated_time_at_rest`` of equal joint states under torque, or ""."""
         return self._path.frozen
+
+    @property
+    def is_measuring_loop(self) -> bool:
+        """Whether a measurement of :meth:`measure_loop` is in progress."""
+        return self._loop.is_running
+
+    @property
+    def loop_result(self) -> LoopResult | None:
+        """The result of the last measurement of :meth:`measure_loop`; None before its end."""
+        return self._loop.result
 
     def detector_warning(self, now: float) -> str:
         """Return a warning if the detector is needed and silent, otherwise an empty text.
@@ -477,6 +497,20 @@ class PassivityController:
     def slow(self, reason: str = "slowed by request") -> None:
         """Continue at reduced speed, see :meth:`Modes.slow`; raise an InputError in mode safe."""
         self._modes.slow(reason)
+
+    def measure_loop(self) -> None:
+        """Begin to measure delay and resonance of the loop with small torques, in mode hold.
+
+        :mod:`~rbd_control.control.loop_measurement` describes the torques, which are limited as all
+        others. The measurement takes some seconds for each joint. :attr:`loop_result` is its
+        result; any other mode, a contact and a change of parameters end it early. A drive that acts
+        against its command is a fault, and gets zero torque until the next start.
+
+        Raises:
+            InputError: with the reason, unless the arm is held at rest without contact, and no
+                measurement is in progress.
+        """
+        self._loop.begin()
 
     def fault(self, reason: str) -> None:
         """Switch to mode safe until :meth:`resume`, for a fault that the caller has detected."""

@@ -62,6 +62,46 @@ def yaml_lines(values: Mapping[str, Any], indent: int) -> list[str]:
     return [" " * indent + line for line in text.rstrip("\n").split("\n")]
 
 
+def with_values(text: str, section: str, values: Mapping[str, str]) -> str:
+    """Return the text of a parameter file with other values of a section; all else stays as it is.
+
+    Existing values on one line are replaced with their line, and others are added to the section,
+    which is added at the end if it is missing.
+
+    Args:
+        text: the file.
+        section: name of the node at the beginning of a line.
+        values: the values as YAML, by name.
+    """
+    lines = text.split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    head = re.compile(rf"/?{re.escape(section)}:\s*(#.*)?")
+    begin = next((k for k, line in enumerate(lines) if head.fullmatch(line)), None)
+    if begin is None:
+        lines += ["", f"{section}:", "  ros__parameters:"]
+        begin = len(lines) - 2
+    end = begin + 1
+    while end < len(lines) and not re.match(r"[^\s#]", lines[end]):
+        end += 1
+    while not lines[end - 1].strip() or lines[end - 1].startswith("#"):
+        end -= 1
+    inner = next(
+        k for k in range(begin, end) if lines[k].split("#")[0].strip().endswith("ros__parameters:")
+    )
+    body = next((line for line in lines[inner + 1 : end] if line.split("#")[0].strip()), "    x:")
+    indent = " " * (len(body) - len(body.lstrip()))
+    for name, value in values.items():
+        entry = re.compile(rf"{indent}{re.escape(name)}:.*")
+        at = next((k for k in range(inner + 1, end) if entry.fullmatch(lines[k])), None)
+        if at is None:
+            lines.insert(end, f"{indent}{name}: {value}")
+            end += 1
+        else:
+            lines[at] = f"{indent}{name}: {value}"
+    return "\n".join(lines) + "\n"
+
+
 def _is_plain(text: str) -> bool:
     """Return whether a text needs no quotes."""
     usual = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)

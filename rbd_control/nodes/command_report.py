@@ -146,3 +146,26 @@ class CommandReport:
     def report_saturation(self, status: Status) -> None:
         """Add the number of commands so far whose torque was reduced to keep the limits."""
         status.add("saturated samples", self._saturated)
+
+
+def report_loop(status: Status, controller: PassivityController) -> None:
+    """Add the result of the last measurement of the loop; warn if the gains are too high for it.
+
+    Args:
+        status: the status to fill in.
+        controller: the active controller.
+    """
+    result, parameters = controller.loop_result, controller.parameters
+    if controller.is_measuring_loop:
+        status.add("loop", "is being measured")
+    if result is None:
+        return
+    status.add("loop delay [ms]", 1e3 * result.delay)
+    status.add("loop resonance [Hz]", result.resonance)
+    for each in result.joints:
+        if each.note:
+            status.add(f"loop of {each.joint}", each.note)
+    bandwidth = min(parameters.bandwidth) or 0.5 * parameters.damping_rate
+    warning = result.exceeded(parameters.damping_rate, bandwidth, parameters.resonance)
+    if warning:
+        status.raise_to(WARN, warning)

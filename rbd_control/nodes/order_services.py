@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import isnan
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.task import Future
@@ -19,11 +20,12 @@ from rbd_control.nodes.managed_node import ManagedNode
 class OrderServices:
     """Offers the services by which an operator gives orders to the controller.
 
-    They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
-    ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md describes them. All are
-    refused while the node is not active. The text of the answer is the new mode or another result
-    (of ``~/resume``, ``~/save_estimates``, and a ``~/cancel`` that only discards a trajectory being
-    planned), or the reason of the refusal.
+    They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume``,
+    ``~/measure_loop`` and ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md
+    describes them. All are refused while the node is not active. The text of the answer is the new
+    mode or another result (of ``~/resume``, ``~/measure_loop``, ``~/save_estimates``, and a
+    ``~/cancel`` that only discards a trajectory being planned), or the reason of the refusal.
+    ``~/measure_loop`` answers at the end of the measurement; call :meth:`tell` for it.
 
     Args:
         node: the node.
@@ -57,13 +59,17 @@ class OrderServices:
             self._offer(what, self._stopping(what, order))
         self._offer("slow", lambda: controller().slow())
         self._offer("resume", self._resume)
-        # A callback group of its own: the other callbacks continue while a file is written.
-        node.create_service(
-            Trigger,
-            "~/save_estimates",
-            self._save_estimates,
-            callback_group=MutuallyExclusiveCallbackGroup(),
-        )
+        self._measured: Future | None = None
+        """The answer that the sender of ~/measure_loop waits for."""
+        # A callback group of its own: the other callbacks continue while a file is written, or the
+        # loop is measured.
+        for what, answer in (
+            ("save_estimates", self._save_estimates),
+            ("measure_loop", self._measure_loop),
+        ):
+            node.create_service(
+                Trigger, f"~/{what}", answer, callback_group=MutuallyExclusiveCallbackGroup()
+            )
 
     def _offer(self, what: str, order: Callable[[], str | None]) -> None:
         def answer(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -118,6 +124,35 @@ class OrderServices:
             response.message = str(error)
         self._node.get_logger().info(f"save_estimates: {response.message}")
         return response
+
+    async def _measure_loop(
+        self, _request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Measure the loop and answer at the end; the node processes joint states meanwhile."""
+        try:
+            self._require_active()
+            self._controller().measure_loop()
+            self._measured = Future(executor=self._node.executor)
+            response.message, response.success = await self._measured
+        except InputError as error:
+            response.message = str(error)
+        self._node.get_logger().info(f"measure_loop: {response.message}")
+        return response
+
+    def tell(self) -> None:
+        """Answer the request ``~/measure_loop`` if the measurement has ended; call it often."""
+        waiting = self._measured
+        if waiting is None:
+            return
+        controller = self._controller()
+        if not self._node.is_active:
+            self._measured = None
+            waiting.set_result(("the controller was deactivated", False))
+        elif not controller.is_measuring_loop:
+            self._measured, result = None, controller.loop_result
+            assert result is not None
+            lines = result.lines() + result.parameter_lines(controller.parameters.resonance)
+            waiting.set_result(("\n".join(lines), not isnan(result.delay)))
 
     def _require_active(self) -> None:
         if not self._node.is_active:

@@ -19,7 +19,7 @@ from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.callback_watchdog import CallbackWatchdog
-from rbd_control.nodes.command_report import AnsweredSample, CommandReport
+from rbd_control.nodes.command_report import AnsweredSample, CommandReport, report_loop
 from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.estimates_file import read_estimates
@@ -122,7 +122,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             lambda: self._output is not None,
             self.refuse_when_stopping,
         )
-        OrderServices(
+        self._orders = OrderServices(
             self,
             lambda: self.controller,
             self._trajectories.discard,
@@ -206,6 +206,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._watch_torque()
         self._trajectories.tell()
         self._goals.tick()
+        self._orders.tell()
 
     def _watch_torque(self) -> None:
         """Send the safe torque while joint states are silent; fault if the watchdog has acted."""
@@ -550,6 +551,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                 self.parameters.require_stable(self._input.period)
             except InputError as error:
                 status.raise_to(WARN, str(error))
+            report_loop(status, self.controller)
             self._detector.report(status)
             self._touched.report(status)
         self._report.report_saturation(status)

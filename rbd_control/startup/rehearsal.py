@@ -92,6 +92,7 @@ def rehearse_controller(model: Model) -> None:
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
     from rbd_control.control.drive_response import LIKELY, DriveResponse
     from rbd_control.control.kernels import close_behind, largest_share
+    from rbd_control.control.loop_fit import DelayFit, Record, momentum
     from rbd_control.joint_states.plausibility import unwrap
 
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
@@ -147,6 +148,12 @@ def rehearse_controller(model: Model) -> None:
     for _ in range(2):  # longer than the window of the comparison
         drives.take(1.0, rest, zero, zero)
     drives.fault(LIKELY, zero, zero)
+    momentum(model.packed, rest, zero)
+    times = 0.001 * np.arange(40.0)
+    fit = DelayFit(Record(times, times, times, times, times), 0.01)
+    while not fit.step():
+        pass
+    fit.result()
 
 
 def rehearse_arm(arm: SimulatedArm) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from rbd_control.cli.arguments.shared import (
     Commands,
@@ -11,6 +12,8 @@ from rbd_control.cli.arguments.shared import (
     add_recording,
     add_robot,
 )
+from rbd_control.errors import InputError
+from rbd_control.startup.ros_needed import ros_needed
 
 
 def add_command(commands: Commands) -> None:
@@ -24,7 +27,7 @@ def add_command(commands: Commands) -> None:
         "which every joint moves back and forth.",
         epilog="exit code 1 if a line is red (WRONG), 0 if all are green (GOOD) or yellow (LOOK)",
     )
-    add_recording(check, "recording")
+    add_recording(check, "recording", nargs="?")
     add_robot(check)
     add_config(
         check,
@@ -32,10 +35,44 @@ def add_command(commands: Commands) -> None:
         "thresholds are estimated from the recording",
     )
     add_outputs(check, "check.json and check.html")
+    loop = check.add_argument_group(
+        "control loop",
+        "Instead of a recording, let a running controller measure its loop with small torques, "
+        "while it holds the arm (mode hold): the delay, missing inertia of motors, resonance, and "
+        "the largest stable gains. Exit code 1 if the delay is not determined.",
+    )
+    loop.add_argument("--loop", action="store_true", help="measure the loop of a controller")
+    loop.add_argument(
+        "--node",
+        metavar="NAME",
+        help="name of the controller (default: /passivity_controller)",
+    )
+    loop.add_argument(
+        "--write",
+        type=Path,
+        metavar="YAML",
+        help="write the result into this parameter file, in the section passivity_controller",
+    )
     check.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.loop:
+        return _measure(arguments)
+    if arguments.recording is None:
+        raise InputError("give a recording, or --loop to measure the loop of a running controller")
+    for name in ("node", "write"):
+        if getattr(arguments, name) is not None:
+            raise InputError(f"--{name} belongs to --loop; add --loop, or leave it out")
     from rbd_control.cli.check import run_check
 
     return run_check(arguments)
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    if arguments.recording is not None:
+        raise InputError("--loop needs a running controller and no recording; give one of them")
+    with ros_needed("check --loop"):
+        from rbd_control.nodes.loop_command import run_loop_check
+    code: int = run_loop_check(arguments.node or "/passivity_controller", arguments.write)
+    return code
