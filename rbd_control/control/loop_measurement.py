@@ -347,7 +347,8 @@ class LoopMeasurement:
         now = self._now
         if self._records:
             last = self._records[-1]
-            same_effort = now.effort is None or np.array_equal(now.effort, last.effort)
+            known = now.effort is not None and last.effort is not None
+            same_effort = not known or np.array_equal(now.effort, last.effort)  # type: ignore[arg-type]
             if same_effort and np.array_equal(now.v, last.v):
                 return
         self._records.append(now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,7 +232,7 @@ def test_two_publishers_are_compared_once_late_joint_states_show_the_arm_at_rest
     # Their positions jumped where the brakes closed, which contradicted their velocities: that was
     # noticed instead, and the judge called it a failure to notice the two publishers.
     machine = ControllerMachine()
-    parameters = {"adaptive": True}
+    parameters: dict[str, Any] = {"adaptive": True}
     parameters |= {"safe_torque": "damping", "damping_rate": 40.0, **RIGID, "bandwidth": (20.0,)}
     parameters |= {"delay_growth": 0.05, "repeated_torque_share": 1.5644}
     parameters |= {"contact_reaction": "hold", "angle_wraparound": False}
