@@ -152,7 +152,7 @@ def _without_gate(packed: Any, described: Any, q: Any, v: Any, *arguments: Any) 
 
 
 def _as_if_on_time(self: Any, *arguments: Any) -> Any:
-    self._rate, self._delay = 80.0, 0.0
+    self._rate, self._delay = 200.0, 0.0
     return _SAFE(self, *arguments)
 
 
