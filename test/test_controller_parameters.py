@@ -184,6 +184,9 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "bandwidth": ((20.0,), tracking, {}),
     "damping": ((1.0,), tracking, {}),
     "damping_rate": (30.0, tracking, {}),
+    "resonance": (30.0, tracking, {"damping_rate": 12.0, "bandwidth": (6.0,)}),
+    "loop_delay": (0.02, rubbish, {"damping_rate": 20.0, "bandwidth": (5.0,)}),
+    "bias_rate": (2.0, tracking, {}),
     "friction_model": ("coulomb_viscous", tracking, {"friction_coulomb": (0.5,)}),
     "friction_coulomb": ((0.9,), tracking, FRICTION),
     "friction_viscous": ((0.9,), tracking, FRICTION),
@@ -213,7 +216,6 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "stop_time": (0.3, touching, {}),
     "timeout": (0.5, rubbish, {}),
     "safe_torque": ("zero", rubbish, {}),
-    "safe_damping": (3.0, rubbish, {}),
     "bad_samples": (2, rubbish, {}),
     "repeated_time": (0.5, tracking, {"repeated_time": 0.015}),
     "repeated_torque_share": (
