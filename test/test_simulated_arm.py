@@ -404,12 +404,12 @@ def test_a_change_to_another_arm_is_refused(model: Model) -> None:
 
 
 @pytest.mark.parametrize("delay", [1, 5])
-def test_default_gains_track_without_chatter(model: Model, delay: int) -> None:
+def test_stiff_gains_track_without_chatter(model: Model, delay: int) -> None:
     """Four seconds with friction, wrong masses, 19-bit encoders and late commands."""
     amplitude = np.array([0.6, 0.45, 0.5, 0.5, 0.7, 0.5, 0.8])
     frequency = np.array([1.5, 1.8, 2.1, 1.7, 2.3, 2.6, 2.8])
     arm = SimulatedArm(model, replace(ROUGH, command_delay=delay))
-    law = SlotineLiController(model, ControllerParameters())
+    law = SlotineLiController(model, rigid())
     error, torque = [], []
     for _ in range(4000):
         sample = arm.reading()
