@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from rbd_control.control import arm_limits, safe_torque, samples
+from rbd_control.control import arm_limits, safe_torque, samples, torque_step
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.chatter import Chatter
 from rbd_control.control.detector_verdict import DetectorVerdict
@@ -170,7 +170,7 @@ def _never_late(self: Any, stamp: float, now: float, heard: float) -> str:
 
 
 _FORGIVE = SampleJudge._forgive
-_HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, safe_torque.safe_step
+_HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, torque_step.safe_step
 
 DEFECTS = (
     Defect(

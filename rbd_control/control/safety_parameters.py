@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -88,7 +89,7 @@ class FaultParameters(PlausibilityParameters):
         "speed_factor": "implausible_speed",
         "jump_tolerance": "implausible_jump",
     }
-    REMOVED_NAMES: ClassVar[dict[str, str]] = {
+    REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
         "safe_damping": "the safe torque brakes with damping_rate",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ class PayloadParameters(Parameters):
         ParameterError: for other than 3 values of ``payload_com`` or 6 of ``payload_inertia``.
     """
 
-    REMOVED_NAMES: ClassVar[dict[str, str]] = {
+    REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
         "payload_reach": "it is now largest_payload_reach, and payload_mass of the adaptive law is "
         "now largest_payload_mass; payload_mass is the mass that the arm carries",
     }

@@ -163,7 +163,7 @@ def torque_does_not_swing_for_ever(s: Stretch) -> None:
 
 def _is_zero(s: Stretch) -> NDArray[np.bool_]:
     """Rows in which no torque was sent, (rows,)."""
-    return ~s.torque.any(axis=1)
+    return np.asarray(~s.torque.any(axis=1))
 
 
 @promise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,10 @@ from stateful.plant import STOPS_BEYOND
 from stateful.promises import RETREAT_STOPPED, RETREATED, BrokenPromise
 from stateful.setup import Setup
 
-RIGID = {"resonance": 0.0, "loop_delay": 0.0, "damping": (0.3,), "bias_rate": 0.0}
+RIGID: dict[str, Any] = {"resonance": 0.0, "loop_delay": 0.0, "damping": (0.3,), "bias_rate": 0.0}
 """Parameters of a rigid arm without delay, which bears stiff gains."""
 
-STIFF = {"bandwidth": (40.0,), "damping_rate": 80.0, **RIGID}
+STIFF: dict[str, Any] = {"bandwidth": (40.0,), "damping_rate": 80.0, **RIGID}
 
 
 def test_no_fault_without_a_cause_on_an_arm_that_rests_with_a_speed_of_rounding() -> None:
@@ -231,7 +232,7 @@ def test_two_publishers_are_compared_once_late_joint_states_show_the_arm_at_rest
     # Their positions jumped where the brakes closed, which contradicted their velocities: that was
     # noticed instead, and the judge called it a failure to notice the two publishers.
     machine = ControllerMachine()
-    parameters = {"adaptive": True}
+    parameters: dict[str, Any] = {"adaptive": True}
     parameters |= {"safe_torque": "damping", "damping_rate": 40.0, **RIGID, "bandwidth": (20.0,)}
     parameters |= {"delay_growth": 0.05, "repeated_torque_share": 1.5644}
     parameters |= {"contact_reaction": "hold", "angle_wraparound": False}

@@ -67,6 +67,8 @@ class WiredArm:
         self._arm.step(self._torque)
         sample = self._arm.reading()
         assert sample is not None
+        assert sample.v is not None
+        assert sample.tau is not None
         source = self._source
         source.position, source.velocity, source.effort = sample.q, sample.v, sample.tau
         stamp: Time = to_stamp(self._begin + sample.stamp)
