@@ -19,10 +19,10 @@ from stateful.plant import STOPS_BEYOND
 from stateful.promises import RETREAT_STOPPED, RETREATED, BrokenPromise
 from stateful.setup import Setup
 
-RIGID = {"resonance": 0.0, "loop_delay": 0.0, "damping": (0.3,), "bias_rate": 0.0}
+RIGID: dict[str, Any] = {"resonance": 0.0, "loop_delay": 0.0, "damping": (0.3,), "bias_rate": 0.0}
 """Parameters of a rigid arm without delay, which bears stiff gains."""
 
-STIFF = {"bandwidth": (40.0,), "damping_rate": 80.0, **RIGID}
+STIFF: dict[str, Any] = {"bandwidth": (40.0,), "damping_rate": 80.0, **RIGID}
 
 
 def test_no_fault_without_a_cause_on_an_arm_that_rests_with_a_speed_of_rounding() -> None:

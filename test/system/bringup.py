@@ -30,7 +30,7 @@ STANDSTILL = 1.0
 """Timeout of the controllers, the longest: on a busy machine joint states may be late [s]."""
 
 
-STIFF = {
+STIFF: dict[str, Any] = {
     "resonance": 0.0,
     "loop_delay": 0.0,
     "bandwidth": [25.0],

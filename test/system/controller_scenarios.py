@@ -21,13 +21,21 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import STANDSTILL, BringUp
+from .bringup import STANDSTILL, STIFF, BringUp
 from .probe import Heard, Probe, Source
 
 NODE = "passivity_controller"
-STILL = {"repeated_time": 3600.0, "repeated_torque_share": 2.0, "tracking_limit": [0.0]}
+STILL = {"repeated_time": 3600.0, "repeated_torque_share": 2.0, "tracking_limit": [100.0]}
 """Parameters without which joint states that stand still would be a fault."""
-PARAMETERS: dict[str, Any] = {"urdf": "arm7", "timeout": STANDSTILL, "discovery_time": 0.0, **STILL}
+GAINS = {**STIFF, "bandwidth": [12.5], "damping_rate": 25.0}
+"""Gains for a rigid arm with joint states at 100 Hz, less on a busy machine."""
+PARAMETERS: dict[str, Any] = {
+    "urdf": "arm7",
+    "timeout": STANDSTILL,
+    "discovery_time": 0.0,
+    **STILL,
+    **GAINS,
+}
 """Parameters for a single controller on a busy machine: no discovery time, long timeout."""
 COMMANDS = "effort_controller/commands"
 SECOND = {**PARAMETERS, "discovery_time": 5.0}

@@ -282,7 +282,7 @@ def test_impossible_parameters_are_refused(
     """[34, 38] An unknown type, a deletion or a file to write is refused; the node works on."""
     process, _, commands = running
     array, text = ParameterType.PARAMETER_DOUBLE_ARRAY, ParameterType.PARAMETER_STRING
-    good = _parameter("bandwidth", array, double_array_value=[25.0])
+    good = _parameter("bandwidth", array, double_array_value=[5.0])
     cases = {
         "unknown type 77": _parameter("damping_rate", 77),
         "cannot be deleted": _parameter("bandwidth", ParameterType.PARAMETER_NOT_SET),
@@ -317,7 +317,7 @@ def test_impossible_parameters_are_refused(
         assert not whole.successful, words
         assert value() == before, words
     # What was refused before can be set, and set again.
-    for number in (25.0, before[0]):
+    for number in (5.0, before[0]):
         request = SetParameters.Request(
             parameters=[_parameter("bandwidth", array, double_array_value=[number])]
         )

@@ -14,7 +14,7 @@ from geometry_msgs.msg import WrenchStamped
 from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.dynamics import Model, frame_placement, gravity_torque
+from rbd_control.dynamics import Model, frame_placement, gravity_torque, mass_matrix
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import REPORT_PERIOD, BringUp
@@ -79,7 +79,7 @@ def test_a_continuous_joint_turns_over_pi(single: Callable[[str], Arm], probe: P
 def test_a_joint_without_room_leaves_the_others_their_damping(
     single: Callable[[str], Arm], probe: Probe
 ) -> None:
-    """[54] joint_2 cannot even carry itself; all others are damped, none is pushed on."""
+    """[54] joint_2 cannot even carry itself; all others are braked in full, with one rate."""
     arm = single("weak")
     arm.source.still = True
     arm.source.position = arm.source.position + 1.0
@@ -89,9 +89,13 @@ def test_a_joint_without_room_leaves_the_others_their_damping(
     first = len(arm.commands)
     probe.wait(lambda: len(arm.commands) > first + 50, "sends nothing")
     weight = gravity_torque(MODEL, np.array(arm.source.position))
-    damping = (arm.torque - weight) * arm.source.velocity
-    assert (damping <= 1e-9).all()
-    assert (damping[[0, 2, 3, 4]] < -1e-3).all()
+    momentum = mass_matrix(MODEL, np.array(arm.source.position)) @ arm.source.velocity
+    others = [0, 2, 3, 4, 5, 6]
+    brake = (arm.torque - weight)[others]
+    rate = -(brake @ momentum[others]) / (momentum[others] @ momentum[others])
+    assert rate > 0.1
+    # The noise of the velocities changes the momentum by up to 1e-3 of the inertia of the arm.
+    np.testing.assert_allclose(brake, -rate * momentum[others], atol=3e-3 * rate)
     assert abs(arm.torque[1]) <= WEAK + 1e-9
 
 

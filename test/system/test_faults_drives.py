@@ -67,6 +67,8 @@ class WiredArm:
         self._arm.step(self._torque)
         sample = self._arm.reading()
         assert sample is not None
+        assert sample.v is not None
+        assert sample.tau is not None
         source = self._source
         assert sample.v is not None and sample.tau is not None
         source.position, source.velocity, source.effort = sample.q, sample.v, sample.tau
