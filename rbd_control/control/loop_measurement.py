@@ -258,7 +258,9 @@ class LoopMeasurement:
             return JointResponse(name, note=REVERSED.format(name))
         moved = self._motion(i, noise)
         slow_speed = max(3.0 * noise, moved.resolution, 0.2 * moved.speed)
-        motion = DelayFit(self._record(i), slow_speed) if moved.is_clear else None
+        record = self._record(i)
+        is_clear = moved.is_clear and len(record.t) >= FEWEST
+        motion = DelayFit(record, slow_speed) if is_clear else None
         is_felt = self._now.effort is not None and len(self._records) >= FEWEST
         felt = DelayFit(self._efforts(i), None) if is_felt else None
         fits = [each for each in (motion, felt) if each is not None]
@@ -347,9 +349,9 @@ class LoopMeasurement:
         now = self._now
         if self._records:
             last = self._records[-1]
-            known = now.effort is not None and last.effort is not None
-            same_effort = not known or np.array_equal(now.effort, last.effort)  # type: ignore[arg-type]
-            if same_effort and np.array_equal(now.v, last.v):
+            is_silent = now.effort is None or last.effort is None
+            same = is_silent or np.array_equal(now.effort, last.effort)  # type: ignore[arg-type]
+            if same and np.array_equal(now.v, last.v):
                 return
         self._records.append(now)
 
@@ -390,19 +392,26 @@ class LoopMeasurement:
         return Motion(speed, resolution, is_clear, is_usual)
 
     def _record(self, i: int) -> Record:
-        """Return the record of the momentum."""
-        rows = self._records
+        """Return the record of the momentum, without samples that repeat the velocities."""
+        rows = [
+            now
+            for before, now in zip([None, *self._records[:-1]], self._records, strict=True)
+            if before is None or not np.array_equal(before.v, now.v)
+        ]
         columns = [(s.stamp, s.p[i], s.impulse[i], s.q[i], s.v[i]) for s in rows]
         return Record(*np.array(columns).T.copy())
 
     def _efforts(self, i: int) -> Record:
         """Return the record of the measured effort."""
-        record = self._record(i)
-        zero = np.zeros(len(record.v))
-        efforts = np.array([zero if s.effort is None else s.effort for s in self._records])[:, i]
+        columns = [
+            (s.stamp, s.impulse[i], s.effort[i], s.q[i], s.v[i])
+            for s in self._records
+            if s.effort is not None
+        ]
+        t, impulse, efforts, q, v = np.array(columns).T.copy()
         means = 0.5 * (efforts[1:] + efforts[:-1])
-        p = np.concatenate(([0.0], np.cumsum(means * np.diff(record.t))))
-        return record._replace(p=p)
+        p = np.concatenate(([0.0], np.cumsum(means * np.diff(t))))
+        return Record(t, p, impulse, q, v)
 
     def _name(self) -> str:
         """Return the name of the joint under torque."""
@@ -415,9 +424,9 @@ class LoopMeasurement:
             times: number of successive records that must show it.
             slowest: least speed of the joint [rad/s or m/s].
         """
-        if self._test is None or len(self._records) < FEWEST:
+        record = None if self._test is None or not self._records else self._record(self._joint)
+        if record is None or len(record.t) < FEWEST:
             return
-        record = self._record(self._joint)
         fastest = float(np.abs(record.v).max())
         # Short slips between times at rest fit either sign.
         slides = float(np.mean(np.abs(record.v) > 0.2 * fastest)) > SLIPPING
