@@ -319,7 +319,10 @@ def test_gains_that_are_refused_are_unstable(model: Model, rate: float) -> None:
     """
     largest = ClosedLoop(1.0 / rate, 0.0, 0.0).largest_rate()
     for share, is_stable in ((0.5, True), (4.0, False)):
-        gains = {"damping_rate": share * largest, "bandwidth": (0.5 * share * largest,)}
+        gains: dict[str, Any] = {
+            "damping_rate": share * largest,
+            "bandwidth": (0.5 * share * largest,),
+        }
         loop = Loop(
             model,
             simulated={"rate": rate, "coulomb": (0.0,), "viscous": (0.0,)},

@@ -70,7 +70,6 @@ class WiredArm:
         assert sample.v is not None
         assert sample.tau is not None
         source = self._source
-        assert sample.v is not None and sample.tau is not None
         source.position, source.velocity, source.effort = sample.q, sample.v, sample.tau
         stamp: Time = to_stamp(self._begin + sample.stamp)
         self._publisher.publish(source.message(stamp))
