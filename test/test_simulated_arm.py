@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_loop import rigid
 
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import (
