@@ -268,7 +268,8 @@ def only_a_late_brake_is_weakened(s: Stretch) -> None:
     """Without delay in the loop the brake of mode safe keeps its strength.
 
     An arm that its motors do not hold, or that is pushed, may swing by itself, and elastic gears
-    ring when the torque changes at the fault.
+    ring when the torque changes at the fault. Under a brake that is weak already, Coriolis torque
+    may reverse a joint of an arm without friction.
     """
     rig = s.rig
     if not (rig.is_prompt and rig.is_strong and rig.is_honest) or rig.is_unknown:
@@ -277,7 +278,7 @@ def only_a_late_brake_is_weakened(s: Stretch) -> None:
         return
     if rig.setup.elastic is not None or rig.push.any():
         return
-    weaker = s.brake[1:] < s.brake[:-1]
+    weaker = (s.brake[1:] < s.brake[:-1]) & (s.brake[:-1] == 1.0)
     weaker &= s.time[1:] > max(rig.late_until, rig.pushed_until) + RECOIL
     assert not weaker.any(), f"{s.brake[1:][weaker][0]:g} of it is left"
 
