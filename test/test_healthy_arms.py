@@ -105,7 +105,11 @@ def test_a_healthy_arm_keeps_its_torque(model: Model, rate: Rate, sensors: Senso
     controller = PassivityController(
         model,
         ControllerParameters(
-            bandwidth=(rate.bandwidth,), damping_rate=rate.damping_rate, timeout=0.1
+            bandwidth=(rate.bandwidth,),
+            damping_rate=rate.damping_rate,
+            resonance=0.0,
+            loop_delay=0.0,
+            timeout=0.1,
         ),
     )
     driver = Driver(arm, rate, sensors)

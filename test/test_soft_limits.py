@@ -222,7 +222,7 @@ def test_no_torque_leads_further_out_but_a_brake(model: Model, mode: str, side: 
             )
         for k in range(1, 20):
             v = random.uniform(-1.5, 1.5, 7)
-            command = controller.update(0.002 * k, q, v)
+            command = controller.update(0.03 + 0.002 * k, q, v)
             if command.mode != mode:
                 assert k > 5, command.reason  # random joint states end in a fault
                 break

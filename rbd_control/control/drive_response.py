@@ -81,7 +81,7 @@ LIKELY = Evidence(0.3, 1.5, 0.9)
 SUSPECT = Evidence(0.02, 1.5, 0.9)
 """Bounds for the first :data:`FRESH` after a fault."""
 
-RUNAWAY = Evidence(0.05, 3.0, 0.4)
+RUNAWAY = Evidence(0.05, 1.2, 0.5)
 """Bounds in mode safe for a joint whose speed exceeds :data:`RUNAWAY_SPEED`."""
 
 RUNAWAY_SPEED = 1.2

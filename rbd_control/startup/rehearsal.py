@@ -87,6 +87,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     least_forces_by_statistic(row, row, row, np.eye(model.nv), one, one, one.copy())
 
 
+# Long: one call for each compiled function.
 def rehearse_controller(model: Model) -> None:
     """Run all compiled functions of a controller of this arm, also those of disabled features."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint

@@ -60,6 +60,7 @@ class RigState:
     late_until = -inf
     """When the joint states were late for the last time [s]."""
 
+    # Long: one line for each part of the state.
     def __init__(
         self, setup: Setup, controller_type: type[PassivityController] = PassivityController
     ) -> None:
