@@ -57,6 +57,8 @@ class Watches:
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
         self._fastest = np.full(joints, np.inf)
+        self._named: set[int] = set()
+        """Joints whose drives are known not to be trusted."""
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
 
@@ -97,6 +99,7 @@ class Watches:
         self._overspeed.reset()
         self._chatter.reset()
         self._drives.reset()
+        self._named.clear()
         self._standing.forget()
 
     def chatter(self, torque: Array) -> None:
@@ -156,8 +159,12 @@ class Watches:
         found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
         if found is None:
             found = self._drives.fault(RUNAWAY, samples.v, self._fastest)
-            if found is not None:  # Another motor may drive this joint, so that none is trusted.
+            if found is not None and self._named.issuperset(found.joints):
+                found = None  # it falls without torque
+            elif found is not None:  # Another motor may drive this joint, so none is trusted.
                 found = found._replace(joints=tuple(range(len(samples.v))))
+        if found is not None:
+            self._named.update(found.joints)
         if not is_braking:
             self._overshoot.reset()
         return found, self._overshoot.found(samples.v)
