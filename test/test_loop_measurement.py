@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import Loop
+from control_loop import SHIPPED, Loop
 from robots import two_joint_urdf
 
 from rbd_control.control import Command, ControllerParameters
@@ -42,7 +42,7 @@ class Measured(Loop):
     """
 
     def __init__(self, model: Model, gain: tuple[float, float] = (1.0, 1.0), **more: Any) -> None:
-        super().__init__(model, POSE, **more)
+        super().__init__(model, POSE, **{**SHIPPED, **more})
         self._gain, self.speed, self.motion = np.array(gain), 0.0, 0.0
 
     def measure(
