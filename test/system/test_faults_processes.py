@@ -47,7 +47,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "type": {"damping_rate": "much"},
     "choice": {"safe_torque": "some"},
     "fixed while configured": {"queue_depth": 7},
-    "together impossible": {"damping": 0.0, "damping_rate": 0.0},
+    "together impossible": {"implausible_speed": 1.5, "overspeed_factor": 2.0},
     "too weak for the weight": {"torque_share": 0.1},
 }
 
