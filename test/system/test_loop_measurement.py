@@ -30,7 +30,14 @@ def test_command_measures_the_loop_of_a_running_controller(
         "simulated_arm", {**ARM, "rate": rate, "command_delay": round(TRUE_DELAY * rate)}
     )
     controller = bring_up.start(
-        NODE, {**ARM, "discovery_time": 0.0, "damping_rate": 6.0, "tracking_limit": [0.0]}
+        NODE,
+        {
+            **ARM,
+            "discovery_time": 0.0,
+            "timeout": 0.5,
+            "damping_rate": 6.0,
+            "tracking_limit": [0.0],
+        },
     )
     probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not start")
     file = tmp_path / "arm.yaml"
