@@ -424,6 +424,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             missing = "the check of the payload that was announced"
         if missing:
             raise NotReadyError(f"waiting for {missing}")
+        try:
+            self.parameters.require_stable(self._input.period)
+        except InputError as error:
+            # The rate may rise: a busy machine loses joint states.
+            raise NotReadyError(str(error)) from error
 
     @property
     def sends_torque(self) -> bool:
@@ -458,7 +463,6 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.refuse_when_stopping()
             self._access.refuse_after_pause()
             self.controller.set_model_error("")  # _refuse_without_input has refused an error
-            self.parameters.require_stable(self._input.period)
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
             self.controller.clock_went_back()
             self._access.withdraw_claim()

@@ -33,12 +33,12 @@ STANDSTILL = 1.0
 STIFF: dict[str, Any] = {
     "resonance": 0.0,
     "loop_delay": 0.0,
-    "bandwidth": [25.0],
-    "damping_rate": 50.0,
+    "bandwidth": [12.5],
+    "damping_rate": 25.0,
     "damping": [0.3],
     "bias_rate": 0.0,
 }
-"""Gains for a rigid arm whose loop is fast, at least 200 Hz: errors demand much torque."""
+"""Gains for a rigid arm whose loop has at least 80 Hz: errors demand much torque."""
 
 
 def command(executable: str) -> list[str]:

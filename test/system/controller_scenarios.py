@@ -27,14 +27,12 @@ from .probe import Heard, Probe, Source
 NODE = "passivity_controller"
 STILL = {"repeated_time": 3600.0, "repeated_torque_share": 2.0, "tracking_limit": [100.0]}
 """Parameters without which joint states that stand still would be a fault."""
-GAINS = {**STIFF, "bandwidth": [12.5], "damping_rate": 25.0}
-"""Gains for a rigid arm with joint states at 100 Hz, less on a busy machine."""
 PARAMETERS: dict[str, Any] = {
     "urdf": "arm7",
     "timeout": STANDSTILL,
     "discovery_time": 0.0,
     **STILL,
-    **GAINS,
+    **STIFF,
 }
 """Parameters for a single controller on a busy machine: no discovery time, long timeout."""
 COMMANDS = "effort_controller/commands"

