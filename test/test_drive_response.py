@@ -84,6 +84,53 @@ def test_swapped_motors_are_named(model: Model, first: int, seed: int) -> None:
     assert (wired.later[:, [first, first + 1]] == 0.0).all()
 
 
+@pytest.mark.parametrize("joint", [1, 3])
+def test_a_dead_drive_is_named(model: Model, joint: int) -> None:
+    """Its joint falls; the others still brake."""
+    wiring = np.eye(7)
+    wiring[joint, joint] = 0.0
+    wired = run(model, wiring, HOME + 0.2)
+    assert wired.named <= wired.faulted + 0.06
+    assert f"reversed or dead drive: joint_{joint + 1} moves against" in wired.command.reason
+    assert (wired.later[:, joint] == 0.0).all()
+    assert (np.abs(np.delete(wired.later, joint, axis=1)).max(axis=0) > 0.0).all()
+
+
+def test_a_drive_that_dies_later_is_named(model: Model) -> None:
+    """A push may look alike, so its torque remains."""
+    loop = Loop(model, HOME + 0.2, simulated=FRICTION, **SHIPPED)
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(1.5)
+    reason = ""
+    for _ in range(400):
+        sample = loop.arm.reading()
+        assert sample is not None
+        command = loop.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
+        loop.arm.step(np.where(np.arange(7) == 1, 0.0, 1.0) * command.torque)
+        reason = command.reason
+    assert "dead drive, or a push: joint_2 moves against its torque" in reason
+    assert "until the next activation" not in reason
+    assert command.torque[1] != 0.0
+
+
+@pytest.mark.parametrize("is_proven", [False, True])
+def test_a_push_on_a_proven_drive_is_a_push(model: Model, is_proven: bool) -> None:
+    """1.8 times the torque of joint 2, against it: as a reversed drive, unless it is known."""
+    loop = Loop(model, HOME + 0.2, simulated=FRICTION, **SHIPPED)
+    if is_proven:
+        loop.follow(HOME + 0.5, 1.0)
+    loop.run(1.5)
+    loop.controller.fault("test")
+    reason = ""
+    for _ in range(120):
+        sample = loop.arm.reading()
+        assert sample is not None
+        command = loop.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
+        loop.arm.step(np.where(np.arange(7) == 1, -0.8, 1.0) * command.torque)
+        reason = command.reason
+    assert ("reversed" in reason) != is_proven
+
+
 def test_a_start_trusts_the_drive_again(model: Model) -> None:
     loop = Loop(model, simulated=FRICTION, **SHIPPED)
     loop.controller.fault("test")

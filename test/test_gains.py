@@ -16,9 +16,12 @@ from rbd_control.control.gains import (
     ROTOR,
     largest_inertia,
     law_gains,
+    least_inertia,
     resonances,
 )
+from rbd_control.control.roll_off import RollOff
 from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.simulation import arm7_urdf
 
@@ -51,7 +54,8 @@ def test_an_arm_without_limits_or_mass_has_a_finite_inertia(model: Model) -> Non
 def test_gains_of_zero_follow_from_inertia_and_effort(model: Model) -> None:
     m, rate = largest_inertia(model), ControllerParameters().damping_rate
     gains = law_gains(ControllerParameters(), model)
-    assert (gains.damping == np.minimum(DAMPING_SHARE * EFFORT, FASTEST_DAMPING * m)).all()
+    fastest = FASTEST_DAMPING * least_inertia(model)
+    assert (gains.damping == np.minimum(DAMPING_SHARE * EFFORT, fastest)).all()
     slow = (gains.damping + rate * m) / (2.0 * m)
     assert np.allclose(gains.Lambda, np.minimum(slow, LARGEST_BANDWIDTH), rtol=1e-12)
     # Both bounds are reached by some joint, and by some not.
@@ -60,6 +64,49 @@ def test_gains_of_zero_follow_from_inertia_and_effort(model: Model) -> None:
         assert not reached.all()
     # The error decays at most as fast as half of s, in every posture.
     assert (gains.Lambda <= 0.5 * (gains.damping / m + rate) + 1e-12).all()
+
+
+def test_the_least_inertia_is_that_of_a_joint_whose_neighbours_give_way(model: Model) -> None:
+    """Torque on one joint accelerates it by (M⁻¹)_ii, with the assumed rotors of all joints."""
+    q = np.random.default_rng(0).uniform(model.lower_limit, model.upper_limit, (32, 7))
+    M = mass_matrix(model, q) + LIGHTEST * np.eye(7)
+    accelerations = np.linalg.solve(M, np.broadcast_to(np.eye(7), M.shape))
+    least = [1.0 / max(a[i, i] for a in accelerations) for i in range(7)]
+    assert np.allclose(least_inertia(model), least, rtol=1e-9)
+    # Parallel axes: the neighbours of joint 3 take most of its inertia.
+    assert least_inertia(model)[2] < 0.03 * largest_inertia(model)[2]
+
+
+@pytest.mark.parametrize(("late", "is_stable"), [(5, True), (40, False)])
+def test_an_arm_without_friction_is_stable_in_any_posture(
+    model: Model, late: int, is_stable: bool
+) -> None:
+    """The linear loop at 1 kHz, ``late`` ms late, swings less and less from a random velocity.
+
+    The time constants of its slowest swings are below 0.5 s, so that in 1 s they decay well.
+    """
+    rng = np.random.default_rng(3)
+    q = rng.uniform(model.lower_limit, model.upper_limit, (30, 7))
+    M = mass_matrix(model, q)
+    gains, rest = law_gains(ControllerParameters(), model), DesiredState.at_rest(np.zeros(7))
+    decays = []
+    for inertia in M:
+        filters = RollOff(7)
+        filters.set_resonances(resonances(30.0, model))
+        e, e_dot, speeds = np.zeros(7), rng.normal(size=7), []
+        sent = [np.zeros(7)] * (late + 1)
+        K_D = np.diag(gains.damping) + gains.damping_rate * inertia
+        with_rotors = inertia + LIGHTEST * np.eye(7)
+        for _ in range(1500):
+            filters.measure(e_dot, 1e-3)
+            errors = filters.feedback(e, e_dot, rest)
+            assert errors is not None
+            sent.append(K_D @ (errors.v + gains.Lambda * errors.q))
+            e_dot = e_dot - 1e-3 * np.linalg.solve(with_rotors, sent.pop(0))
+            e = e + 1e-3 * e_dot
+            speeds.append(np.abs(e_dot).max())
+        decays.append(max(speeds[-400:]) <= max(speeds[700:1100]))
+    assert all(decays) == is_stable
 
 
 def test_given_gains_are_kept_joint_by_joint(model: Model) -> None:
@@ -85,7 +132,7 @@ def test_a_given_effort_limit_replaces_that_of_the_description(model: Model) -> 
 def test_without_an_effort_limit_the_inertia_bounds_the_damping(model: Model) -> None:
     endless = replace(model, effort_limit=np.full(7, np.inf))
     gains = law_gains(ControllerParameters(), endless)
-    assert (gains.damping == FASTEST_DAMPING * largest_inertia(model)).all()
+    assert (gains.damping == FASTEST_DAMPING * least_inertia(model)).all()
     assert np.isfinite(gains.Lambda).all()
 
 

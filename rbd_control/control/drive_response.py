@@ -17,7 +17,12 @@ swapped if each joint shows the torque of the other, and not its own.
 A hand or a collision accelerates a healthy joint against its motor torque, too: its force is then
 ``-(1 + ratio) sent``. But the controller answers to the motion with a delay, so the ratio of force
 and torque changes all the time, and the fit is poor. The bounds are therefore narrow while the arm
-is under control, and wide just after a fault, whose cause must be found before the brake acts.
+is under control, and wide just after a fault, whose cause must be found before the brake acts. A
+drive that has moved its joint with the sent torque for :data:`PROOF` since the start is wired
+right: whatever accelerates its joint later is a hand or a collision.
+
+A dead drive shows no torque, as if ``ratio`` were zero. A joint that is pushed may show none
+either, so a dead drive is named only just after a fault.
 """
 
 from __future__ import annotations
@@ -42,6 +47,19 @@ WINDOW = 0.05
 SMOOTHING = 0.005
 """Time constant of the filter of both torques [s]; differences of velocities are noisy."""
 
+PROOF = 0.2
+"""Time for which a moving joint must show the sent torque to prove its drive [s]."""
+
+OBEYS = 0.5
+"""Least ratio of shown to sent torque of a drive that proves itself."""
+
+FIT = 0.9
+"""Least R² of this proof, and of a fault in mode safe."""
+
+DEAD = 0.2
+"""Largest root mean square of the torque that a joint with a dead drive shows, as a share of the
+sent torque: it has some friction."""
+
 LEVEL = 0.03
 """Least root mean square of the sent torque, as a share of the effort limit."""
 
@@ -55,10 +73,12 @@ its own sent torque with which it is not swapped."""
 
 
 class DriveFault(NamedTuple):
-    """Joints whose drives cannot be trusted, and the reason."""
+    """Joints that do not move as their torque demands, and the reason."""
 
     joints: tuple[int, ...]
     reason: str
+    is_certain: bool = True
+    """Whether their drives cannot be trusted: False if the joint may also be pushed."""
 
 
 class Evidence(NamedTuple):
@@ -75,10 +95,10 @@ class Evidence(NamedTuple):
 CERTAIN = Evidence(0.4, 1.5, 0.95)
 """Bounds under control, for a joint above :data:`SPEED_SHARE` of its velocity limit."""
 
-LIKELY = Evidence(0.3, 1.5, 0.9)
+LIKELY = Evidence(0.3, 1.5, FIT)
 """Bounds in mode safe."""
 
-SUSPECT = Evidence(0.02, 1.5, 0.9)
+SUSPECT = Evidence(0.02, 1.5, FIT)
 """Bounds for the first :data:`FRESH` after a fault."""
 
 RUNAWAY = Evidence(0.05, 1.2, 0.5)
@@ -105,7 +125,8 @@ class DriveResponse:
     def __init__(self, joints: int) -> None:
         self._memory = np.zeros((5, joints))
         self._products = np.zeros((joints, joints))
-        self.reset()
+        self._proof = np.zeros(joints)
+        self._time = 0.0
 
     def set_parameters(self, model: Model, effort: Array, drives: DriveParameters) -> None:
         """Use another model, other effort limits or another kind of arm from now on.
@@ -119,8 +140,9 @@ class DriveResponse:
         self._effort, self._names = effort, model.joint_names
 
     def reset(self) -> None:
-        """Forget all samples."""
+        """Forget all samples, and which drives are proven."""
         self._time = 0.0
+        self._proof[:] = 0.0
 
     def take(self, dt: float, q: Array, v: Array, sent: Array) -> None:
         """Take a sample.
@@ -135,6 +157,8 @@ class DriveResponse:
         continues = self._time > 0.0
         compare_torques(self._model, q, v, sent, dt, continues, self._memory, self._products)
         self._time += max(dt, 1e-9)
+        if self._time >= WINDOW:
+            prove(self._memory, self._products, self._effort, v, dt, self._proof)
 
     def fault(self, bounds: Evidence, v: Array, slowest: Array) -> DriveFault | None:
         """Return the joints whose drives act against their commands or are swapped, or None.
@@ -146,7 +170,8 @@ class DriveResponse:
         """
         if self._time < WINDOW:
             return None
-        i, j = find_fault(self._memory, self._products, self._effort, v, slowest, *bounds)
+        memory, products, proven = self._memory, self._products, self._proof >= PROOF
+        i, j = find_fault(memory, products, self._effort, v, slowest, proven, bounds)
         if i < 0:
             return None
         if j >= 0:
@@ -161,6 +186,31 @@ class DriveResponse:
             f"reversed or dead drive: {self._names[i]} accelerates against its torque, with "
             f"{ratio:.2g} of the torque that was sent; check the wiring, the sign and the order of "
             f"the motors",
+        )
+
+    def dead(self, v: Array) -> DriveFault | None:
+        """Return a joint that moves against its torque as if none was sent, or None.
+
+        Its drive is dead. If the drive is proven, the joint may also be pushed.
+
+        Args:
+            v: (nv,) measured velocities [rad/s or m/s].
+        """
+        if self._time < WINDOW:
+            return None
+        sent = self._memory[3]
+        is_dead = (np.sqrt(sent) >= 2.0 * LEVEL * self._effort) & (self._memory[2] * v < 0.0)
+        is_dead &= (self._memory[4] <= DEAD**2 * sent) & (np.abs(v) >= SLOWEST)
+        if not is_dead.any():
+            return None
+        i = int(np.argmax(is_dead * sent))
+        was_proven = self._proof[i] >= PROOF
+        what = "dead drive, or a push" if was_proven else "reversed or dead drive"
+        return DriveFault(
+            (i,),
+            f"{what}: {self._names[i]} moves against its torque as if none was sent; check its "
+            f"power and its mode",
+            is_certain=not was_proven,
         )
 
 
@@ -202,33 +252,50 @@ def compare_torques(packed, q, v, sent, dt, continues, memory, products):  # typ
 
 
 @compiled
-def find_fault(memory, products, effort, v, slowest, least, largest, fit):  # type: ignore[no-untyped-def]
-    """Return the joint with the best fit of a reversed drive, and -1; or a swapped pair; or -1, -1.
+def prove(memory, products, effort, v, dt, proof):  # type: ignore[no-untyped-def]
+    """Add the time ``dt`` [s] to the proof of each moving joint that shows the sent torque.
+
+    Args:
+        memory, products: sums of :func:`compare_torques`.
+        effort: (n,) effort limits [N·m or N].
+        v: (n,) velocities [rad/s or m/s].
+        proof: (n,) times, changed in place [s].
+    """
+    for i in range(v.shape[0]):
+        xx, xy, yy = memory[3, i], products[i, i], memory[4, i]
+        is_driven = xx >= (LEVEL * effort[i]) ** 2 and abs(v[i]) >= SLOWEST
+        if is_driven and xy >= OBEYS * xx and xy * xy >= FIT * xx * yy:
+            proof[i] += dt
+
+
+@compiled
+def find_fault(memory, products, effort, v, slowest, proven, bounds):  # type: ignore[no-untyped-def]
+    """Return the joint with the best fit of a reversed drive and -1, a swapped pair, or -1 and -1.
 
     Args:
         memory, products: sums of :func:`compare_torques`.
         effort: (n,) effort limits [N·m or N].
         v, slowest: velocities and least speeds, (n,) each [rad/s or m/s].
-        least, largest, fit: bounds, see :class:`Evidence`.
+        proven: (n,) whether a drive is proven, see the module.
+        bounds: see :class:`Evidence`.
     """
     n = v.shape[0]
-    found, best = -1, fit
+    found, best = -1, bounds.fit
     for i in range(n):
         xx, xy, yy = memory[3, i], products[i, i], memory[4, i]
-        if xx < (LEVEL * effort[i]) ** 2 or abs(v[i]) < slowest[i]:
+        if proven[i] or xx < (LEVEL * effort[i]) ** 2 or abs(v[i]) < slowest[i]:
             continue
         if memory[1, i] * v[i] <= 0.0 or memory[2, i] * v[i] >= 0.0:
             continue
-        if not -largest * xx <= xy <= -least * xx:
+        if not -bounds.largest_ratio * xx <= xy <= -bounds.least_ratio * xx:
             continue
         if xy * xy >= best * xx * yy:
             found, best = i, xy * xy / (xx * yy)
     for i in range(n):
         for j in range(i):
-            if (
-                is_swapped(memory, products, effort, fit, i, j)
-                and max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
-            ):
+            moves = max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
+            is_open = moves and not (proven[i] and proven[j])
+            if is_open and is_swapped(memory, products, effort, bounds.fit, i, j):
                 return j, i
     return found, -1
 

@@ -2,7 +2,9 @@
 
 Under the brake of mode safe the velocity of a joint decays without a reversal. In a loop whose
 delay is too long for the rate of the brake, the joint overshoots: it reverses, and moves back with
-a large part of its former speed. The brake must then be weaker.
+a large part of the kinetic energy that the arm had before. The brake must then be weaker. A light
+joint that swings on its spring, or that a heavy one pulls along in a fast motion, reverses as well,
+but has a small part of the energy.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from rbd_control.dynamics.compiled import compiled
 
 Array = NDArray[np.float64]
 
-OVERSHOOT = 0.3
-"""Speed after a reversal, as a share of the largest speed before it, that is an overshoot."""
+OVERSHOOT = 0.1
+"""Kinetic energy ``M_ii v_i² / 2`` of a joint after a reversal that is an overshoot, as a share of
+the largest kinetic energy of the arm under the brake. If no other joint moves, it is a third of the
+speed."""
 
 SLOWEST = 0.1
 """Least speed that counts as an overshoot [rad/s or m/s]; noise and resonances are slower."""
@@ -29,37 +33,46 @@ class Overshoot:
     """
 
     def __init__(self, joints: int) -> None:
-        self._memory = np.zeros((3, joints))
+        self._memory, self._most = np.zeros((2, joints)), np.zeros(1)
 
     def reset(self) -> None:
         """Forget all motion, before the brake begins."""
         self._memory[:] = 0.0
+        self._most[:] = 0.0
 
-    def found(self, v: Array) -> bool:
-        """Take the velocities of a sample, (nv,) [rad/s or m/s]; return whether one overshoots.
+    def found(self, M: Array, v: Array) -> bool:
+        """Take a sample; return whether a joint overshoots. Each reversal of a joint counts once.
 
-        Each reversal of a joint counts once.
+        Args:
+            M: mass matrix, (nv, nv) [kg·m² or kg].
+            v: (nv,) filtered velocities of the brake [rad/s or m/s].
         """
-        return bool(overshoots(v, self._memory))
+        return bool(overshoots(M, v, self._memory, self._most))
 
 
 @compiled
-def overshoots(v, memory):  # type: ignore[no-untyped-def]
+def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
     """Return whether a joint overshoots, see :class:`Overshoot`.
 
     Args:
+        M: mass matrix, (n, n) [kg·m² or kg].
         v: velocities, (n,) [rad/s or m/s].
-        memory: (3, n), changed in place: largest speed since the last reversal, with its sign; the
-            same before the last reversal; 1 if this reversal was reported.
+        memory: (2, n), changed in place: the last velocity that was not slow; 1 if the joint has
+            reversed and this was not reported.
+        most: (1,), changed in place: largest kinetic energy of the arm [J].
     """
-    found = False
-    for i in range(v.shape[0]):
-        if v[i] * memory[0, i] < 0.0 and abs(v[i]) > 0.5 * SLOWEST:
-            memory[1, i], memory[0, i], memory[2, i] = memory[0, i], v[i], 0.0
-        elif abs(v[i]) > abs(memory[0, i]):
+    n, found, energy = v.shape[0], False, 0.0
+    for i in range(n):
+        for j in range(n):
+            energy += 0.5 * v[i] * M[i, j] * v[j]
+    most[0] = max(most[0], energy)
+    for i in range(n):
+        if abs(v[i]) > 0.5 * SLOWEST:
+            if v[i] * memory[0, i] < 0.0:
+                memory[1, i] = 1.0
             memory[0, i] = v[i]
-        is_large = abs(memory[0, i]) > max(SLOWEST, OVERSHOOT * abs(memory[1, i]))
-        if is_large and memory[1, i] != 0.0 and memory[2, i] == 0.0:
-            memory[2, i] = 1.0
+        returned = 0.5 * M[i, i] * v[i] * v[i]
+        if memory[1, i] == 1.0 and abs(v[i]) > SLOWEST and returned > OVERSHOOT * most[0]:
+            memory[1, i] = 0.0
             found = True
     return found

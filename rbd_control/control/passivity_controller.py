@@ -205,8 +205,10 @@ class PassivityController:
 
     def _brake(self) -> Command:
         """Return the torque of mode safe; a brake that drives the arm is weakened, or zero."""
-        fault, overshoots = self._watches.brake(self._path.is_braking)
-        if fault is not None and self._path.distrust(fault.joints):
+        fault, overshoots = self._watches.brake(self._path.is_braking, self._path.v_f)
+        if fault is not None and not fault.is_certain:
+            self._modes.explain(fault.reason)
+        elif fault is not None and self._path.distrust(fault.joints):
             self._modes.explain(f"{fault.reason}; its torque is zero until the next activation")
         if overshoots:
             self._path.weaken_brake()

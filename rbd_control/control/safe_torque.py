@@ -26,8 +26,8 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   exceeds its value at the fault for ``rate T <= 3/2``: with the defaults, for T up to 125 ms. This
   holds for constant M. In a fast motion M and the filter's lag change the direction of the brake:
   on an arm without friction that is 15 ms late, the energy rose to 1.33 times its value.
-- A brake that overshoots comes late: when a joint has reversed and reaches a part of its speed
-  before, the rate is halved for all joints until the next start
+- A brake that overshoots comes late: when a joint has reversed and has a part of the kinetic energy
+  at the fault, the rate is halved for all joints until the next start
   (:class:`~rbd_control.control.overshoot.Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
   drive the arm. The torque of its joint is then zero until the next start; if the joint is faster

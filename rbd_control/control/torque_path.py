@@ -103,6 +103,11 @@ class TorquePath:
         self._has_tank = parts.parameters.tank_capacity > 0.0
 
     @property
+    def v_f(self) -> Array:
+        """Filtered velocities of the last command, (nv,) [rad/s or m/s]."""
+        return self._roll_off.v
+
+    @property
     def acted(self) -> Array:
         """Motor torque between the last two commands, (nv,) [N·m or N]."""
         return self._motors.acted

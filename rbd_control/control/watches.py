@@ -58,7 +58,7 @@ class Watches:
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
         self._fastest = np.full(joints, np.inf)
         self._named: set[int] = set()
-        """Joints whose drives are known not to be trusted."""
+        """Joints whose drives do not obey."""
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
 
@@ -141,11 +141,12 @@ class Watches:
         if found is not None:
             self._modes.fault(found.reason)
 
-    def brake(self, is_braking: bool) -> tuple[DriveFault | None, bool]:
+    def brake(self, is_braking: bool, v_f: Array) -> tuple[DriveFault | None, bool]:
         """Check the brake of mode safe for the last sample.
 
         Args:
             is_braking: whether the last command was a brake.
+            v_f: (nv,) filtered velocities of the last command [rad/s or m/s].
 
         Returns:
             The drives that cannot be trusted, or None; and whether the brake overshoots.
@@ -163,11 +164,15 @@ class Watches:
                 found = None  # it falls without torque
             elif found is not None:  # Another motor may drive this joint, so none is trusted.
                 found = found._replace(joints=tuple(range(len(samples.v))))
+            elif bounds is SUSPECT and not self._named:
+                found = self._drives.dead(samples.v)
         if found is not None:
             self._named.update(found.joints)
-        if not is_braking:
+        # An arm that falls with a joint that is not braked gains energy.
+        if not is_braking or self._named:
             self._overshoot.reset()
-        return found, self._overshoot.found(samples.v)
+            return found, False
+        return found, self._overshoot.found(mass_matrix(self._model, samples.q), v_f)
 
     def finds_standing(self, s: Array, withheld: Array) -> bool:
         """Switch to a fault if a joint does not move, see :class:`StandingJoint`.
