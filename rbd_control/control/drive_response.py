@@ -98,7 +98,7 @@ CERTAIN = Evidence(0.4, 1.5, 0.95)
 LIKELY = Evidence(0.3, 1.5, FIT)
 """Bounds in mode safe."""
 
-SUSPECT = Evidence(0.02, 1.5, FIT)
+SUSPECT = Evidence(0.02, 1.5, 0.8)
 """Bounds for the first :data:`FRESH` after a fault."""
 
 RUNAWAY = Evidence(0.05, 1.2, 0.5)
@@ -180,12 +180,10 @@ class DriveResponse:
                 f"the motors of {self._names[i]} and {self._names[j]} are swapped: each moves as "
                 f"the other should; check the wiring and the order of the joints",
             )
-        ratio = -self._products[i, i] / self._memory[3, i]
         return DriveFault(
             (i,),
-            f"reversed or dead drive: {self._names[i]} accelerates against its torque, with "
-            f"{ratio:.2g} of the torque that was sent; check the wiring, the sign and the order of "
-            f"the motors",
+            f"reversed or dead drive: {self._names[i]} accelerates against its torque; check the "
+            f"wiring, the sign and the order of the motors",
         )
 
     def dead(self, v: Array) -> DriveFault | None:
@@ -209,7 +207,7 @@ class DriveResponse:
         return DriveFault(
             (i,),
             f"{what}: {self._names[i]} moves against its torque as if none was sent; check its "
-            f"power and its mode",
+            f"power and its mode, and the order of the motors",
             is_certain=not was_proven,
         )
 

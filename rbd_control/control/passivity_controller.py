@@ -32,7 +32,7 @@ from rbd_control.control.planner import PlannedTrajectory
 from rbd_control.control.planning import Planning
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.start import Start
-from rbd_control.control.torque_path import WEAKENED, LimitedTorque, TorquePath
+from rbd_control.control.torque_path import DISTRUSTED, WEAKENED, LimitedTorque, TorquePath
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.control.trajectory import Trajectory
 from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
@@ -206,10 +206,11 @@ class PassivityController:
     def _brake(self) -> Command:
         """Return the torque of mode safe; a brake that drives the arm is weakened, or zero."""
         fault, overshoots = self._watches.brake(self._path.is_braking, self._path.v_f)
-        if fault is not None and not fault.is_certain:
+        if fault is not None:
             self._modes.explain(fault.reason)
-        elif fault is not None and self._path.distrust(fault.joints):
-            self._modes.explain(f"{fault.reason}; its torque is zero until the next activation")
+            if fault.is_certain:
+                self._path.distrust(fault.joints)
+                self._modes.explain(DISTRUSTED)
         if overshoots:
             self._path.weaken_brake()
             self._modes.explain(WEAKENED)

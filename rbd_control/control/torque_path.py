@@ -31,6 +31,9 @@ After a shorter time, for example with equal stamps, the longest recent period i
 """
 
 
+DISTRUSTED = "its torque is zero until the next activation"
+"""Text for joints of :meth:`TorquePath.distrust`."""
+
 WEAKENED = (
     "the brake of the safe torque overshot, as in a loop with delay: it is weaker until the next "
     "activation; measure the loop with rbd-control check --loop"
@@ -228,18 +231,9 @@ class TorquePath:
         self.is_braking = True
         return LimitedTorque(sent)
 
-    def distrust(self, joints: tuple[int, ...]) -> bool:
-        """Send zero torque to joints in :meth:`brake` until :meth:`restore_brake`.
-
-        Args:
-            joints: indices of the joints.
-
-        Returns:
-            Whether one of them was trusted until now.
-        """
-        changes = bool(self._trusted[list(joints)].any())
+    def distrust(self, joints: tuple[int, ...]) -> None:
+        """Send zero torque to joints, by index, in :meth:`brake` until :meth:`restore_brake`."""
         self._trusted[list(joints)] = 0.0
-        return changes
 
     def weaken_brake(self) -> None:
         """Halve the rate of :meth:`brake`, which is too high for the delay of the loop.
