@@ -382,10 +382,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def waiting_for(self) -> str:
         """Return the missing condition for the activation, or an empty text.
 
-        The conditions are joint states with velocity that do not contradict each other, a verdict
-        of the detector if the parameter ``require_detector`` is set, no other publisher on the
-        torque topic and, during an automatic start, no claim of another controller for
-        ``discovery_time``.
+        The conditions are joint states with velocity that do not contradict each other, at a rate
+        at which the gains are stable (a busy machine loses some), a verdict of the detector if the
+        parameter ``require_detector`` is set, no other publisher on the torque topic and, during an
+        automatic start, no claim of another controller for ``discovery_time``.
         """
         return self._missing_input() or self._access.missing(is_starting=self.is_starting)
 
@@ -401,6 +401,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if self.controller.is_contradicted:
             topic = self.resolve_topic_name("joint_states")
             return f"joint states of one source; on {topic} they contradict each other"
+        try:
+            self.parameters.require_stable(self._input.period)
+        except InputError as error:
+            return f"joint states at a higher rate, or lower gains: {error}"
         missing = self._detector_warning() if self.parameters.require_detector else ""
         return f"a verdict on {self._detector.topic}: {missing}" if missing else ""
 
@@ -424,11 +428,6 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             missing = "the check of the payload that was announced"
         if missing:
             raise NotReadyError(f"waiting for {missing}")
-        try:
-            self.parameters.require_stable(self._input.period)
-        except InputError as error:
-            # The rate may rise: a busy machine loses joint states.
-            raise NotReadyError(str(error)) from error
 
     @property
     def sends_torque(self) -> bool:
