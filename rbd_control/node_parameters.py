@@ -21,8 +21,13 @@ P = TypeVar("P", bound=Parameters)
 class NodeParameters(Parameters):
     """Parameters of every node."""
 
+    HEADING = "Node"
+
     autostart: bool = parameter(
-        True, "configure and activate by itself as soon as it can", live=False
+        True,
+        "configure and activate by itself as soon as it can",
+        live=False,
+        expert=True,
     )
     thread_priority: int = parameter(
         0,
@@ -42,8 +47,13 @@ class ModelParameters(NodeParameters, RobotParameters):
 class ReceivingParameters(ModelParameters):
     """Parameters of a node that subscribes to joint states: the arm, and the subscription."""
 
+    HEADING = "Joint states"
+
     best_effort: bool = parameter(
-        True, "receive joint states best-effort, which fits any publisher", live=False
+        True,
+        "receive joint states best-effort, which fits any publisher",
+        live=False,
+        expert=True,
     )
     queue_depth: int = parameter(
         200,
@@ -51,6 +61,7 @@ class ReceivingParameters(ModelParameters):
         lower=1,
         upper=100_000,
         live=False,
+        expert=True,
     )
 
 
@@ -58,17 +69,22 @@ class ReceivingParameters(ModelParameters):
 class FrameParameters(Parameters):
     """Parameter of nodes that publish in the frames of links: the prefix of link names on TF."""
 
+    HEADING = "Frames"
+
     frame_prefix: str = parameter(
         "",
         "text before the names of links in header.frame_id, as the parameter of this name of "
         "robot_state_publisher puts it before the frames on TF",
         live=False,
+        expert=True,
     )
 
 
 @dataclass(frozen=True)
 class CommandingParameters(ReceivingParameters):
     """Parameters of a node that sends torque: its joint-state subscription, and its start."""
+
+    HEADING = "Joint states, and other controllers"
 
     queue_depth: int = parameter(
         50,
@@ -77,6 +93,7 @@ class CommandingParameters(ReceivingParameters):
         lower=1,
         upper=100_000,
         live=False,
+        expert=True,
     )
     discovery_time: float = parameter(
         3.5,
@@ -85,12 +102,15 @@ class CommandingParameters(ReceivingParameters):
         unit="s",
         lower=0.0,
         upper=60.0,
+        expert=True,
     )
 
 
 @dataclass(frozen=True)
 class StartCheckParameters(Parameters):
     """Parameter of the check that the detector node makes of its first seconds of motion."""
+
+    HEADING = "Check after the start"
 
     start_check_time: float = parameter(
         10.0,

@@ -54,6 +54,9 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
     start_only: bool = False,
     in_description: bool = False,
     keywords: tuple[str, ...] = (),
+    expert: bool = False,
+    found_by_calibrate: bool = False,
+    compiled: bool = False,
 ) -> Any:
     """Declare one field of a :class:`Parameters` dataclass.
 
@@ -65,6 +68,12 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
     its value from the start of the process. An ``in_description`` parameter holds names of joints
     or links of the robot description, to which launch files add the prefix of an arm; its
     ``keywords`` are texts that are no such names, such as 'all'.
+
+    The files in ``config`` and ``docs/parameters.md`` are made from the fields. In them ``expert``
+    parameters, which hardly any arm needs, stand after those to choose for an arm. ``rbd-control
+    calibrate`` writes the parameters ``found_by_calibrate`` to the file of the arm. ``compiled``
+    parameters of the detector are read by its compiled code, under their names
+    (:mod:`~rbd_control.estimation.detector_state`).
 
     Returns:
         The field of the dataclass, with ``default`` and with all other arguments as metadata.
@@ -94,6 +103,9 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
             "start_only": start_only,
             "in_description": in_description,
             "keywords": keywords,
+            "expert": expert,
+            "found_by_calibrate": found_by_calibrate,
+            "compiled": compiled,
         },
     )
 
@@ -126,6 +138,9 @@ class Parameters:
     Raises:
         ParameterError: naming the field, its value and its bounds.
     """
+
+    HEADING: ClassVar[str] = ""
+    """Heading of this class's own parameters in parameter files and on the page of parameters."""
 
     FORMER_NAMES: ClassVar[Mapping[str, str]] = {}
     """Present names of this class's own parameters by former name; both names are accepted."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rbd_control.errors import ModelWarning, RbdControlError
-from rbd_control.estimation import Calibration
+from rbd_control.estimation import Calibration, DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import ScratchFolder, write_whole
 from rbd_control.files.yaml_output import yaml_lines, yaml_text
@@ -26,39 +26,20 @@ from rbd_control.robot.robot import ARM7, Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.wording import printable
 
-_OF_THE_ARM = (
-    "effort_kind",
-    "effort_gain",
-    *CORRECTIONS,
-    "friction_model",
-    "friction_coulomb",
-    "friction_viscous",
-    "friction_offset",
-    "friction_velocity_scale",
-    "friction_stribeck",
-    "friction_stribeck_velocity",
-)
+
+def _found(kind: type[Parameters]) -> tuple[str, ...]:
+    """Return the names of the parameters that a calibration determines, by their declaration."""
+    return tuple(item.name for item in fields(kind) if item.metadata["found_by_calibrate"])
+
+
+_OF_THE_ARM = _found(RobotParameters)
 """Identified parameters of the arm for section ``/**``; those without effect are not written.
 
 A parameter has no effect if it has its value in :data:`_NEUTRAL`, or if the friction model does not
 use it.
 """
 
-_OF_THE_DETECTOR = (
-    "observer",
-    "observer_damping",
-    "observer_gain",
-    "velocity_delay",
-    "settling_time",
-    "contact_threshold",
-    "threshold_speed",
-    "moving_ratio",
-    "residual_covariance",
-    "statistic_threshold",
-    "statistic_speed",
-    "collision_threshold",
-    "onset_debounce",
-)
+_OF_THE_DETECTOR = tuple(n for n in _found(DetectorParameters) if n not in _OF_THE_ARM)
 
 REPLACED = frozenset((*RobotParameters.names(), *_OF_THE_DETECTOR))
 """Parameters of arm and detector whose values are those of the calibration, or its defaults."""

@@ -16,6 +16,8 @@ class StopParameters(Parameters):
         ParameterError: for a joint named twice, and for a retreat without ``joints``.
     """
 
+    HEADING = "Stop, standstill and retreat"
+
     joints: tuple[str, ...] = parameter(
         (),
         "joints whose standstill is awaited, in the order of the retreat; empty: all joints of "
@@ -52,6 +54,7 @@ class StopParameters(Parameters):
         unit="rad/s or m/s",
         above=0.0,
         upper=1.0,
+        expert=True,
     )
     standstill_time: float = parameter(
         0.1,
@@ -59,6 +62,7 @@ class StopParameters(Parameters):
         unit="s",
         lower=0.0,
         upper=10.0,
+        expert=True,
     )
     retreat_distance: float = parameter(
         0.0,
@@ -75,6 +79,7 @@ class StopParameters(Parameters):
         unit="s",
         above=0.0,
         upper=10.0,
+        expert=True,
     )
     retreat_speed: float = parameter(
         0.1,

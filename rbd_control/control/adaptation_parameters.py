@@ -24,6 +24,8 @@ class AdaptationParameters(Parameters):
     inertias, and they bound the estimates. The scale of friction is 5 % of the effort limit.
     """
 
+    HEADING = "Adaptive law"
+
     REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
         "adapt_friction": "the adaptive law always learns friction",
         "friction_learning_rate": "learning_rate applies to friction too",
@@ -44,6 +46,7 @@ class AdaptationParameters(Parameters):
         unit="1/J",
         above=0.0,
         upper=1000.0,
+        expert=True,
     )
     largest_payload_mass: float = parameter(
         3.0, "largest mass that is expected on an adapted link", unit="kg", above=0.0, upper=1e4
@@ -54,4 +57,5 @@ class AdaptationParameters(Parameters):
         unit="m",
         above=0.0,
         upper=10.0,
+        expert=True,
     )

@@ -48,6 +48,8 @@ class ControllerParameters(
             ``overspeed_factor``.
     """
 
+    HEADING = "Gains and loop"
+
     bandwidth: tuple[float, ...] = parameter(
         (0.0,),
         "Lambda: rate at which the position error decays once s = 0; 0: at most half the rate at "
@@ -88,6 +90,7 @@ class ControllerParameters(
         lower=0.0,
         upper=10000.0,
         per_joint=True,
+        expert=True,
     )
     bias_rate: float = parameter(
         3.0,
@@ -96,6 +99,7 @@ class ControllerParameters(
         unit="1/s",
         lower=0.0,
         upper=20.0,
+        expert=True,
     )
     adaptive: bool = parameter(
         False, "learn masses and joint friction from the tracking error, while the arm moves"

@@ -20,6 +20,8 @@ class DriveParameters(Parameters):
             ``gravity_compensated``.
     """
 
+    HEADING = "What the drives compensate"
+
     gravity_compensated: bool = parameter(
         False,
         "the arm adds its gravity torque to the command (Franka, UR, KUKA FRI): send the torque "

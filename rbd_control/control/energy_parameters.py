@@ -15,15 +15,23 @@ class EnergyParameters(Parameters):
     See :class:`~rbd_control.control.EnergyMonitor` and :class:`~rbd_control.control.EnergyTank`.
     """
 
+    HEADING = "Passivity monitor and energy tank"
+
     passivity_margin: float = parameter(
         0.1,
         "share of the dissipation by K_D that must remain after subtraction of the energy that the "
         "loop injects (delay, saturation); otherwise the loop is reported as not passive",
         lower=0.0,
         upper=1.0,
+        expert=True,
     )
     passivity_tolerance: float = parameter(
-        0.5, "largest injected power that is not reported", unit="W", lower=0.0, upper=1e4
+        0.5,
+        "largest injected power that is not reported",
+        unit="W",
+        lower=0.0,
+        upper=1e4,
+        expert=True,
     )
     passivity_window: float = parameter(
         0.1,
@@ -31,6 +39,7 @@ class EnergyParameters(Parameters):
         unit="s",
         above=0.0,
         upper=60.0,
+        expert=True,
     )
     tank_capacity: float = parameter(
         0.0,
@@ -46,10 +55,12 @@ class EnergyParameters(Parameters):
         unit="W",
         lower=0.0,
         upper=1e5,
+        expert=True,
     )
     tank_valve: float = parameter(
         0.2,
         "level, as a share of the capacity, below which the active torque fades with the level",
         above=0.0,
         upper=1.0,
+        expert=True,
     )

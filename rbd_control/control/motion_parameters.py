@@ -11,6 +11,8 @@ from rbd_control.parameters import Parameters, parameter
 class TrajectoryParameters(Parameters):
     """Parameters for the acceptance of trajectories, and their tolerances."""
 
+    HEADING = "Trajectories"
+
     allow_partial_joints_goal: bool = parameter(
         False, "accept trajectories that name some of the joints; the other joints stay at rest"
     )
@@ -31,6 +33,7 @@ class TrajectoryParameters(Parameters):
         unit="s",
         lower=0.0,
         upper=2.0,
+        expert=True,
     )
     path_tolerance: tuple[float, ...] = parameter(
         (0.0,),
@@ -39,6 +42,7 @@ class TrajectoryParameters(Parameters):
         lower=0.0,
         upper=10.0,
         per_joint=True,
+        expert=True,
     )
     goal_tolerance: tuple[float, ...] = parameter(
         (0.02,),
@@ -54,6 +58,7 @@ class TrajectoryParameters(Parameters):
         unit="rad/s or m/s",
         above=0.0,
         upper=10.0,
+        expert=True,
     )
     goal_time: float = parameter(
         1.0,
@@ -61,12 +66,15 @@ class TrajectoryParameters(Parameters):
         unit="s",
         lower=0.0,
         upper=60.0,
+        expert=True,
     )
 
 
 @dataclass(frozen=True)
 class ReactionParameters(Parameters):
     """Parameters of stops and of reactions to contact."""
+
+    HEADING = "Stops and reactions to contact"
 
     stop_time: float = parameter(
         0.1,
@@ -96,6 +104,7 @@ class ReactionParameters(Parameters):
         unit="s",
         above=0.0,
         upper=10.0,
+        expert=True,
     )
     slow_factor: float = parameter(
         0.2, "speed factor of trajectories in the reaction slow", lower=0.01, upper=1.0

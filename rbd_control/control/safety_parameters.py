@@ -15,6 +15,8 @@ from rbd_control.parameters import Parameters, parameter
 class LimitParameters(Parameters):
     """Parameters of limits on torque, speed and position."""
 
+    HEADING = "Limits"
+
     effort_limit: tuple[float, ...] = parameter(
         (0.0,),
         "largest torque of the motors; 0: the effort limit of the robot description. Without any "
@@ -48,6 +50,7 @@ class LimitParameters(Parameters):
         above=0.0,
         upper=1e9,
         per_joint=True,
+        expert=True,
     )
     limit_margin: tuple[float, ...] = parameter(
         (0.05,),
@@ -64,6 +67,7 @@ class LimitParameters(Parameters):
         lower=0.0,
         upper=1.0,
         per_joint=True,
+        expert=True,
     )
     limit_approach: float = parameter(
         10.0,
@@ -71,6 +75,7 @@ class LimitParameters(Parameters):
         unit="1/s",
         above=0.0,
         upper=1000.0,
+        expert=True,
     )
 
 
@@ -84,6 +89,8 @@ class FaultParameters(PlausibilityParameters):
     Raises:
         ParameterError: unless ``implausible_speed`` is larger than ``overspeed_factor``.
     """
+
+    HEADING = "Faults, and the torque after a fault"
 
     FORMER_NAMES: ClassVar[dict[str, str]] = {
         "speed_factor": "implausible_speed",
@@ -116,6 +123,7 @@ class FaultParameters(PlausibilityParameters):
         "the last torque is held",
         lower=1,
         upper=1000,
+        expert=True,
     )
     repeated_time: float = parameter(
         0.015,
@@ -125,6 +133,7 @@ class FaultParameters(PlausibilityParameters):
         unit="s",
         above=0.0,
         upper=3600.0,
+        expert=True,
     )
     repeated_torque_share: float = parameter(
         0.25,
@@ -133,6 +142,7 @@ class FaultParameters(PlausibilityParameters):
         "twice the static friction. 2: never",
         above=0.0,
         upper=2.0,
+        expert=True,
     )
     repeated_time_at_rest: float = parameter(
         5.0,
@@ -140,6 +150,7 @@ class FaultParameters(PlausibilityParameters):
         unit="s",
         above=0.0,
         upper=3600.0,
+        expert=True,
     )
     implausible_speed: float = parameter(
         5.0,
@@ -147,6 +158,7 @@ class FaultParameters(PlausibilityParameters):
         "samples, is a sensor error; must be above overspeed_factor, which leads to damping",
         lower=1.0,
         upper=1000.0,
+        expert=True,
     )
     default_velocity_limit: float = parameter(
         10.0,
@@ -155,12 +167,14 @@ class FaultParameters(PlausibilityParameters):
         unit="rad/s",
         above=0.0,
         upper=1e4,
+        expert=True,
     )
     overspeed_factor: float = parameter(
         2.0,
         "multiple of the velocity limit at which a measured speed is a fault if it lasts for 20 ms",
         lower=1.0,
         upper=500.0,
+        expert=True,
     )
     implausible_jump: float = parameter(
         0.02,
@@ -168,6 +182,7 @@ class FaultParameters(PlausibilityParameters):
         unit="rad or m",
         lower=0.0,
         upper=10.0,
+        expert=True,
     )
     velocity_mismatch: float = parameter(
         0.005,
@@ -177,6 +192,7 @@ class FaultParameters(PlausibilityParameters):
         unit="rad or m",
         lower=0.0,
         upper=10.0,
+        expert=True,
     )
     delay_growth: float = parameter(
         0.0,

@@ -97,7 +97,7 @@ def usual_change(setting, dt):
         setting: settings of the joint, an element of :attr:`~.detector_state.Settings.joint`.
         dt: length of the interval [s].
     """
-    return USUAL * setting.contact if setting.pole * dt < 1.0 else math.inf
+    return USUAL * setting.contact_threshold if setting.observer_gain * dt < 1.0 else math.inf
 
 
 @inlined

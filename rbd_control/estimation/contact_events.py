@@ -88,7 +88,7 @@ class ContactEvents:
         """
         joint = self._settings.joint
         stamps, residuals = recent_residuals(self._memory)
-        onset = estimate_onset(stamps, residuals, self._observer, 1.0 / joint["contact"])
+        onset = estimate_onset(stamps, residuals, self._observer, 1.0 / joint["contact_threshold"])
         # A contact that was there before the first of these samples shows its whole torque.
         self._has_risen = bool((np.abs(residuals[0]) > self._memory.joint["threshold"]).any())
         if self._has_risen:

@@ -159,8 +159,8 @@ def _carry(settings, memory, samples, k, dt):
         setting, joint = settings.joint[i], memory.joint[i]
         observer, rate = memory.observer[i], memory.observer[i].rate
         if is_long:
-            arm.fading = max(arm.fading, FADING / setting.pole)
-        fade = math.exp(-setting.pole * dt)
+            arm.fading = max(arm.fading, FADING / setting.observer_gain)
+        fade = math.exp(-setting.observer_gain * dt)
         usual = 0.0 if is_long else usual_change(setting, dt)
         observe(
             settings.kind,

@@ -44,10 +44,13 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
             ``residual_covariance`` that is not square, symmetric and positive definite.
     """
 
+    HEADING = "Observer and thresholds"
+
     observer: str = parameter(
         "momentum",
         "Filter of the external torque: momentum (first order), second_order or kalman",
         choices=("momentum", "second_order", "kalman"),
+        found_by_calibrate=True,
     )
     observer_gain: tuple[float, ...] = parameter(
         (50.0,),
@@ -58,6 +61,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         above=0.0,
         upper=5000.0,
         per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
     )
     velocity_delay: float = parameter(
         0.0,
@@ -66,9 +71,14 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="s",
         lower=0.0,
         upper=LONGEST_DELAY,
+        found_by_calibrate=True,
     )
     observer_damping: float = parameter(
-        1.0, "Damping of the filter; 1 is critical (second_order)", lower=0.3, upper=1.0
+        1.0,
+        "Damping of the filter; 1 is critical (second_order)",
+        lower=0.3,
+        upper=1.0,
+        found_by_calibrate=True,
     )
     torque_noise: tuple[float, ...] = parameter(
         (0.1,),
@@ -77,6 +87,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=1e-6,
         upper=1e4,
         per_joint=True,
+        expert=True,
     )
     momentum_noise: tuple[float, ...] = parameter(
         (0.001,),
@@ -86,6 +97,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=1e-9,
         upper=1e4,
         per_joint=True,
+        expert=True,
     )
     torque_drift: tuple[float, ...] = parameter(
         (5.0,),
@@ -94,6 +106,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=1e-6,
         upper=1e6,
         per_joint=True,
+        expert=True,
     )
     contact_threshold: tuple[float, ...] = parameter(
         (0.0,),
@@ -102,6 +115,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=0.0,
         upper=LARGEST_THRESHOLD,
         per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
     )
     collision_threshold: tuple[float, ...] = parameter(
         (0.0,),
@@ -110,6 +125,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=0.0,
         upper=LARGEST_COLLISION_THRESHOLD,
         per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
     )
     contact_force_threshold: float = parameter(
         0.0,
@@ -117,6 +134,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="N",
         lower=0.0,
         upper=1e5,
+        compiled=True,
     )
     collision_force_threshold: float = parameter(
         0.0,
@@ -124,6 +142,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="N",
         lower=0.0,
         upper=1e6,
+        compiled=True,
     )
     force_link: str = parameter(
         "",
@@ -137,6 +156,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=0.0,
         upper=1e5,
         per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
     )
     threshold_acceleration: tuple[float, ...] = parameter(
         (0.0,),
@@ -145,6 +166,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=0.0,
         upper=1e5,
         per_joint=True,
+        expert=True,
+        compiled=True,
     )
     moving_ratio: tuple[float, ...] = parameter(
         (1.0,),
@@ -152,6 +175,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         above=0.0,
         upper=1.0,
         per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
     )
     reversal_speed: tuple[float, ...] = parameter(
         (0.02,),
@@ -160,6 +185,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=0.0,
         upper=100.0,
         per_joint=True,
+        expert=True,
+        compiled=True,
     )
     residual_covariance: tuple[float, ...] = parameter(
         (),
@@ -169,6 +196,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=-1e8,
         upper=1e8,
         joint_matrix=True,
+        found_by_calibrate=True,
     )
     statistic_threshold: float = parameter(
         8.0,
@@ -176,6 +204,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         "is contact",
         lower=1e-3,
         upper=1e6,
+        found_by_calibrate=True,
+        compiled=True,
     )
     statistic_speed: float = parameter(
         0.0,
@@ -183,12 +213,16 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="s/rad or s/m",
         lower=0.0,
         upper=1e6,
+        found_by_calibrate=True,
+        compiled=True,
     )
     release_ratio: float = parameter(
         0.7,
         "Hysteresis: a contact can end when every residual is below this share of its threshold",
         lower=0.05,
         upper=1.0,
+        expert=True,
+        compiled=True,
     )
     onset_debounce: float = parameter(
         0.002,
@@ -196,6 +230,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="s",
         lower=0.0,
         upper=1.0,
+        found_by_calibrate=True,
+        compiled=True,
     )
     release_debounce: float = parameter(
         0.15,
@@ -203,6 +239,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="s",
         lower=0.0,
         upper=10.0,
+        expert=True,
+        compiled=True,
     )
     settling_time: float = parameter(
         0.1,
@@ -210,6 +248,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="s",
         lower=0.0,
         upper=10.0,
+        found_by_calibrate=True,
+        compiled=True,
     )
     maximum_gap: float = parameter(
         0.1,
@@ -217,6 +257,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="s",
         above=0.0,
         upper=10.0,
+        expert=True,
+        compiled=True,
     )
     saturation_ratio: float = parameter(
         1.0,
@@ -224,6 +266,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         "settling_time afterwards, the detector does not report 'no contact'",
         above=0.0,
         upper=1000.0,
+        expert=True,
     )
     check_effort_kind: bool = parameter(
         True,
@@ -235,6 +278,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="N",
         lower=1e-6,
         upper=1e6,
+        expert=True,
+        compiled=True,
     )
 
     tool_frame: str = parameter(
@@ -251,6 +296,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="N",
         lower=1e-3,
         upper=1e5,
+        expert=True,
     )
     tool_wrench_prior_moment: float = parameter(
         5.0,
@@ -258,6 +304,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         unit="N·m",
         lower=1e-3,
         upper=1e5,
+        expert=True,
     )
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 
@@ -17,16 +18,6 @@ LOADED = 0.5
 threshold: the effort of any drive shows such a load."""
 
 _FORCES = ("contact_force_threshold", "collision_force_threshold")
-_PER_JOINT = {
-    "contact": "contact_threshold",
-    "collision": "collision_threshold",
-    "per_speed": "threshold_speed",
-    "per_acceleration": "threshold_acceleration",
-    "moving": "moving_ratio",
-    "slow": "reversal_speed",
-    "pole": "observer_gain",
-}
-"""Fields of the settings of a joint, and the per-joint parameters whose values they hold."""
 
 
 def decision_settings(
@@ -46,13 +37,14 @@ def decision_settings(
     n = model.nv
     settings = new_settings(observer.kind, observer.design)
     joint, arm = settings.joint, settings.arm
-    for field, name in _PER_JOINT.items():
-        joint[field] = parameters.for_joints(name, n)
+    for item in fields(parameters):
+        if item.metadata["compiled"] and item.metadata["per_joint"]:
+            joint[item.name] = parameters.for_joints(item.name, n)
     joint["bias"] = bias
     # A limit of zero in a description counts as unknown.
     joint["saturated"] = parameters.saturation_ratio * limits_or(model.effort_limit, math.inf)
     joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
-    joint["loaded"] = LOADED * joint["contact"]
+    joint["loaded"] = LOADED * joint["contact_threshold"]
     joint["loaded"][: n - len(model.joint_names)] = math.inf  # a floating base has no motors
     for field in arm.dtype.names or ():
         arm[field] = getattr(parameters, field)

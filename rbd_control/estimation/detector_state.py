@@ -8,10 +8,12 @@ into compiled code depends on the number of arrays, not of fields.
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
 
+from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.linear_filters import STATE
 
 REASONS = (
@@ -66,15 +68,19 @@ LEAST = 6
 HISTORY = 1024
 """Number of samples stored for the search of the onset; enough for the window up to 10 kHz."""
 
-_JOINT_SETTINGS = np.dtype(
+
+def _compiled(*, per_joint: bool) -> list[tuple[str, str]]:
+    """Return the members of the settings that hold parameters, which have their names and units."""
+    return [
+        (item.name, "f8")
+        for item in fields(DetectorParameters)
+        if item.metadata["compiled"] and item.metadata["per_joint"] == per_joint
+    ]
+
+
+JOINT_SETTINGS = np.dtype(
     [
-        ("contact", "f8"),  # contact threshold at rest [N·m or N]
-        ("collision", "f8"),  # collision threshold [N·m or N]
-        ("per_speed", "f8"),  # growth of both thresholds with the speed [N·m·s/rad or N·s/m]
-        ("per_acceleration", "f8"),  # growth with the acceleration [N·m·s²/rad or N·s²/m]
-        ("moving", "f8"),  # part of the contact threshold that holds away from reversals
-        ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
-        ("pole", "f8"),  # observer_gain: inverse time constant of speed, acceleration [1/s]
+        *_compiled(per_joint=True),
         ("bias", "f8"),  # constant external torque removed by a tare [N·m or N]
         ("saturated", "f8"),  # torque from which an effort counts as saturated [N·m or N]
         ("highest_effort", "f8"),  # higher torques are implausible [N·m or N]
@@ -84,24 +90,12 @@ _JOINT_SETTINGS = np.dtype(
     ],
     align=True,
 )
-_ARM_SETTINGS = np.dtype(
-    [
-        ("settling_time", "f8"),
-        ("maximum_gap", "f8"),
-        ("implausible_jump", "f8"),
-        ("repeated_time", "f8"),
-        ("repeated_time_at_rest", "f8"),
-        ("onset_debounce", "f8"),
-        ("release_debounce", "f8"),
-        ("release_ratio", "f8"),
-        ("statistic_threshold", "f8"),  # infinite if the residual's covariance is unknown
-        ("statistic_speed", "f8"),
-        ("contact_force_threshold", "f8"),  # infinite if the force has no threshold
-        ("collision_force_threshold", "f8"),
-        ("force_uncertainty", "f8"),
-    ],
-    align=True,
-)
+"""Settings of a joint: the parameters of the detector declared as ``compiled``, and others."""
+
+# A threshold of the force or of the statistic is infinite if it does not apply.
+ARM_SETTINGS = np.dtype(_compiled(per_joint=False), align=True)
+"""Settings of the whole arm: the other parameters of the detector declared as ``compiled``."""
+
 _JOINT_MEMORY = np.dtype(
     [
         ("mean", "f8"),  # average residual without contact, time constant TARE_TIME
@@ -167,9 +161,9 @@ class Settings(NamedTuple):
     design: np.ndarray
     """(nv,) of :data:`~rbd_control.estimation.linear_filters.DESIGN`, constants of the filter."""
     joint: np.ndarray
-    """(nv,) of ``_JOINT_SETTINGS``: thresholds, bounds and filter constants of each joint."""
+    """(nv,) of ``JOINT_SETTINGS``: thresholds, bounds and filter constants of each joint."""
     arm: np.ndarray
-    """(1,) of ``_ARM_SETTINGS``: times and thresholds of the whole arm, named as parameters."""
+    """(1,) of ``ARM_SETTINGS``: times and thresholds of the whole arm, named as parameters."""
     whitening: np.ndarray
     """(nv, nv) lower triangular L: the statistic |L r| is the length of the residual r in standard
     deviations. Zero if the covariance of the residual is unknown."""
@@ -235,7 +229,7 @@ def new_settings(kind: int, design: np.ndarray) -> Settings:
         design: constants of the filter, (nv,) of ``DESIGN``; not copied.
     """
     n = design.size
-    joint, arm = np.zeros(n, _JOINT_SETTINGS), np.zeros(1, _ARM_SETTINGS)
+    joint, arm = np.zeros(n, JOINT_SETTINGS), np.zeros(1, ARM_SETTINGS)
     return Settings(kind, design, joint, arm, np.zeros((n, n)))
 
 

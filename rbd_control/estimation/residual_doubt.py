@@ -44,7 +44,7 @@ FADE = 0.03
 def _fill_doubt(settings, joints, out):
     for i in range(out.shape[0]):
         reversal = REVERSED * friction_allowance(settings[i], joints[i])
-        out[i] = math.hypot(reversal, FAST * settings[i].per_speed * joints[i].speed)
+        out[i] = math.hypot(reversal, FAST * settings[i].threshold_speed * joints[i].speed)
 
 
 def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:

@@ -55,7 +55,7 @@ def follow_motion(setting, joint, v, last_v, dt, fade):
         dt: time between them [s].
         fade: decay over this time, exp(-pole dt), with the pole ``observer_gain``.
     """
-    joint.reversal = reversing(v, last_v, joint.reversal, setting.slow, fade)
+    joint.reversal = reversing(v, last_v, joint.reversal, setting.reversal_speed, fade)
     joint.speed = max(abs(v), fade * joint.speed)
     joint.acceleration = fade * joint.acceleration + (1.0 - fade) * ((v - last_v) / dt)
 
@@ -66,7 +66,7 @@ def friction_allowance(setting, joint):
 
     ``setting`` and ``joint`` are elements of ``Settings.joint`` and ``Memory.joint``.
     """
-    return setting.contact * (1.0 - setting.moving) * joint.reversal
+    return setting.contact_threshold * (1.0 - setting.moving_ratio) * joint.reversal
 
 
 @inlined_borrowing
@@ -86,17 +86,21 @@ def highest_residual(settings, memory):
     highest_joint, highest, deciding, collision = 0, 0.0, 0.0, False
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        moving = setting.per_speed * joint.speed + setting.per_acceleration * abs(
+        moving = setting.threshold_speed * joint.speed + setting.threshold_acceleration * abs(
             joint.acceleration
         )
         size = abs(memory.observer[i].residual)
-        threshold = setting.moving * setting.contact + friction_allowance(setting, joint) + moving
+        threshold = (
+            setting.moving_ratio * setting.contact_threshold
+            + friction_allowance(setting, joint)
+            + moving
+        )
         ratio = size / threshold
         if ratio > highest:
             highest_joint, highest = i, ratio
         joint.threshold = threshold + joint.unknown
         deciding = max(deciding, size / joint.threshold)
-        collision = collision or size > setting.collision + moving + joint.unknown
+        collision = collision or size > setting.collision_threshold + moving + joint.unknown
     return highest_joint, highest, deciding, COLLISION if collision else CONTACT
 
 
@@ -131,7 +135,7 @@ def force_size(settings, memory, J):
     zero = (0.0, 0.0, 0.0)
     x, y, z, f = zero, zero, zero, zero
     for i in range(memory.joint.shape[0]):
-        weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact) ** 2
+        weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact_threshold) ** 2
         residual = less_friction(memory.observer[i].residual, memory.joint[i].unknown)
         weighted = (weight * J[0, i], weight * J[1, i], weight * J[2, i])
         x = add(x, scale(J[0, i], weighted))

@@ -121,7 +121,7 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
             shown = residual > settings.joint[i].loaded and not (is_fresh or joint.measured)
             # Time since the last used sample does not count, because it may be a gap.
             used = memory.arm[0].stamp - joint.zero_since
-            fading = FADED / settings.joint[i].pole
+            fading = FADED / settings.joint[i].observer_gain
             late = shown and used >= max(rules.repeated_time, fading)
             if late or abs(samples.load[k, i]) > settings.joint[i].loaded:
                 reason, row = ZERO_EFFORT, i

@@ -59,12 +59,15 @@ Not finite, position beyond :data:`FARTHEST`, speed above its bound, jump betwee
 class PlausibilityParameters(Parameters):
     """Parameters of the bounds of plausible positions and velocities, and of frozen samples."""
 
+    HEADING = "Plausible joint states"
+
     implausible_speed: float = parameter(
         3.0,
         "multiple of a joint's velocity limit above which its speed, or its motion between two "
         "samples, counts as a sensor error",
         lower=1.0,
         upper=1000.0,
+        expert=True,
     )
     implausible_jump: float = parameter(
         0.1,
@@ -72,6 +75,8 @@ class PlausibilityParameters(Parameters):
         unit="rad or m",
         lower=0.0,
         upper=10.0,
+        expert=True,
+        compiled=True,
     )
     default_velocity_limit: float = parameter(
         30.0,
@@ -80,6 +85,7 @@ class PlausibilityParameters(Parameters):
         unit="rad/s",
         above=0.0,
         upper=1e4,
+        expert=True,
     )
     repeated_time: float = parameter(
         0.25,
@@ -89,6 +95,8 @@ class PlausibilityParameters(Parameters):
         unit="s",
         above=0.0,
         upper=3600.0,
+        expert=True,
+        compiled=True,
     )
     repeated_time_at_rest: float = parameter(
         5.0,
@@ -98,6 +106,8 @@ class PlausibilityParameters(Parameters):
         unit="s",
         above=0.0,
         upper=3600.0,
+        expert=True,
+        compiled=True,
     )
 
     def assumed_velocity(self, model: Model, limit: Array) -> Array:
@@ -117,12 +127,15 @@ class PlausibilityParameters(Parameters):
 class EffortPlausibilityParameters(PlausibilityParameters):
     """Parameters of the bounds of plausible joint states, including efforts."""
 
+    HEADING = "Plausible joint states"
+
     implausible_effort: float = parameter(
         2.5,
         "multiple of a joint's effort limit above which its effort, converted to a torque, counts "
         "as an error; collisions of real arms reach about twice the limit",
         lower=1.0,
         upper=1000.0,
+        expert=True,
     )
     default_effort_limit: float = parameter(
         5000.0,
@@ -130,6 +143,7 @@ class EffortPlausibilityParameters(PlausibilityParameters):
         unit="N·m or N",
         above=0.0,
         upper=1e6,
+        expert=True,
     )
 
     def bounds(self, model: Model) -> Bounds:

@@ -54,12 +54,15 @@ class ContactDetectorParameters(
 ):
     """Parameters of the node: arm, joint-state input, TF frames, start check and detector."""
 
+    HEADING = "Joint states"
+
     queue_depth: int = parameter(
         1000,
         "queue depth of the joint-state subscription; 1000 joint states are one second at 1 kHz",
         lower=1,
         upper=100_000,
         live=False,
+        expert=True,
     )
 
 

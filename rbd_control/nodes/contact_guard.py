@@ -97,6 +97,8 @@ class ContactGuardParameters(NodeParameters, StopParameters):
             repeated name of an action or a service.
     """
 
+    HEADING = "Requests"
+
     actions: tuple[str, ...] = parameter(
         ("joint_trajectory_controller/follow_joint_trajectory",),
         "actions whose goals are all cancelled at a stop, and while it is latched",

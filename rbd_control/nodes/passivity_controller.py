@@ -61,6 +61,8 @@ switches the controller to the safe torque, as in any other callback.
 class PassivityControllerParameters(FrameParameters, CommandingParameters, ControllerParameters):
     """Parameters of the node: arm, joint-state input, controller, and file of estimates."""
 
+    HEADING = "File of the adaptive law"
+
     estimates: str = parameter(
         "",
         "file to which ~/save_estimates writes the estimates; if it exists, the node reads it when "

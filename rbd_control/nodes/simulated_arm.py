@@ -54,6 +54,8 @@ HALF_SPACE_NUMBERS = 8
 class SimulatedArmParameters(ModelParameters, SimulationParameters):
     """Parameters of the node: the arm, the simulation, obstacles, pushes and lockstep."""
 
+    HEADING = "Obstacles, pushes and lockstep"
+
     spheres: tuple[float, ...] = parameter(
         (),
         "spherical obstacles, six numbers each: centre x y z, radius, stiffness, damping",

@@ -22,11 +22,14 @@ class EffortParameters(Parameters):
         ParameterError: for a gain of zero.
     """
 
+    HEADING = "Efforts"
+
     effort_kind: str = parameter(
         "torque",
         "Quantity that the driver publishes as effort: joint torque, motor current (effort_gain "
         "converts it to torque), or joint torque minus the gravity torque of the arm",
         choices=("torque", "current", "torque_without_gravity"),
+        found_by_calibrate=True,
     )
     effort_gain: tuple[float, ...] = parameter(
         (1.0,),
@@ -35,6 +38,7 @@ class EffortParameters(Parameters):
         lower=-1e4,
         upper=1e4,
         per_joint=True,
+        found_by_calibrate=True,
     )
 
     def __post_init__(self) -> None:

@@ -186,10 +186,13 @@ def _rows(n: int, *values: np.ndarray) -> np.ndarray:
 class FrictionParameters(Parameters):
     """Parameters of the joint friction, which detector and controller share."""
 
+    HEADING = "Joint friction"
+
     friction_model: str = parameter(
         "none",
         "Joint friction model; tau_friction is part of the measured and of the commanded torque",
         choices=FRICTION_MODELS,
+        found_by_calibrate=True,
     )
     friction_coulomb: tuple[float, ...] = parameter(
         (0.0,),
@@ -198,6 +201,7 @@ class FrictionParameters(Parameters):
         lower=0.0,
         upper=_LARGEST,
         per_joint=True,
+        found_by_calibrate=True,
     )
     friction_viscous: tuple[float, ...] = parameter(
         (0.0,),
@@ -206,6 +210,7 @@ class FrictionParameters(Parameters):
         lower=0.0,
         upper=1e5,
         per_joint=True,
+        found_by_calibrate=True,
     )
     friction_offset: tuple[float, ...] = parameter(
         (0.0,),
@@ -214,6 +219,7 @@ class FrictionParameters(Parameters):
         lower=-_LARGEST,
         upper=_LARGEST,
         per_joint=True,
+        found_by_calibrate=True,
     )
     friction_velocity_scale: tuple[float, ...] = parameter(
         (0.01,),
@@ -222,6 +228,7 @@ class FrictionParameters(Parameters):
         lower=1e-6,
         upper=100.0,
         per_joint=True,
+        found_by_calibrate=True,
     )
     friction_stribeck: tuple[float, ...] = parameter(
         (0.0,),
@@ -230,6 +237,7 @@ class FrictionParameters(Parameters):
         lower=-_LARGEST,
         upper=_LARGEST,
         per_joint=True,
+        found_by_calibrate=True,
     )
     friction_stribeck_velocity: tuple[float, ...] = parameter(
         (0.1,),
@@ -238,6 +246,7 @@ class FrictionParameters(Parameters):
         lower=1e-6,
         upper=100.0,
         per_joint=True,
+        found_by_calibrate=True,
     )
     friction_f1: tuple[float, ...] = parameter(
         (0.0,),
@@ -246,6 +255,7 @@ class FrictionParameters(Parameters):
         lower=0.0,
         upper=_LARGEST,
         per_joint=True,
+        expert=True,
     )
     friction_f2: tuple[float, ...] = parameter(
         (10.0,),
@@ -254,6 +264,7 @@ class FrictionParameters(Parameters):
         lower=0.0,
         upper=1e6,
         per_joint=True,
+        expert=True,
     )
     friction_f3: tuple[float, ...] = parameter(
         (0.0,),
@@ -262,6 +273,7 @@ class FrictionParameters(Parameters):
         lower=-100.0,
         upper=100.0,
         per_joint=True,
+        expert=True,
     )
 
     def friction(self, n: int) -> Friction:

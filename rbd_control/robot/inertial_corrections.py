@@ -46,6 +46,8 @@ def _shift(axis: str) -> str:
 class InertialCorrections(Parameters):
     """Corrections of mass and centre of mass, and inertia of the rotor, one set for each joint."""
 
+    HEADING = "Corrections of the description"
+
     mass_correction: tuple[float, ...] = parameter(
         (0.0,),
         f"Mass to add to that {_OF_THE_BODY}",
@@ -54,6 +56,7 @@ class InertialCorrections(Parameters):
         upper=1e3,
         per_joint=True,
         live=False,
+        found_by_calibrate=True,
     )
     com_correction_x: tuple[float, ...] = parameter(
         (0.0,),
@@ -63,6 +66,7 @@ class InertialCorrections(Parameters):
         upper=10.0,
         per_joint=True,
         live=False,
+        found_by_calibrate=True,
     )
     com_correction_y: tuple[float, ...] = parameter(
         (0.0,),
@@ -72,6 +76,7 @@ class InertialCorrections(Parameters):
         upper=10.0,
         per_joint=True,
         live=False,
+        found_by_calibrate=True,
     )
     com_correction_z: tuple[float, ...] = parameter(
         (0.0,),
@@ -81,6 +86,7 @@ class InertialCorrections(Parameters):
         upper=10.0,
         per_joint=True,
         live=False,
+        found_by_calibrate=True,
     )
     rotor_inertia: tuple[float, ...] = parameter(
         (0.0,),
@@ -91,6 +97,7 @@ class InertialCorrections(Parameters):
         upper=1e3,
         per_joint=True,
         live=False,
+        found_by_calibrate=True,
     )
 
     def corrected(self, model: Model) -> Model:

@@ -19,6 +19,8 @@ class PayloadParameters(Parameters):
         ParameterError: for other than 3 values of ``payload_com`` or 6 of ``payload_inertia``.
     """
 
+    HEADING = "Payload, in addition to the description"
+
     REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
         "payload_reach": "it is now largest_payload_reach, and payload_mass of the adaptive law is "
         "now largest_payload_mass; payload_mass is the mass that the arm carries",

@@ -21,6 +21,8 @@ class DescriptionParameters(Parameters):
             values, a joint is locked twice, or ``gravity`` does not have three values.
     """
 
+    HEADING = "Robot description"
+
     robot_description: str = parameter(
         "", "URDF of the robot as text; empty: urdf is used", live=False
     )

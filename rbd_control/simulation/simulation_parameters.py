@@ -18,6 +18,8 @@ class SimulationParameters(Parameters):
     the friction model; with any other friction model it uses them as given.
     """
 
+    HEADING = "Arm, sensors and motors"
+
     initial_position: tuple[float, ...] = parameter(
         (0.0,),
         "initial joint positions",

@@ -1,0 +1,186 @@
+"""``python -m bench.parameter_pages``: make parameter files and documentation from the fields.
+
+It writes the files of :data:`NODES` in ``config`` and ``docs/parameters.md``. A test compares them
+with the fields, so that no value and no text has a second home.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from rbd_control.files.yaml_output import yaml_text
+from rbd_control.nodes.contact_detector import ContactDetectorParameters
+from rbd_control.nodes.contact_guard import ContactGuardParameters
+from rbd_control.nodes.passivity_controller import PassivityControllerParameters
+from rbd_control.nodes.simulated_arm import SimulatedArmParameters
+from rbd_control.parameters import Parameters
+from rbd_control.robot.robot import ARM7
+from rbd_control.robot.robot_parameters import DescriptionParameters
+
+ROOT = Path(__file__).parents[1]
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node with a parameter file of its own."""
+
+    name: str
+    kind: type[Parameters]
+    use: str
+    """First line of the file: what the node does and needs."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Values in the file that are not the defaults."""
+
+
+NODES = (
+    Node(
+        "contact_detector",
+        ContactDetectorParameters,
+        "Contact detection beside an arm that publishes joint states with velocity and effort.",
+    ),
+    Node(
+        "passivity_controller",
+        PassivityControllerParameters,
+        "Slotine-Li control of an arm that takes joint torques (ros2_control: "
+        "forward_command_controller on the interface effort, named effort_controller).",
+    ),
+    Node(
+        "contact_guard",
+        ContactGuardParameters,
+        "Stop on contact of an arm that takes no torque: MoveIt, or a trajectory controller.",
+    ),
+    Node(
+        "simulated_arm",
+        SimulatedArmParameters,
+        "An arm for tests: joint states for torques. Pushes come from ~/external_wrench.",
+        {"urdf": ARM7},
+    ),
+)
+
+PARTS = (
+    ("For your arm", "Choose these for the arm, its tool and its task."),
+    ("From rbd-control calibrate", "The file of the arm that calibrate writes has these."),
+    ("Expert", "Hardly any arm needs another value."),
+)
+
+
+def part_of(item: Field[Any]) -> int:
+    """Return the index of the part of file and page in which a parameter stands."""
+    return 2 if item.metadata["expert"] else int(item.metadata["found_by_calibrate"])
+
+
+def groups(kind: type[Parameters], part: int) -> dict[str, list[Field[Any]]]:
+    """Return the parameters of one part by heading: first the description, then as declared."""
+    found: dict[str, list[Field[Any]]] = {}
+    items = sorted(fields(kind), key=lambda item: _owner(kind, item) is not DescriptionParameters)
+    for item in items:
+        if part_of(item) == part:
+            found.setdefault(_owner(kind, item).HEADING, []).append(item)
+    return found
+
+
+def _owner(kind: type[Parameters], item: Field[Any]) -> type[Parameters]:
+    """Return the class that declares a parameter."""
+    return next(base for base in kind.__mro__ if item.name in vars(base).get("__annotations__", {}))
+
+
+def value_text(value: Any) -> str:
+    """Return a default as YAML."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(value_text, value))}]"
+    return yaml_text(value) if isinstance(value, str) else str(value).lower()
+
+
+def range_text(item: Field[Any]) -> str:
+    """Return the permitted values of a parameter: its choices, or its bounds."""
+    data = item.metadata
+    if data["choices"]:
+        return ", ".join(data["choices"])
+    low, high, above = data["lower"], data["upper"], data["above"]
+    if not math.isfinite(high):
+        return ""
+    return f"above {above:g}, to {high:g}" if math.isfinite(above) else f"{low:g} to {high:g}"
+
+
+def description(item: Field[Any]) -> str:
+    """Return the description of a parameter with its unit."""
+    unit = item.metadata["unit"]
+    return item.metadata["description"] + (f" [{unit}]" if unit else "")
+
+
+def config_text(node: Node) -> str:
+    """Return the parameter file of a node, with all parameters at their defaults."""
+    lines = [
+        *(f"# {line}" for line in wrap(node.use, WIDTH - 2)),
+        "# Made by bench/parameter_pages.py; the values are the defaults. A list for joints holds one",
+        "# value for all, or one for each in the order of `joints`. Bounds: docs/parameters.md.",
+        f"{node.name}:",
+        "  ros__parameters:",
+    ]
+    for part, (title, text) in enumerate(PARTS):
+        if found := groups(node.kind, part):
+            lines += ["", f"    # ==== {title}. {text} ===="]
+        for heading, items in found.items():
+            lines += ["", f"    # -- {heading} --"]
+            for item in items:
+                lines += _entry(item, node.values.get(item.name, item.default))
+    return "\n".join(lines) + "\n"
+
+
+def _entry(item: Field[Any], value: Any) -> Iterator[str]:
+    """Yield the lines of a parameter; one without a value is a comment."""
+    mark = "" if value not in {(), ""} else "# "
+    line = f"    {mark}{item.name}: {value_text(value)}"
+    text = description(item)
+    if len(line) + 4 + len(text) <= WIDTH:
+        yield f"{line}  # {text}"
+        return
+    yield from (f"    # {part}" for part in wrap(text, WIDTH - 6))
+    yield line
+
+
+def page() -> str:
+    """Return ``docs/parameters.md``: all parameters of all nodes."""
+    lines = [
+        "# Parameters",
+        "",
+        "Made by `python -m bench.parameter_pages`. `ros2 param describe` shows the same.",
+        "A list for joints holds one value for all, or one for each in the order of `joints`.",
+        "Parameters marked with * do not change while the node is active.",
+    ]
+    for node in NODES:
+        lines += ["", f"## {node.name}", "", node.use]
+        for part, (title, text) in enumerate(PARTS):
+            found = groups(node.kind, part)
+            if not found:
+                continue
+            lines += ["", f"### {title} ({node.name})", "", text, ""]
+            lines += ["| parameter | default | permitted | what it is |", "|---|---|---|---|"]
+            for heading, items in found.items():
+                lines.append(f"| **{heading}** | | | |")
+                lines += map(_row, items)
+    return "\n".join(lines) + "\n"
+
+
+def _row(item: Field[Any]) -> str:
+    star = "" if item.metadata["live"] else "*"
+    text = description(item).replace("|", "\\|")
+    return f"| `{item.name}`{star} | {value_text(item.default)} | {range_text(item)} | {text} |"
+
+
+def generated() -> dict[Path, str]:
+    """Return all generated files: their texts by path."""
+    files = {ROOT / "config" / f"{node.name}.yaml": config_text(node) for node in NODES}
+    return {**files, ROOT / "docs" / "parameters.md": page()}
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"written: {path.relative_to(ROOT)}")
