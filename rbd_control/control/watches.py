@@ -60,7 +60,7 @@ class Watches:
         self._named: set[int] = set()
         """Joints whose drives are known not to obey."""
         self._doubted: set[int] = set()
-        """Joints whose drives may be dead."""
+        """Joints whose drives may be dead, since the last fault."""
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
 
@@ -140,6 +140,7 @@ class Watches:
         if self._modes.mode == "safe":
             return
         self._since_fault = 0.0
+        self._doubted.clear()
         found = self._drives.fault(CERTAIN, samples.v, self._slowest)
         if found is not None:
             self._modes.fault(found.reason)
