@@ -1,26 +1,20 @@
 """The statements and examples of the README and of the example files hold."""
 
 import re
-from collections import ChainMap
 from pathlib import Path
 
 import pytest
 
+from bench.parameter_pages import NODES, Node, generated, groups
 from rbd_control.cli import guard
 from rbd_control.cli.main import main
-from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
-from rbd_control.estimation import DetectorParameters
 from rbd_control.files import yaml_input
-from rbd_control.node_parameters import NODE_PARAMETERS
-from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.playback.csv_lines import MAX_LINE
 from rbd_control.playback.labels import MAX_LABELS
 from rbd_control.playback.mcap_chunks import MAX_CHUNK
 from rbd_control.playback.packed import MAX_MESSAGE
-from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.simulation import SimulationParameters
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,28 +32,15 @@ def test_links_lead_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize(
-    ("node", "parameters", "of_the_node"),
-    [
-        ("contact_detector", (DetectorParameters, RobotParameters), ()),
-        ("passivity_controller", (ControllerParameters, RobotParameters), ()),
-        (
-            "simulated_arm",
-            (SimulationParameters, RobotParameters),
-            ("lockstep", "lockstep_timeout", "push_timeout"),
-        ),
-    ],
-)
-def test_examples_hold_the_defaults_they_claim(
-    node: str, parameters: tuple[type[Parameters], ...], of_the_node: tuple[str, ...]
-) -> None:
-    values = read_parameter_file(ROOT / "config" / f"{node}.yaml", node)
-    default = ChainMap(*(vars(law()) for law in parameters))
-    for name, value in values.items():
-        if name in NODE_PARAMETERS or name in of_the_node:
-            continue
-        expected = default[name]
-        assert (list(expected) if isinstance(expected, tuple) else expected) == value, name
+def test_parameter_files_and_page_are_made_from_the_fields() -> None:
+    """``python -m bench.parameter_pages`` makes them."""
+    for path, text in generated().items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: node.name)
+def test_few_parameters_are_to_be_chosen_for_an_arm(node: Node) -> None:
+    assert sum(map(len, groups(node.kind, 0).values())) <= 40
 
 
 def test_limits_and_exit_codes_on_the_page_of_replay() -> None:
