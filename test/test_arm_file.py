@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rbd_control.cli.arm_file import arm_file, write_arm_file
+from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import Calibration, DetectorParameters
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
@@ -67,6 +68,19 @@ def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]
         compared += len(expected) >= 7
     # Corrections 5, friction 6, gains of drives and observer 2, thresholds, covariance.
     assert compared >= 17
+
+
+def test_corrections_of_a_loaded_arm_are_written_without_its_payload(tmp_path: Path) -> None:
+    """The file gives the arm that was identified: its payload counts once."""
+    payload = {"payload_mass": 1.5, "payload_com": (0.0, 0.02, 0.1)}
+    loaded, file = Robot.of(RobotParameters(urdf="arm7", **payload)), tmp_path / "arm.yaml"
+    found = identified()
+    written(found, loaded, file)
+    q = np.linspace(0.2, 1.4, 7)
+    expected = gravity_torque(found.corrected(loaded.model), q)
+    robot, _ = configured_robot("", file, {})
+    # Five digits of each number are written.
+    np.testing.assert_allclose(gravity_torque(robot.model, q), expected, rtol=1e-3, atol=1e-3)
 
 
 CALIBRATION = Calibration(START, (), 24.0, 1.0, (), ())

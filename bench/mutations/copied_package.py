@@ -18,7 +18,7 @@ from bench.mutations.mutants import PACKAGE, Mutant
 _NOT_COPIED = shutil.ignore_patterns(".*", "*.egg-info", "build", "install", "log", "report")
 _LONGEST = 900.0
 """Time after which the tests of one mutant are ended [s]."""
-_FAILED = re.compile(r"^FAILED (?P<test>\S+)(?: - (?P<reason>.*))?$", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED (?P<test>.+?)(?: - (?P<reason>.*))?$", re.MULTILINE)
 _NOT_RUN = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "SyntaxError")
 """Errors by which a test fails because the mutant itself is not correct Python code."""
 
@@ -94,7 +94,7 @@ class CopiedPackage:
         """Run tests until the first failure; return pytest's exit code and its output."""
         ran = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=short"),
+                *(sys.executable, "-m", "pytest", "-q", "-x", "-rf", "--tb=short"),
                 *("-p", "no:cacheprovider"),
                 *(f"test/{test}" for test in tests),
             ],
