@@ -73,8 +73,8 @@ def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]
 
 def test_corrections_of_a_loaded_arm_are_written_without_its_payload(tmp_path: Path) -> None:
     """The file gives the arm that was identified: its payload counts once."""
-    payload = {"payload_mass": 1.5, "payload_com": (0.0, 0.02, 0.1)}
-    loaded, file = Robot.of(RobotParameters(urdf="arm7", **payload)), tmp_path / "arm.yaml"
+    arm = RobotParameters(urdf="arm7", payload_mass=1.5, payload_com=(0.0, 0.02, 0.1))
+    loaded, file = Robot.of(arm), tmp_path / "arm.yaml"
     found = identified()
     written(found, loaded, file)
     q = np.linspace(0.2, 1.4, 7)

@@ -494,10 +494,10 @@ MUTANTS = (
     Mutant(
         153,
         "planner",
-        "two points at the same time are accepted, and the arm must jump between them",
-        "control/waypoints.py",
-        "back = np.flatnonzero(np.diff(times) <= 0.0)",
-        "back = np.flatnonzero(np.diff(times) < 0.0)",
+        "a joint may exceed its speed limit between points if it moves backwards",
+        "control/spline_kernels.py",
+        "speed, low, high = max(speed, abs(rate)),",
+        "speed, low, high = max(speed, rate),",
         ("test_trajectory.py::test_refusals_say_where_and_why",),
     ),
     Mutant(
@@ -564,7 +564,7 @@ MUTANTS = (
         "joint_states/acceptance.py",
         "            reason = _NOT_FINITE",
         "            reason = _ACCEPTED",
-        ("test_joint_states.py::test_fault",),
+        ("test_joint_states.py::test_fault[3 NaN effort of one joint]",),
     ),
     Mutant(
         161,
@@ -573,7 +573,7 @@ MUTANTS = (
         "joint_states/intake.py",
         "elif len(set(names)) != len(names):",
         "elif len(set(names)) > len(names):",
-        ("test_joint_states.py::test_fault",),
+        ("test_joint_states.py::test_fault[8 duplicate extra]",),
     ),
     Mutant(
         162,
