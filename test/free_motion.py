@@ -23,6 +23,9 @@ PERIOD = np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
 
 Act = Callable[[SimulatedArm, float], None]
 
+DAMPING = (5.4, 5.4, 3.3, 3.3, 1.8, 1.05, 0.25)
+"""Constant damping of the controller of the motion [N·m·s/rad]."""
+
 
 def lively_motion(
     model: Model,
@@ -54,7 +57,9 @@ def lively_motion(
         **sensors,
     )
     arm = SimulatedArm(model, parameters)
-    law = SlotineLiController(model, ControllerParameters(damping_rate=40.0, bandwidth=(20.0,)))
+    # Own gains, so that the motion does not depend on the gains that follow from an arm.
+    gains = ControllerParameters(damping_rate=40.0, bandwidth=(20.0,), damping=DAMPING)
+    law = SlotineLiController(model, gains)
     rest = arm.q.copy()
     rows = []
     w = 2.0 * np.pi / PERIOD

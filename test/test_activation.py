@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.errors import InputError
 from rbd_control.nodes import contact_aware_controller, passivity_controller
 from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.contact_aware_controller import TappingDetector
@@ -115,7 +114,7 @@ def test_an_activation_reads_all_inputs_while_it_waits(bench: Bench) -> None:
 
 def test_gains_that_are_too_high_for_the_joint_states_refuse_the_activation(bench: Bench) -> None:
     bench.input.period = 1.0 / 30.0
-    with pytest.raises(InputError, match="damping_rate 12 .* too high for a loop at 30 Hz"):
+    with pytest.raises(NotReadyError, match="damping_rate 12 .* too high for a loop at 30 Hz"):
         bench.node.activate()
     assert bench.starts == 0
     assert not any(output.is_open for output in outputs)

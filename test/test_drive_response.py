@@ -13,7 +13,7 @@ from rbd_control.dynamics import Model
 from rbd_control.simulation import arm7_urdf
 
 FRICTION = {"coulomb": (0.3,), "viscous": (0.3,)}
-NAMED = ("reversed or dead", "are swapped")
+NAMED = ("dead drive", "are swapped")
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +86,17 @@ def test_swapped_motors_are_named(model: Model, first: int, seed: int) -> None:
 
 @pytest.mark.parametrize("joint", [1, 3])
 def test_a_dead_drive_is_named(model: Model, joint: int) -> None:
-    """Its joint falls; the others still brake."""
+    """Its joint falls. A push may look alike, so its torque remains."""
     wiring = np.eye(7)
     wiring[joint, joint] = 0.0
     wired = run(model, wiring, HOME + 0.2)
     assert wired.named <= wired.faulted + 0.06
-    assert f"reversed or dead drive: joint_{joint + 1} moves against" in wired.command.reason
-    assert (wired.later[:, joint] == 0.0).all()
-    assert (np.abs(np.delete(wired.later, joint, axis=1)).max(axis=0) > 0.0).all()
+    reason = wired.command.reason
+    assert f"reversed or dead drive, or a push: joint_{joint + 1} moves against" in reason
+    assert (np.abs(wired.later).max(axis=0) > 0.0).all()
 
 
 def test_a_drive_that_dies_later_is_named(model: Model) -> None:
-    """A push may look alike, so its torque remains."""
     loop = Loop(model, HOME + 0.2, simulated=FRICTION, **SHIPPED)
     loop.follow(HOME + 0.5, 1.0)
     loop.run(1.5)
@@ -108,8 +107,8 @@ def test_a_drive_that_dies_later_is_named(model: Model) -> None:
         command = loop.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
         loop.arm.step(np.where(np.arange(7) == 1, 0.0, 1.0) * command.torque)
         reason = command.reason
-    assert "dead drive, or a push: joint_2 moves against its torque" in reason
-    assert "until the next activation" not in reason
+    assert "; dead drive, or a push: joint_2 moves against its torque" in reason
+    assert "its torque is zero" not in reason
     assert command.torque[1] != 0.0
 
 

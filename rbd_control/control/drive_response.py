@@ -22,7 +22,8 @@ drive that has moved its joint with the sent torque for :data:`PROOF` since the 
 right: whatever accelerates its joint later is a hand or a collision.
 
 A dead drive shows no torque, as if ``ratio`` were zero. A joint that is pushed may show none
-either, so a dead drive is named only just after a fault.
+either, so a dead drive is named only just after a fault, and its joint still gets torque: a brake
+against a push, or without effect.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ SMOOTHING = 0.005
 
 PROOF = 0.2
 """Time for which a moving joint must show the sent torque to prove its drive [s]."""
+
+LEAST_PROOF = 0.01
+"""Least root mean square of the sent torque that proves a drive, as a share of the effort limit."""
 
 OBEYS = 0.5
 """Least ratio of shown to sent torque of a drive that proves itself."""
@@ -189,7 +193,7 @@ class DriveResponse:
     def dead(self, v: Array) -> DriveFault | None:
         """Return a joint that moves against its torque as if none was sent, or None.
 
-        Its drive is dead. If the drive is proven, the joint may also be pushed.
+        Its drive is dead or has too little torque for the inertia of its rotor, or it is pushed.
 
         Args:
             v: (nv,) measured velocities [rad/s or m/s].
@@ -202,13 +206,12 @@ class DriveResponse:
         if not is_dead.any():
             return None
         i = int(np.argmax(is_dead * sent))
-        was_proven = self._proof[i] >= PROOF
-        what = "dead drive, or a push" if was_proven else "reversed or dead drive"
+        what = "dead drive" if self._proof[i] >= PROOF else "reversed or dead drive"
         return DriveFault(
             (i,),
-            f"{what}: {self._names[i]} moves against its torque as if none was sent; check its "
-            f"power and its mode, and the order of the motors",
-            is_certain=not was_proven,
+            f"{what}, or a push: {self._names[i]} moves against its torque as if none was sent; "
+            f"check its power and its mode, and the order of the motors",
+            is_certain=False,
         )
 
 
@@ -261,7 +264,7 @@ def prove(memory, products, effort, v, dt, proof):  # type: ignore[no-untyped-de
     """
     for i in range(v.shape[0]):
         xx, xy, yy = memory[3, i], products[i, i], memory[4, i]
-        is_driven = xx >= (LEVEL * effort[i]) ** 2 and abs(v[i]) >= SLOWEST
+        is_driven = xx >= (LEAST_PROOF * effort[i]) ** 2 and abs(v[i]) >= SLOWEST
         if is_driven and xy >= OBEYS * xx and xy * xy >= FIT * xx * yy:
             proof[i] += dt
 

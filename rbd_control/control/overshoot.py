@@ -18,8 +18,11 @@ Array = NDArray[np.float64]
 
 OVERSHOOT = 0.1
 """Kinetic energy ``M_ii v_i² / 2`` of a joint after a reversal that is an overshoot, as a share of
-the largest kinetic energy of the arm under the brake. If no other joint moves, it is a third of the
-speed."""
+the largest kinetic energy of the arm under the brake before. If no other joint moves, it is a third
+of the speed."""
+
+MEMORY = 0.1
+"""Time constant with which the largest kinetic energy is forgotten [s]."""
 
 SLOWEST = 0.1
 """Least speed that counts as an overshoot [rad/s or m/s]; noise and resonances are slower."""
@@ -40,13 +43,15 @@ class Overshoot:
         self._memory[:] = 0.0
         self._most[:] = 0.0
 
-    def found(self, M: Array, v: Array) -> bool:
+    def found(self, dt: float, M: Array, v: Array) -> bool:
         """Take a sample; return whether a joint overshoots. Each reversal of a joint counts once.
 
         Args:
+            dt: time since the previous sample [s].
             M: mass matrix, (nv, nv) [kg·m² or kg].
             v: (nv,) filtered velocities of the brake [rad/s or m/s].
         """
+        self._most *= np.exp(-dt / MEMORY)
         return bool(overshoots(M, v, self._memory, self._most))
 
 

@@ -58,7 +58,9 @@ class Watches:
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
         self._fastest = np.full(joints, np.inf)
         self._named: set[int] = set()
-        """Joints whose drives do not obey."""
+        """Joints whose drives are known not to obey."""
+        self._doubted: set[int] = set()
+        """Joints whose drives may be dead, since the last fault."""
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
 
@@ -100,6 +102,7 @@ class Watches:
         self._chatter.reset()
         self._drives.reset()
         self._named.clear()
+        self._doubted.clear()
         self._standing.forget()
 
     def chatter(self, torque: Array) -> None:
@@ -137,6 +140,7 @@ class Watches:
         if self._modes.mode == "safe":
             return
         self._since_fault = 0.0
+        self._doubted.clear()
         found = self._drives.fault(CERTAIN, samples.v, self._slowest)
         if found is not None:
             self._modes.fault(found.reason)
@@ -162,17 +166,18 @@ class Watches:
             found = self._drives.fault(RUNAWAY, samples.v, self._fastest)
             if found is not None and self._named.issuperset(found.joints):
                 found = None  # it falls without torque
-            elif found is not None:  # Another motor may drive this joint, so none is trusted.
+            elif found is not None and not self._doubted.issuperset(found.joints):
+                # Another motor may drive this joint, so none is trusted.
                 found = found._replace(joints=tuple(range(len(samples.v))))
-            elif bounds is SUSPECT and not self._named:
+            elif found is None and bounds is SUSPECT and not self._named:
                 found = self._drives.dead(samples.v)
         if found is not None:
-            self._named.update(found.joints)
+            (self._named if found.is_certain else self._doubted).update(found.joints)
         # An arm that falls with a joint that is not braked gains energy.
-        if not is_braking or self._named:
+        if not is_braking or self._named or self._doubted:
             self._overshoot.reset()
             return found, False
-        return found, self._overshoot.found(mass_matrix(self._model, samples.q), v_f)
+        return found, self._overshoot.found(samples.dt, mass_matrix(self._model, samples.q), v_f)
 
     def finds_standing(self, s: Array, withheld: Array) -> bool:
         """Switch to a fault if a joint does not move, see :class:`StandingJoint`.

@@ -76,6 +76,8 @@ class Follower(Source):
     frozen: int | None = None
     """Index of a joint that stands still, with a velocity of zero."""
     noise = 0.0
+    count = 0
+    """Number of joint states with noise."""
     turning = 0.0
     """Speed at which the last joint turns over the wrap of its encoder [rad/s]."""
 
@@ -108,7 +110,8 @@ class Follower(Source):
         now = to_seconds(made.header.stamp)
         self.sent[now] = np.array(made.position), np.array(made.velocity)
         if self.noise:
-            swing = float(np.sin(7.0 * len(self.errors)))
+            self.count += 1
+            swing = float(np.sin(7.0 * self.count))
             made.velocity = [x + self.noise * swing for x in made.velocity]
             # A position that repeats would be another fault.
             made.position = [x + 1e-6 * swing for x in made.position]
