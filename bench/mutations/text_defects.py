@@ -878,19 +878,10 @@ MUTANTS = (
         "nodes/repeated_topic.py",
         "qos.lifespan = Duration(seconds=LIFESPAN)",
         "pass",
-        ("system/test_late_subscribers.py::test_the_last_verdict_is_kept_only_where_it_expires",),
+        ("system/test_late_subscribers.py::test_late_subscribers",),
     ),
     Mutant(
         195,
-        "nodes",
-        "the node publishes that there is no contact for samples without effort or velocity",
-        "nodes/contact_detector.py",
-        "if sample.is_late or not verdict.valid:",
-        "if sample.is_late:",
-        ("system/test_detector.py::test_detector[no_verdict_without_effort_or_velocity]",),
-    ),
-    Mutant(
-        196,
         "safe torque",
         "the brake after a fault may drive a joint",
         "control/torque_step.py",
@@ -899,7 +890,7 @@ MUTANTS = (
         ("test_safe_torque.py::test_its_power_is_never_positive",),
     ),
     Mutant(
-        197,
+        196,
         "safe torque",
         "the brake is as stiff as if torques were held for one period only",
         "control/safe_torque.py",
@@ -908,7 +899,7 @@ MUTANTS = (
         ("test_safe_torque.py::test_its_rate_is_limited_by_period_and_delay",),
     ),
     Mutant(
-        198,
+        197,
         "safe torque",
         "the brake of safe_torque: zero ends as soon as one joint stands",
         "control/safe_torque.py",
@@ -917,7 +908,7 @@ MUTANTS = (
         ("test_safe_torque.py::test_zero_is_the_brake_alone_and_exactly_zero_at_rest",),
     ),
     Mutant(
-        199,
+        198,
         "safe torque",
         "of several saturated joints only the last one reduces the torque",
         "control/torque_step.py",
@@ -926,7 +917,7 @@ MUTANTS = (
         ("test_torque_limits.py::test_limited_torque_keeps_its_direction_and_brakes",),
     ),
     Mutant(
-        200,
+        199,
         "safe torque",
         "the arm adds its weight twice if it compensates gravity itself",
         "control/safe_torque.py",
