@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         107,
         "detector",
-        "in the sample of a saturated effort the detector still reports that there is no contact",
+        "with settling_time 0 a saturated effort does not prevent the verdict of no contact",
         "estimation/decision.py",
         "is_saturated = stamp - arm.saturated <= rules.settling_time",
         "is_saturated = stamp - arm.saturated < rules.settling_time",
@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         119,
         "detector",
-        "velocity_delay is a rate instead of a time",
+        "velocity_delay counts as a rate instead of a time",
         "estimation/velocity_delay.py",
         "math.exp(-dt / delay)",
         "math.exp(-dt * delay)",
@@ -288,7 +288,7 @@ MUTANTS = (
     Mutant(
         131,
         "calibration",
-        "each joint may use up the alarm rate of the whole arm and more",
+        "the alarm rate is multiplied by the number of joints instead of divided",
         "estimation/threshold_calibration.py",
         "alarm_levels(maxima, half / model.nv)",
         "alarm_levels(maxima, half * model.nv)",
@@ -391,7 +391,7 @@ MUTANTS = (
     Mutant(
         142,
         "guard",
-        "a stop is confirmed after standstill_time although the arm has stood for an instant only",
+        "a stop is confirmed although the arm has been at rest for an instant only",
         "contact_stop/contact_stop.py",
         "now - max(still_since, times.begin) >=",
         "now - min(still_since, times.begin) >=",
@@ -402,7 +402,7 @@ MUTANTS = (
     Mutant(
         143,
         "guard",
-        "a contact that lasts is forgotten when a second publisher lowers the flag",
+        "a second publisher of a lowered flag cancels a raised flag at once",
         "contact_stop/contact_stop.py",
         "return self._flag or now - self._raised <= FLAG_HOLD",
         "return self._flag",
