@@ -207,6 +207,12 @@ NAN = float("nan")
             {},
             "from point 0 to point 1, joint 'elbow': it would reach a speed of .* limit is 1",
         ),
+        # The same backwards.
+        (
+            points("qv", times=(0.9, 1.5, 3.0), q=np.array([[0.4, 0.3], [0.9, -0.5], [0.2, 0.1]])),
+            {},
+            "from point 0 to point 1, joint 'elbow': it would reach a speed of .* limit is 1",
+        ),
         (points(times=(0.01, 1.7, 3.0)), {}, "from here to point 0, joint 'shoulder'.*speed"),
         # The spline swings out past a point at the limit that it must leave with speed.
         (refused(0, positions=(1.99, -0.5), velocities=(2.0, 0.0)), {}, "spline passes"),

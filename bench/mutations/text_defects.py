@@ -650,7 +650,7 @@ MUTANTS = (
         "robot/friction.py",
         "c[1, i] * v + c[2, i]",
         "c[1, i] * abs(v) + c[2, i]",
-        ("dynamics/test_simulation_step.py::test_friction_on_paper",),
+        ("test_friction.py::test_the_monotone_part_never_decreases_with_speed",),
     ),
     Mutant(
         170,
