@@ -83,7 +83,7 @@ imported-tests: $(VENV)/test
 test-long: $(VENV)/test ## 10,000 random examples of each state machine; more with EXAMPLES=n
 	RBD_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s -o faulthandler_timeout=0 test/stateful
 
-mutations: $(VENV)/test ## put known defects back; the state machine must find each
+mutations: $(VENV)/test warmup ## put about 110 known defects in; the tests must find each
 	$(BIN)/python -m bench.mutations
 
 fuzz: $(VENV)/test warmup ## 100,000 odd inputs for the running nodes, 5,000 files for the command line; results in report/

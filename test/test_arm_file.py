@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rbd_control.cli.arm_file import arm_file, write_arm_file
+from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import Calibration, DetectorParameters
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
@@ -40,7 +41,8 @@ def identified() -> CalibratedParameters:
         if item.metadata["per_joint"] and item.name not in ONE_FOR_ALL
     }
     matrix = np.diag(np.arange(1.0, 8.0)) + 0.01 * np.add.outer(np.arange(7), np.arange(7))
-    return replace(START, **IDENTIFIED, **values, residual_covariance=tuple(matrix.ravel()))
+    small = 1e-6 * matrix  # of an arm whose torques are measured well
+    return replace(START, **IDENTIFIED, **values, residual_covariance=tuple(small.ravel()))
 
 
 def written(parameters: CalibratedParameters, robot: Robot, file: Path) -> str:
@@ -67,6 +69,19 @@ def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]
         compared += len(expected) >= 7
     # Corrections 5, friction 6, gains of drives and observer 2, thresholds, covariance.
     assert compared >= 17
+
+
+def test_corrections_of_a_loaded_arm_are_written_without_its_payload(tmp_path: Path) -> None:
+    """The file gives the arm that was identified: its payload counts once."""
+    arm = RobotParameters(urdf="arm7", payload_mass=1.5, payload_com=(0.0, 0.02, 0.1))
+    loaded, file = Robot.of(arm), tmp_path / "arm.yaml"
+    found = identified()
+    written(found, loaded, file)
+    q = np.linspace(0.2, 1.4, 7)
+    expected = gravity_torque(found.corrected(loaded.model), q)
+    robot, _ = configured_robot("", file, {})
+    # Five digits of each number are written.
+    np.testing.assert_allclose(gravity_torque(robot.model, q), expected, rtol=1e-3, atol=1e-3)
 
 
 CALIBRATION = Calibration(START, (), 24.0, 1.0, (), ())

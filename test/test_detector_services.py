@@ -11,12 +11,15 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from detector_bench import Bench, on_joint
+from rclpy.qos import QoSProfile
 from robots import panda_arm_urdf
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.flag_output import FlagOutput
 
 
 class Node(ContactDetectorNode):
@@ -87,3 +90,27 @@ def test_an_automatic_restart_keeps_the_tare(bench: Bench, restart: str) -> None
     node = Node(bench)
     getattr(node, restart)()
     assert bench.detector.bias[1] == pytest.approx(0.9, abs=1e-5)
+
+
+def test_without_a_verdict_the_flag_is_not_repeated(bench: Bench) -> None:
+    """That there is no verdict is not "no contact"."""
+    flags: list[bool] = []
+
+    def publish(message: Bool) -> bool:
+        flags.append(message.data)
+        return True
+
+    publisher = SimpleNamespace(try_publish=publish)
+    owner: Any = SimpleNamespace(create_publisher=lambda *_: publisher)
+    output: Any = SimpleNamespace(publish_waiting_events=lambda: None, repeat=lambda: None)
+    node = Node(bench)
+    node.flag, node.output = FlagOutput(owner, QoSProfile(depth=1)), output
+    node._repeat()
+    assert not flags
+    node.flag.publish(False)
+    node._repeat()
+    assert flags == [False, False]
+    node.flag.end()
+    node._repeat()
+    assert flags == [False, False]
+    assert not node.has_verdict

@@ -52,6 +52,14 @@ def test_files_without_chunks_are_read_too(tmp_path: Path) -> None:
     assert read(written(tmp_path / "a.mcap", without_chunks=True, **WITHOUT_INDEX)) == MESSAGES
 
 
+@pytest.mark.parametrize("form", [{}, {"without_chunks": True}], ids=["chunks", "no chunks"])
+def test_the_time_of_a_message_is_that_of_its_receipt(
+    form: dict[str, object], tmp_path: Path
+) -> None:
+    """The time of publication is of another clock, and zero where the middleware lacks it."""
+    assert read(written(tmp_path / "a.mcap", published=0, **form, **WITHOUT_INDEX)) == MESSAGES
+
+
 BOMB = lz4.frame.compress(bytes(MAX_CHUNK + 1))
 """Half a megabyte that expands to more than a chunk may have."""
 

@@ -124,6 +124,16 @@ def test_stretching_keeps_limits_and_little_more(model: Model, speed: float) -> 
         plan(model, *points, start=start)
 
 
+def test_stretching_keeps_the_effort_limits_of_short_fast_motions(model: Model) -> None:
+    """Far below the speed limits, the torque of the acceleration decides."""
+    points = [TrajectoryPoint(HOME + d, (), (), t) for d, t in ((0.03, 0.02), (0.0, 0.04))]
+    trajectory = plan(model, *points, stretch_to_limits=True, torque_share=(0.6,))
+    q, v, a = (x.reshape(-1, 7) for x in trajectory.probe(200))
+    effort = np.abs(inverse_dynamics(model, q, v, a)) / (0.6 * model.effort_limit)
+    assert (np.abs(v) / model.velocity_limit).max() < 0.9
+    assert 0.9 < effort.max() < 1.01
+
+
 @pytest.mark.parametrize("count", [100, 300, 2000])
 @pytest.mark.parametrize("amplitude", [0.1, 0.4])
 def test_stretching_sees_each_segment(model: Model, count: int, amplitude: float) -> None:

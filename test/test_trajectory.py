@@ -26,6 +26,11 @@ LIMITS: JointLimits = SimpleNamespace(
     upper_limit=np.array([2.0, 2.0]),
     velocity_limit=np.array([3.0, 1.0]),
 )
+UNEVEN: JointLimits = SimpleNamespace(
+    lower_limit=np.array([-0.5, -2.0]),
+    upper_limit=LIMITS.upper_limit,
+    velocity_limit=LIMITS.velocity_limit,
+)
 HERE = DesiredState(np.array([0.1, -0.2]), np.array([0.3, 0.0]), np.array([0.5, -0.5]))
 TIMES = (0.9, 1.7, 3.0)
 Q = np.array([[0.4, -0.5], [0.9, -0.3], [0.2, 0.1]])
@@ -202,9 +207,20 @@ NAN = float("nan")
             {},
             "from point 0 to point 1, joint 'elbow': it would reach a speed of .* limit is 1",
         ),
+        # The same backwards.
+        (
+            points("qv", times=(0.9, 1.5, 3.0), q=np.array([[0.4, 0.3], [0.9, -0.5], [0.2, 0.1]])),
+            {},
+            "from point 0 to point 1, joint 'elbow': it would reach a speed of .* limit is 1",
+        ),
         (points(times=(0.01, 1.7, 3.0)), {}, "from here to point 0, joint 'shoulder'.*speed"),
         # The spline swings out past a point at the limit that it must leave with speed.
         (refused(0, positions=(1.99, -0.5), velocities=(2.0, 0.0)), {}, "spline passes"),
+        (
+            refused(0, positions=(-0.49, -0.5), velocities=(-1.0, 0.0)),
+            {"limits": UNEVEN},
+            "joint 'shoulder': the spline passes -0.5.*; its limits are -0.5 to 2",
+        ),
     ],
 )
 def test_refusals_say_where_and_why(

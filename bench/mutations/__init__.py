@@ -1,4 +1,4 @@
-"""Mutation test: does the stateful test of the controller find known defects that are put back?"""
+"""Mutation test: do the tests find known defects that are put into the package?"""
 
 import sys
 from pathlib import Path

@@ -25,8 +25,8 @@ def mcap(
             ``msgtype``, ``encoding``, ``topic``, ``schema_of_channel``, ``compression``,
             ``compress`` (a function), ``uncompressed_size``, ``chunk_size``, ``crc``,
             ``chunk_begin``, ``chunk_offset``, ``chunk_channels``, ``message_size``,
-            ``message_channel``, ``statistics`` (None leaves it out), ``count``, ``summary_start``,
-            ``without_chunks``, ``footer_size``.
+            ``message_channel``, ``published`` (time of publication [ns]), ``statistics`` (None
+            leaves it out), ``count``, ``summary_start``, ``without_chunks``, ``footer_size``.
         chunk: messages in a chunk.
     """
     lie = dict(lies or {})
@@ -101,7 +101,8 @@ def mcap(
 
 
 def _message(time: int, raw: bytes, lie: Lies) -> bytes:
-    content = struct.pack("<HIQQ", lie.get("message_channel", 1), 0, time % 2**64, time % 2**64)
+    times = time % 2**64, lie.get("published", time) % 2**64
+    content = struct.pack("<HIQQ", lie.get("message_channel", 1), 0, *times)
     return _record(0x05, content + raw, lie.get("message_size"))
 
 

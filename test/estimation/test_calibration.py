@@ -23,8 +23,10 @@ from rbd_control.estimation import (
     Motion,
     calibrate,
 )
-from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels
+from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
+from rbd_control.estimation.calibrated_parameters import CalibratedParameters
 from rbd_control.estimation.motion import refuse_little_motion
+from rbd_control.estimation.threshold_calibration import MARGIN, FreeMotion, with_thresholds
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.motions import free_motions, read_motions
@@ -239,6 +241,35 @@ def test_the_level_is_passed_as_seldom_as_promised() -> None:
     exact = gumbel_r.isf(BLOCK / 3600.0, 1.0, 0.1)
     np.testing.assert_allclose(large, np.maximum(exact, SEEN * maxima.max(axis=0)), rtol=0.03)
     assert (small != large).all()
+
+
+def test_the_level_of_few_maxima_belongs_to_alarms_per_hour() -> None:
+    """Without a maximum near it, the level is that of the distribution, and a little above it."""
+    from scipy.stats import gumbel_r
+
+    maxima = gumbel_r(1.0, 0.1).rvs((240, 20), random_state=4)  # a minute
+    exact = gumbel_r.isf(BLOCK / 3600.0, 1.0, 0.1)
+    assert (maxima < exact).all()
+    levels = alarm_levels(maxima, 1.0)
+    # CERTAINTY = 1.28 standard errors of 0.05 are added; nine of ten levels are above.
+    assert (levels > exact).mean() > 0.75
+    assert np.median(levels) == pytest.approx(exact + 1.28 * 0.05, rel=0.03)
+
+
+def test_each_joint_has_an_equal_share_of_half_the_alarms(model: Model) -> None:
+    """The other half is for the statistic of all residuals."""
+    t = 0.002 * np.arange(20_000)
+    noise = np.random.default_rng(3).normal(size=(t.size, 7))
+    part = FreeMotion("noise", t, np.ones_like(noise), noise, noise, np.zeros_like(noise))
+    found = with_thresholds(
+        CalibratedParameters(),
+        model,
+        [part],
+        prediction_error=np.full(7, 0.1),
+        false_alarms_per_hour=1.0,
+    )
+    level = alarm_levels(block_maxima(t, np.abs(noise)), 0.5 / 7.0)
+    np.testing.assert_allclose(found.contact_threshold, MARGIN * level)
 
 
 def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) -> None:

@@ -60,6 +60,20 @@ def test_collision_is_the_upper_level(model: Model) -> None:
     assert [e.level for e in bench.events] == ["contact", "collision"]
 
 
+def test_thresholds_fall_no_faster_than_the_residual_after_a_stop(model: Model) -> None:
+    """The residual still holds the error of the motion, which decays as exp(-K t)."""
+    parameters = replace(PARAMETERS, contact_threshold=(5.0,), threshold_speed=(2.0,))
+    t = DT * np.arange(1, 801)
+    v = np.outer(np.arange(800) < 700, 0.5 * np.ones(7))
+    q = Q + np.cumsum(v, axis=0) * DT
+    tau = gravity_torque(model, q) + 0.1  # an effort of exactly zero would not be measured
+    found = ContactDetector(model, parameters).update_block(t, q, v, tau)
+    assert found.valid[700:].all()
+    after = t[700:] - t[699]
+    least = 5.0 + 2.0 * 0.5 * np.exp(-100.0 * after)
+    assert (found.threshold[700:] >= least[:, None] - 1e-9).all()
+
+
 def test_hysteresis_holds_one_event_together(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3)

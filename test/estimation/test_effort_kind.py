@@ -82,6 +82,13 @@ def test_currents_are_named_when_the_arm_has_moved(model: Model) -> None:
     assert state(model, geared, BENT, 0.09 * gravity_torque(model, BENT)) == "confirmed"
 
 
+def test_efforts_between_the_kinds_are_neither_confirmed_nor_refuted(model: Model) -> None:
+    """A support that carries half of the weight leaves both kinds equally wrong."""
+    g = gravity_torque(model, BENT)
+    for parameters in (TORQUE, WITHOUT):
+        assert state(model, parameters, BENT, 0.5 * g) == "open"
+
+
 def test_no_load_is_no_evidence(model: Model) -> None:
     """In the upright posture gravity loads no joint: the decision waits and reports why."""
     upright = np.zeros(model.nq)

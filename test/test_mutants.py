@@ -1,0 +1,33 @@
+"""The known defects of the mutation test fit the present sources and tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.mutations.defects import DEFECTS
+from bench.mutations.mutants import Mutant
+from bench.mutations.text_defects import MUTANTS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant.number))
+def test_a_mutant_can_still_be_put_in(mutant: Mutant) -> None:
+    """Its text occurs once, the result is Python code, and the tests that judge it exist."""
+    mutant.check(ROOT)
+    assert mutant.tests
+
+
+def test_numbers_are_unique() -> None:
+    numbers = [each.number for each in (*DEFECTS, *MUTANTS)]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_a_text_that_is_gone_is_an_error() -> None:
+    mutant = Mutant(1, "area", "text", "errors.py", "x = 1", "x = 2", ())
+    assert mutant.mutate("x = 1\n") == "x = 2\n"
+    for source in ("", "x = 1\nx = 1\n"):
+        with pytest.raises(LookupError, match="instead of once"):
+            mutant.mutate(source)
