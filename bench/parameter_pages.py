@@ -1,6 +1,6 @@
 """``python -m bench.parameter_pages``: make parameter files and documentation from the fields.
 
-It writes the files of :data:`NODES` in ``config`` and ``docs/parameters.md``. A test compares them
+It writes the files of :data:`FILES` in ``config`` and ``docs/parameters.md``. A test compares them
 with the fields, so that no value and no text has a second home.
 """
 
@@ -16,50 +16,98 @@ from typing import Any
 from rbd_control.files.yaml_output import yaml_text
 from rbd_control.nodes.contact_detector import ContactDetectorParameters
 from rbd_control.nodes.contact_guard import ContactGuardParameters
+from rbd_control.nodes.demo_scenario import DemoScenarioParameters
+from rbd_control.nodes.joint_state_player import PlayerParameters
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.nodes.simulated_arm import SimulatedArmParameters
 from rbd_control.parameters import Parameters
 from rbd_control.robot.robot import ARM7
-from rbd_control.robot.robot_parameters import DescriptionParameters
+from rbd_control.robot.robot_parameters import RobotParameters
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 100
+ABOUT = (
+    "The values are the defaults. A list for joints holds one value for all, or one for each in "
+    "the order of `joints`. docs/parameters.md has the bounds. Made by bench/parameter_pages.py."
+)
+"""Last lines of the comment at the head of each file."""
 
 
 @dataclass(frozen=True)
-class Node:
-    """A node with a parameter file of its own."""
+class File:
+    """A parameter file, and a section of the page of parameters."""
 
     name: str
+    """Name of the file without its ending."""
+    section: str
+    """Section of the file: a node, or ``/**`` for every node."""
     kind: type[Parameters]
     use: str
-    """First line of the file: what the node does and needs."""
+    """First lines of the file: what the node does and needs."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Values in the file that are not the defaults."""
 
+    def groups(self, part: int) -> dict[str, list[Field[Any]]]:
+        """Return the parameters of one part by heading; those of the arm stand in its own file."""
+        found: dict[str, list[Field[Any]]] = {}
+        for item in fields(self.kind):
+            base = _owner(self.kind, item)
+            is_elsewhere = issubclass(RobotParameters, base) and self.kind is not RobotParameters
+            if part_of(item) == part and (item.name in self.values or not is_elsewhere):
+                found.setdefault(base.HEADING, []).append(item)
+        return found
 
-NODES = (
-    Node(
+
+FILES = (
+    File(
+        "arm",
+        "/**",
+        RobotParameters,
+        "The arm, for every node and command, as rbd-control calibrate writes it. Parameters of a "
+        "single node go into a section named after the node. In Python: "
+        'rbd_control.Robot.load("arm.yaml"); on the command line: --urdf arm.yaml.',
+        {"urdf": ARM7},
+    ),
+    File(
+        "contact_detector",
         "contact_detector",
         ContactDetectorParameters,
-        "Contact detection beside an arm that publishes joint states with velocity and effort.",
+        "Contact detection beside an arm that publishes joint states with velocity and effort. "
+        "config/arm.yaml has the parameters of the arm.",
     ),
-    Node(
+    File(
+        "passivity_controller",
         "passivity_controller",
         PassivityControllerParameters,
         "Slotine-Li control of an arm that takes joint torques (ros2_control: "
-        "forward_command_controller on the interface effort, named effort_controller).",
+        "forward_command_controller on the interface effort, named effort_controller). "
+        "config/arm.yaml has the parameters of the arm.",
     ),
-    Node(
+    File(
+        "contact_guard",
         "contact_guard",
         ContactGuardParameters,
         "Stop on contact of an arm that takes no torque: MoveIt, or a trajectory controller.",
     ),
-    Node(
+    File(
+        "simulated_arm",
         "simulated_arm",
         SimulatedArmParameters,
-        "An arm for tests: joint states for torques. Pushes come from ~/external_wrench.",
+        "An arm for tests: joint states for torques. Pushes come from ~/external_wrench. "
+        "config/arm.yaml has the parameters of the arm.",
         {"urdf": ARM7},
+    ),
+    File(
+        "joint_state_player",
+        "joint_state_player",
+        PlayerParameters,
+        "The joint states of a recording on joint_states.",
+    ),
+    File(
+        "demo_scenario",
+        "demo_scenario",
+        DemoScenarioParameters,
+        "Moves and pushes the arm of demo.launch.py, as rbd-control demo does.",
     ),
 )
 
@@ -73,16 +121,6 @@ PARTS = (
 def part_of(item: Field[Any]) -> int:
     """Return the index of the part of file and page in which a parameter stands."""
     return 2 if item.metadata["expert"] else int(item.metadata["found_by_calibrate"])
-
-
-def groups(kind: type[Parameters], part: int) -> dict[str, list[Field[Any]]]:
-    """Return the parameters of one part by heading: first the description, then as declared."""
-    found: dict[str, list[Field[Any]]] = {}
-    items = sorted(fields(kind), key=lambda item: _owner(kind, item) is not DescriptionParameters)
-    for item in items:
-        if part_of(item) == part:
-            found.setdefault(_owner(kind, item).HEADING, []).append(item)
-    return found
 
 
 def _owner(kind: type[Parameters], item: Field[Any]) -> type[Parameters]:
@@ -114,22 +152,20 @@ def description(item: Field[Any]) -> str:
     return item.metadata["description"] + (f" [{unit}]" if unit else "")
 
 
-def config_text(node: Node) -> str:
+def config_text(file: File) -> str:
     """Return the parameter file of a node, with all parameters at their defaults."""
     lines = [
-        *(f"# {line}" for line in wrap(node.use, WIDTH - 2)),
-        "# Made by bench/parameter_pages.py; the values are the defaults. A list for joints holds one",
-        "# value for all, or one for each in the order of `joints`. Bounds: docs/parameters.md.",
-        f"{node.name}:",
+        *(f"# {line}" for line in wrap(f"{file.use} {ABOUT}", WIDTH - 2)),
+        f"{file.section}:",
         "  ros__parameters:",
     ]
     for part, (title, text) in enumerate(PARTS):
-        if found := groups(node.kind, part):
+        if found := file.groups(part):
             lines += ["", f"    # ==== {title}. {text} ===="]
         for heading, items in found.items():
             lines += ["", f"    # -- {heading} --"]
             for item in items:
-                lines += _entry(item, node.values.get(item.name, item.default))
+                lines += _entry(item, file.values.get(item.name, item.default))
     return "\n".join(lines) + "\n"
 
 
@@ -154,13 +190,13 @@ def page() -> str:
         "A list for joints holds one value for all, or one for each in the order of `joints`.",
         "Parameters marked with * do not change while the node is active.",
     ]
-    for node in NODES:
-        lines += ["", f"## {node.name}", "", node.use]
+    for file in FILES:
+        lines += ["", f"## {file.name}", "", file.use]
         for part, (title, text) in enumerate(PARTS):
-            found = groups(node.kind, part)
+            found = file.groups(part)
             if not found:
                 continue
-            lines += ["", f"### {title} ({node.name})", "", text, ""]
+            lines += ["", f"### {title} ({file.name})", "", text, ""]
             lines += ["| parameter | default | permitted | what it is |", "|---|---|---|---|"]
             for heading, items in found.items():
                 lines.append(f"| **{heading}** | | | |")
@@ -176,7 +212,7 @@ def _row(item: Field[Any]) -> str:
 
 def generated() -> dict[Path, str]:
     """Return all generated files: their texts by path."""
-    files = {ROOT / "config" / f"{node.name}.yaml": config_text(node) for node in NODES}
+    files = {ROOT / "config" / f"{file.name}.yaml": config_text(file) for file in FILES}
     return {**files, ROOT / "docs" / "parameters.md": page()}
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import runpy
 import subprocess
 import sys
 import types
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -229,27 +227,3 @@ def test_moveit_finds_the_controller_and_bears_its_tolerances() -> None:
     # MoveIt must neither refuse to start where the arm may rest, nor send what we refuse.
     assert ours.goal_tolerance[0] < limits["allowed_start_tolerance"] < START_TOLERANCE
     assert limits["allowed_goal_duration_margin"] > ours.goal_time
-
-
-def test_configuration_lists_every_parameter(parameter_types: dict[str, Any]) -> None:
-    """Parameters without a default that a file could state are listed as comments.
-
-    The parameters of the arm are in ``arm.yaml`` and may also be in the file of a node.
-    """
-    of_the_arm = set(RobotParameters.names())
-    for node, parameters in parameter_types.items():
-        text = (ROOT / "config" / f"{node}.yaml").read_text(encoding="utf-8")
-        listed = set(re.findall(r"^    (?:# )?([a-z][a-z0-9_]*):", text, re.MULTILINE))
-        known = {item.name for item in fields(parameters)}
-        assert listed <= known, node
-        assert known - of_the_arm <= listed, node
-
-
-def test_the_file_of_the_arm_names_every_parameter_of_it() -> None:
-    text = (ROOT / "config" / "arm.yaml").read_text(encoding="utf-8")
-    named = set(re.findall(r"^    (?:# )?(\w+):", text, re.MULTILINE))
-    assert named == {*RobotParameters.names()} - {"robot_description"}
-    written = yaml.safe_load(text)["/**"]["ros__parameters"]
-    for name, value in written.items():
-        if name != "urdf":
-            assert RobotParameters.from_mapping({name: value}) == RobotParameters(), name

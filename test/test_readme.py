@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.parameter_pages import NODES, Node, generated, groups
+from bench.parameter_pages import FILES, File, generated
 from rbd_control.cli import guard
 from rbd_control.cli.main import main
 from rbd_control.dynamics import urdf
@@ -38,9 +38,9 @@ def test_parameter_files_and_page_are_made_from_the_fields() -> None:
         assert path.read_text(encoding="utf-8") == text, path.name
 
 
-@pytest.mark.parametrize("node", NODES, ids=lambda node: node.name)
-def test_few_parameters_are_to_be_chosen_for_an_arm(node: Node) -> None:
-    assert sum(map(len, groups(node.kind, 0).values())) <= 40
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_few_parameters_are_to_be_chosen_for_an_arm(file: File) -> None:
+    assert sum(map(len, file.groups(0).values())) <= 40
 
 
 def test_limits_and_exit_codes_on_the_page_of_replay() -> None:

@@ -38,6 +38,8 @@ PAUSE = 2.0
 class DemoScenarioParameters(NodeParameters):
     """Parameters of the node: duration and repetition of the scenario."""
 
+    HEADING = "Scenario"
+
     duration: float = parameter(
         20.0,
         "length of the motion",

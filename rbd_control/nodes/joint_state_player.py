@@ -34,6 +34,8 @@ LATEST = 2.0**31 - 1.0
 class PlayerParameters(NodeParameters):
     """Parameters of the node: the recording and the playback."""
 
+    HEADING = "Playback"
+
     recording: str = parameter("", "rosbag2 folder, .db3, .mcap or .csv file to play", live=False)
     topic: str = parameter(
         "/joint_states", "topic of the joint states within the recording", live=False
