@@ -1,4 +1,4 @@
-"""A small arm with a continuous, a revolute and a prismatic joint, beside the arm of the package."""
+"""The arm of the package, and a small arm with a continuous and a prismatic joint."""
 
 from __future__ import annotations
 

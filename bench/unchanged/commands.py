@@ -30,8 +30,8 @@ class Recorded(NamedTuple):
     urdf: str
     config: str = ""
     options: tuple[str, ...] = ()
-    is_free: bool = False
-    """Whether the recording is free of contact and long enough for a calibration."""
+    last_joint: str = ""
+    """Last joint, if the recording is free of contact and long enough for a calibration."""
 
 
 def run(arguments: Sequence[object], folder: Path) -> Case:
@@ -71,36 +71,37 @@ def _without_paths(text: str, arguments: Sequence[object]) -> str:
 def cases(data: Sequence[Path]) -> Iterator[tuple[str, Case]]:
     """Yield the results of all commands on the recordings of the tests and of ``data``."""
     for each in recordings(data):
-        settings: dict[str, list[object]] = {"": ["--urdf", each.urdf, *each.options]}
+        settings: dict[str, tuple[object, ...]] = {"": ("--urdf", each.urdf)}
         if each.config:
-            settings[" with parameters"] = [*settings[""], "--config", each.config]
+            settings[" with parameters"] = (*settings[""], "--config", each.config)
         for name, options in settings.items():
-            for command in ("replay", "check"):
-                extra = ["--curve"] if name and command == "replay" and "push" in each.name else []
-                yield _run(f"{command} {each.name}{name}", command, each.path, options, extra)
-        yield _run(f"calibrate {each.name}", "calibrate", each.path, settings[""])
-        if each.is_free:
+            curve = ("--curve",) if name and "push" in each.name else ()
+            extra = (*each.options, *curve)
+            yield _run(f"replay {each.name}{name}", "replay", each.path, *options, *extra)
+            yield _run(f"check {each.name}{name}", "check", each.path, *options)
+        plain = (*settings[""], *each.options)
+        yield _run(f"calibrate {each.name}", "calibrate", each.path, *plain)
+        if each.last_joint:
             for extra in (
-                ["--observer", "momentum", "--gain", 30, "--false-alarms", 10],
-                ["--effort", "current", "--drive-gain-error", 100],
-                ["--effort", "torque_without_gravity", "--trust-effort-kind"],
+                ("--observer", "momentum", "--gain", 30, "--false-alarms", 10),
+                ("--effort", "current", "--drive-gain", f"{each.last_joint}=1±0.1"),
+                ("--effort", "torque_without_gravity", "--trust-effort-kind"),
             ):
                 name = f"calibrate {each.name} {' '.join(map(str, extra))}"
-                yield _run(name, "calibrate", each.path, settings[""], extra)
+                yield _run(name, "calibrate", each.path, *settings[""], *extra)
     for folder in data:
-        first, *others = sorted(folder.glob("sim_free_*")) or [None]
-        if first is not None:
-            extra = [*others, "--urdf", *folder.glob("panda*.urdf")]
-            yield _run(f"calibrate {folder.name}/sim_free_*", "calibrate", first, [], extra)
-    yield _run("replay wrong arm", "replay", ROOT / "test/data/free", ["--urdf", "arm7"])
+        free = sorted(folder.glob("sim_free_*"))
+        if free:
+            options = (*free[1:], "--urdf", *folder.glob("panda*.urdf"))
+            yield _run(f"calibrate {folder.name}/sim_free_*", "calibrate", free[0], *options)
+    yield _run("replay wrong arm", "replay", ROOT / "test/data/free", "--urdf", "arm7")
 
 
 def _run(
     name: str,
     command: str,
     path: Path,
-    options: Sequence[object],
-    extra: Sequence[object] = (),
+    *options: object,
 ) -> tuple[str, Case]:
     labels = path.with_name(f"{path.stem}_labels.csv")
     with TemporaryDirectory() as folder:
@@ -109,7 +110,7 @@ def _run(
             outputs += ["--out", Path(folder) / "arm.yaml"]
         elif command == "replay" and labels.exists():
             outputs += ["--labels", labels]
-        return name, run([command, path, *options, *extra, *outputs], Path(folder))
+        return name, run([command, path, *options, *outputs], Path(folder))
 
 
 @cache
@@ -129,20 +130,32 @@ def recordings(data: Sequence[Path]) -> Iterator[Recorded]:
             if file.stem.endswith("_labels"):
                 continue
             path = file.parent if (file.parent / "metadata.yaml").exists() else file
-            name, config, options = file.stem, "", ()
+            name, config = file.stem, ""
             urdf = _published("ur_description/urdf/ur10_robot.urdf") if "ur10" in name else ""
-            urdf = urdf or str(next(iter(sorted(folder.glob("panda*.urdf"))), ""))
-            urdf = urdf or _panda()
+            urdf = urdf or str(next(iter(sorted(folder.glob("panda*.urdf"))), "")) or _panda()
             if not urdf:
                 continue
-            if "ur10" in name:
-                options = ("--trust-effort-kind",)
-            elif file.suffix == ".mcap":
+            if file.suffix == ".mcap":
                 config = str(ROOT / "config/panda_mujoco.yaml")
-            else:
-                config = str(ROOT / "config/panda_franka.yaml")
+            elif "ur10" not in name:
+                config = _with_hand() if "touch" in name else str(ROOT / "config/panda_franka.yaml")
+            options = ("--trust-effort-kind",) if "ur10" in name else ()
+            joint = "wrist_3_joint" if "ur10" in name else "panda_joint7"
             is_free = name in ("free", "panda_exciting_trajectory", "ur10_exciting_trajectory")
-            yield Recorded(f"{folder.name}/{name}", path, urdf, config, options, is_free)
+            last = joint if is_free else ""
+            yield Recorded(f"{folder.name}/{name}", path, urdf, config, options, last)
+
+
+def _with_hand() -> str:
+    """Write the parameters of the real Panda with the payload of its hand; return their path."""
+    text = (ROOT / "config/panda_franka.yaml").read_text(encoding="utf-8")
+    arm, hand = (
+        "    effort_kind: torque\n",
+        "    payload_mass: 0.73\n    payload_com: [0.0, 0.0, 0.14]\n",
+    )
+    file = Path(_workspace().name) / "panda_with_hand.yaml"
+    file.write_text(text.replace(arm, arm + hand, 1), encoding="utf-8")
+    return str(file)
 
 
 def _published(path: str) -> str:

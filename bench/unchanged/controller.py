@@ -128,6 +128,7 @@ class Run:
             self.arm.step(None if command is None else self.drive * self._sent(command))
 
     def reading(self) -> Sample | None:
+        """Return the present joint state with its shifted stamp; None if it was lost."""
         sample = self.arm.reading()
         return (
             None if sample is None else (sample.stamp + self.shift, sample.q, sample.v, sample.tau)
@@ -440,7 +441,9 @@ ACTIONS: dict[str, Callable[[Run], None]] = {
     "no number": _spoilt(lambda s, k: (s[0], s[1] * LOST, s[2], s[3]), 0.02),
     "few bad": _spoilt(lambda s, k: (s[0], s[1], s[2], s[3]) if k % 9 else (LOST, *s[1:]), 0.2),
     "no velocity": _spoilt(lambda s, k: (s[0], s[1], None, s[3]), 0.02),
-    "wrong velocity": _spoilt(lambda s, k: (s[0], s[1], s[2] is None or -s[2], s[3]), 0.3),
+    "wrong velocity": _spoilt(
+        lambda s, k: (s[0], s[1], None if s[2] is None else -s[2], s[3]), 0.3
+    ),
     "wrong number of joints": _spoilt(lambda s, k: (s[0], s[1][:-1], s[2], s[3]), 0.01),
     "a jump": _spoilt(lambda s, k: (s[0], s[1] + 5.0, s[2], s[3]), 0.02),
     "implausible speed": _spoilt(lambda s, k: (s[0], s[1], s[1] * 0.0 + 1e4, s[3]), 0.02),

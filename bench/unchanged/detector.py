@@ -19,7 +19,7 @@ RUNS = 15
 PERIOD = 0.001
 """Period of the samples [s]."""
 SAMPLES = 5000
-PUSHES = ((1.0, 0.4, 20.0), (2.2, 0.3, 40.0), (3.2, 0.15, 200.0), (4.2, 0.4, 12.0))
+PUSHES = ((1.4, 0.4, 20.0), (2.2, 0.3, 40.0), (3.2, 0.15, 200.0), (4.2, 0.4, 12.0))
 """Begin [s], duration [s] and force [N] of the pushes."""
 
 
@@ -42,7 +42,7 @@ class Samples:
         self.stamps = t = 100.0 + PERIOD * np.arange(SAMPLES)
         rate, size = rng.uniform(1.5, 3.0, n), rng.uniform(0.02, 0.15, n)
         angle = rate * (t - t[0])[:, None]
-        still = ((t - t[0]) < 1.6)[:, None] if seed % 4 == 1 else np.zeros((SAMPLES, 1), dtype=bool)
+        still = ((t - t[0]) < 2.0)[:, None] if seed % 4 == 1 else np.zeros((SAMPLES, 1), dtype=bool)
         self.q = home(self.name) + np.where(still, 0.0, size * np.sin(angle))
         v = np.where(still, 0.0, size * rate * np.cos(angle))
         a = np.where(still, 0.0, -size * rate**2 * np.sin(angle))
@@ -118,8 +118,8 @@ def _run(seed: int) -> Case:
             model_now.joint_links[-1], 0.3, (0, 0, 0.05), np.zeros((3, 3))
         )
         methods = {
-            900: detector.tare,
-            1900: lambda: detector.set_parameters(replace(parameters, release_ratio=0.5)),
+            1300: detector.tare,
+            1950: lambda: detector.set_parameters(replace(parameters, release_ratio=0.5)),
             2900: lambda: note(detector.reset(clear_tare=bool(seed % 2))),
             3100: detector.tare,
             3600: lambda: detector.set_model(loaded),
@@ -146,7 +146,7 @@ def _run(seed: int) -> Case:
             thresholds += list(said.threshold)
             codes += [
                 list(map(int, each))
-                for each in zip(said.reason, said.level, said.dropped, said.joint)
+                for each in zip(said.reason, said.level, said.dropped, said.joint, strict=True)
             ]
             events += [{"phase": event.phase, **event.to_json()} for _, event in said.events]
         else:
@@ -207,10 +207,10 @@ def _wrong_samples(samples: Samples) -> dict[int, Any]:
         lambda t, q, v, tau: (t, q[:-1], v, tau),
     )
     for kind in kinds:
-        first = int(rng.integers(300, SAMPLES - 200))
+        first = int(rng.integers(1350, SAMPLES - 200))
         for k in range(first, first + int(rng.integers(1, 8))):
             changed[k] = kind
-    frozen = int(rng.integers(600, 1800))
+    frozen = int(rng.integers(1350, 1800))
     q, v, tau = samples.q[frozen], samples.v[frozen], samples.tau[frozen]
     for k in range(frozen, frozen + 80):
         changed.setdefault(k, lambda t, _q, _v, _tau: (t, q, v, tau))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -24,102 +23,151 @@ JOINTS = ("one", "two", "three")
 def cases(_data: Sequence[Path], runs: int = RUNS) -> Iterator[tuple[str, Case]]:
     """Yield the results of all runs."""
     for seed in range(runs):
-        yield f"run {seed}", _run(seed)
+        run = _Run(seed)
+        for k in range(SAMPLES):
+            run.step(k)
+        yield f"run {seed}", run.result()
 
 
-def _run(seed: int) -> Case:
-    rng = np.random.default_rng(seed)
-    parameters = StopParameters(
-        joints=JOINTS,
-        stop_at=("contact", "collision")[seed % 2],
-        longest_contact=0.3,
-        stop_on_silence=seed % 3 == 0,
-        retreat_distance=0.1 if seed % 4 else 0.0,
-        standstill_time=0.1 if seed % 5 else 0.0,
-    )
-    stop, motion = ContactStop(parameters), ArmMotion(JOINTS if seed % 4 else ())
-    retreat, supervision = Retreat(parameters), RetreatSupervision(parameters)
-    states, answers, moves = [], [], []
-    orders: list[Any] = []
-    q, v, speed = np.zeros(3), np.zeros(3), np.zeros(3)
-    now, flag, silent_until, blind_until, answered = 50.0, False, 0.0, 0.0, False
-    stop.start(now)
-    for k in range(SAMPLES):
-        now += PERIOD if rng.random() > 0.002 else float(rng.choice([0.15, 0.7]))
-        if k % 80 == 0:
-            speed = np.zeros(3) if stop.is_latched else rng.uniform(-0.5, 0.5, 3)
-        v += 0.2 * (speed - v) if not stop.is_latched else -0.2 * v
-        v[np.abs(v) < 1e-4] = 0.0
-        q = q + PERIOD * v
-        motion.beat(now)
-        told: Any = () if seed % 6 == 2 else list(v)
-        if rng.random() < 0.001:
-            blind_until = now + 0.8
-        if now > blind_until:
-            known = motion.hear(now, JOINTS, list(q), told, now, parameters.standstill_speed)
-            retreat.take(now, list(q), stop.is_latched, now)
-            answers.append([known, motion.ignored])
-        if rng.random() < 0.01:
-            flag = not flag
-        if rng.random() < 0.002:
-            silent_until = now + float(rng.choice([0.2, 0.8]))
-        begins = stop.hear(flag, now) if k % 2 == 0 and now > silent_until else False
-        if rng.random() < 0.003:
-            begins |= stop.hear_collision(now)
-        if rng.random() < 0.0005:
-            begins |= stop.fail("a defect", now)
-        begins |= stop.check(now)
-        if begins:
-            answered = False
-            orders.append([k, "stop", stop.reason, stop.is_by_contact])
-            stop.sent(now + 0.001)
-            stop.hear_onset(float(rng.uniform(-0.1, 0.3)), now + 0.02)
-        answered |= rng.random() < 0.05
-        still = motion.still_since(now)
-        if stop.confirm(answered, still, now):
-            points = retreat.begin(motion.positions()) if seed % 4 else []
-            moves += [[point.time, *point.position] for point in points]
-            orders.append([k, "confirmed", str(stop.times)])
-            if points:
-                supervision.plan(now, motion.positions(), points)
-        if supervision.phase == "waiting" and rng.random() < 0.2:
-            supervision.begin(now)
-        reason = supervision.check(now, motion, stop.missing(now), stop.is_touched(now))
-        if reason:
-            orders.append([k, "retreat", reason])
-            if supervision.phase == "retreating":
-                point = supervision.target(now, motion)
-                moves.append([point.time, *point.position])
-                supervision.hold()
-                supervision.held(now, point.time)
-            else:
-                supervision.drop()
-        ended = supervision.has_ended(now, motion)
-        if rng.random() < 0.01 and stop.is_latched:
-            try:
-                stop.resume(now)
-                retreat.reset()
-                supervision.drop()
-                orders.append([k, "resumed"])
-            except RbdControlError as error:
-                orders.append([k, str(error)])
-        fastest, missing = motion.fastest(), motion.missing(now)
-        states.append(
-            [
-                stop.state,
-                stop.stops,
-                stop.reason,
-                stop.obstacle(now),
-                stop.missing(now)[:22],
-                missing,
-            ]
-            + [fastest[0], None if still is None else still, supervision.phase, ended]
+class _Run:
+    """An arm that moves, stops and retreats at random, and the guard."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.rng = seed, np.random.default_rng(seed)
+        self.parameters = StopParameters(
+            joints=JOINTS,
+            stop_at=("contact", "collision")[seed % 2],
+            longest_contact=0.3,
+            stop_on_silence=seed % 3 == 0,
+            retreat_distance=0.1 if seed % 4 else 0.0,
+            standstill_time=0.1 if seed % 5 else 0.0,
         )
-        if still == inf and k % 500 == 499:
-            motion.forget()
-    return {
-        "states": changes(states),
-        "answers": changes(answers),
-        "orders": orders,
-        "moves": np.array(moves, dtype=float),
-    }
+        self.guard, self.motion = ContactStop(self.parameters), ArmMotion(JOINTS)
+        self.retreat = Retreat(self.parameters)
+        self.supervision = RetreatSupervision(self.parameters)
+        self.q, self.v, self.speed = np.zeros(3), np.zeros(3), np.zeros(3)
+        self.now = 50.0
+        self.flag = self.answered = False
+        self.silent_until = self.blind_until = 0.0
+        self.states: list[Any] = []
+        self.orders: list[Any] = []
+        self.moves: list[list[float]] = []
+        self.guard.start(self.now)
+
+    def step(self, k: int) -> None:
+        """Let one period pass."""
+        self.now += PERIOD if self._chance(0.998) else float(self.rng.choice([0.15, 0.7]))
+        self._move(k)
+        known = self._hear_joint_states()
+        if self._hear_detector(k):
+            self.answered = False
+            self.orders.append([k, "stop", self.guard.reason, self.guard.is_by_contact])
+            self.guard.sent(self.now + 0.001)
+            self.guard.hear_onset(float(self.rng.uniform(-0.1, 0.3)), self.now + 0.02)
+        still = self.motion.still_since(self.now)
+        self._confirm(k, still)
+        self._supervise(k)
+        if self._chance(0.01) and self.guard.is_latched:
+            self._resume(k)
+        guard, now = self.guard, self.now
+        told = (guard.state, guard.stops, guard.reason, guard.obstacle(now), guard.missing(now))
+        motion = (
+            known,
+            self.motion.ignored,
+            still,
+            self.motion.missing(now),
+            self.motion.fastest()[0],
+        )
+        self.states.append([*told, *motion, self.supervision.phase])
+
+    def result(self) -> Case:
+        """Return all that was recorded."""
+        return {
+            "states": changes(self.states),
+            "orders": self.orders,
+            "moves": np.array(self.moves, dtype=float),
+        }
+
+    def _chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def _move(self, k: int) -> None:
+        stops = self.guard.is_latched
+        if k % 80 == 0:
+            self.speed = self.rng.uniform(-0.5, 0.5, 3)
+        self.v += 0.2 * (np.where(stops, 0.0, self.speed) - self.v)
+        self.v[np.abs(self.v) < 1e-4] = 0.0
+        self.q = self.q + PERIOD * self.v
+
+    def _hear_joint_states(self) -> bool:
+        self.motion.beat(self.now)
+        if self._chance(0.001):
+            self.blind_until = self.now + 0.8
+        if self.now <= self.blind_until:
+            return False
+        told = [] if self.seed % 6 == 2 else self.v.tolist()
+        if self.seed % 6 == 4:
+            told = [0.0] * 3  # the driver does not measure velocities
+        q, now = self.q.tolist(), self.now
+        names = JOINTS if self._chance(0.99) else JOINTS[:2]
+        speed = self.parameters.standstill_speed
+        known = self.motion.hear(now, names, q, told, now, speed)
+        self.retreat.take(now, q, self.guard.is_latched, now)
+        return known
+
+    def _hear_detector(self, k: int) -> bool:
+        """Return whether a stop begins."""
+        guard, now, begins = self.guard, self.now, False
+        if self._chance(0.01):
+            self.flag = not self.flag
+        if self._chance(0.002):
+            self.silent_until = now + float(self.rng.choice([0.2, 0.8]))
+        if k % 2 == 0 and now > self.silent_until:
+            begins |= guard.hear(self.flag, now)
+        if self._chance(0.003):
+            begins |= guard.hear_collision(now)
+        if self._chance(0.0005):
+            begins |= guard.fail("a defect", now)
+        return begins | guard.check(now)
+
+    def _confirm(self, k: int, still: float | None) -> None:
+        self.answered |= self._chance(0.05)
+        if not self.guard.confirm(self.answered, still, self.now):
+            return
+        self.orders.append([k, "confirmed", str(self.guard.times)])
+        position = self.motion.positions()
+        points = self.retreat.begin(position) if self.parameters.retreat_distance else []
+        self.moves += [[point.time, *point.position] for point in points]
+        if points:
+            self.supervision.plan(self.now, position, points)
+
+    def _supervise(self, k: int) -> None:
+        supervision, guard, now = self.supervision, self.guard, self.now
+        if supervision.phase == "waiting" and self._chance(0.2):
+            supervision.begin(now)
+        silence = guard.missing(now)
+        reason = supervision.check(now, self.motion, silence, guard.is_touched(now))
+        if reason:
+            self.orders.append([k, "retreat", reason])
+        if reason and supervision.phase == "retreating":
+            supervision.hold()
+        elif reason:
+            supervision.drop()
+        if supervision.phase == "holding" and (
+            reason or supervision.must_hold_again(now, self.motion)
+        ):
+            point = supervision.target(now, self.motion)
+            self.moves.append([point.time, *point.position])
+            supervision.held(now, point.time)
+        if supervision.has_ended(now, self.motion):
+            self.orders.append([k, "retreat ended"])
+
+    def _resume(self, k: int) -> None:
+        try:
+            self.guard.resume(self.now)
+        except RbdControlError as error:
+            self.orders.append([k, str(error)])
+            return
+        self.retreat.reset()
+        self.supervision.drop()
+        self.orders.append([k, "resumed"])
