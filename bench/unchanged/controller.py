@@ -1,4 +1,4 @@
-"""Random orders and faults of a controller on the simulated arm, each in every run."""
+"""Random orders and faults of a controller on the simulated arm."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from rbd_control.errors import RbdControlError
 from rbd_control.simulation import SimulatedArm, SimulationParameters
 
 RUNS = 28
+EACH = 20
+"""Number of orders and faults of each run, of all in :data:`ACTIONS`."""
 RIGID: dict[str, Any] = {
     "resonance": 0.0,
     "loop_delay": 0.0,
@@ -463,27 +465,19 @@ ACTIONS: dict[str, Callable[[Run], None]] = {
     "model error": _model_error,
     "estimates": _estimates,
 }
-"""Orders and faults by name; each run has all of them in another order."""
+"""Orders and faults by name."""
 
 
-def cases(
-    _data: Sequence[Path], runs: int = RUNS, actions: int | None = None
-) -> Iterator[tuple[str, Case]]:
-    """Yield the results of the runs, and of two measurements of the loop.
-
-    Args:
-        runs: number of runs.
-        actions: number of orders and faults of each run; None for all.
-    """
-    for seed in range(runs):
-        yield f"run {seed}", random_run(seed, actions)
-    if actions is None:
-        for seed in (2, 10):
-            yield f"loop {seed}", _measured_loop(seed)
+def cases(_data: Sequence[Path]) -> Iterator[tuple[str, Case]]:
+    """Yield the results of the runs, and of two measurements of the loop."""
+    for seed in range(RUNS):
+        yield f"run {seed}", random_run(seed, EACH)
+    for seed in (2, 10):
+        yield f"loop {seed}", _measured_loop(seed)
 
 
-def random_run(seed: int, actions: int | None = None) -> Case:
-    """Return the result of one run with orders and faults in random order."""
+def random_run(seed: int, actions: int) -> Case:
+    """Return the result of one run with some orders and faults in random order."""
     run = Run(seed)
     if run.parameters.require_detector:
         run.start()

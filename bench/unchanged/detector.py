@@ -61,9 +61,9 @@ class Samples:
         self.after = rng  # for further random decisions
 
 
-def cases(_data: Sequence[Path], runs: int = RUNS) -> Iterator[tuple[str, Case]]:
+def cases(_data: Sequence[Path]) -> Iterator[tuple[str, Case]]:
     """Yield the results of all runs."""
-    for seed in range(runs):
+    for seed in range(RUNS):
         yield f"run {seed}", _run(seed)
 
 

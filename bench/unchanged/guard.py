@@ -20,9 +20,9 @@ SAMPLES = 4000
 JOINTS = ("one", "two", "three")
 
 
-def cases(_data: Sequence[Path], runs: int = RUNS) -> Iterator[tuple[str, Case]]:
+def cases(_data: Sequence[Path]) -> Iterator[tuple[str, Case]]:
     """Yield the results of all runs."""
-    for seed in range(runs):
+    for seed in range(RUNS):
         run = _Run(seed)
         for k in range(SAMPLES):
             run.step(k)
