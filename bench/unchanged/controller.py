@@ -178,7 +178,10 @@ class Run:
             "state": changes([" ".join(map(str, each)) for each in state]),
             "reason": changes([each.reason for each in said]),
             "orders": self.orders,
-            "goals": [str(goal.result and [*goal.result]) for goal in self.goals],
+            "goals": [
+                goal.result and [goal.result.status, int(goal.result.code), goal.result.text]
+                for goal in self.goals
+            ],
         }
 
 
@@ -513,6 +516,13 @@ def _measured_loop(seed: int) -> Case:
         if not run.controller.is_measuring_loop:
             break
     found = run.controller.loop_result
-    values = ("joints", "period", "ended", "delay", "loop_delay", "resonance")
-    told = {name: str(getattr(found, name, None)) for name in values}
-    return run.result() | {"loop": told}
+    if found is None:
+        return run.result()
+    return run.result() | {
+        "loop": {
+            **asdict(found),
+            "delay": found.delay,
+            "loop_delay": found.loop_delay,
+            "resonance": found.resonance,
+        }
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ class _Run:
         self.answered |= self._chance(0.05)
         if not self.guard.confirm(self.answered, still, self.now):
             return
-        self.orders.append([k, "confirmed", str(self.guard.times)])
+        times = self.guard.times
+        self.orders.append([k, "confirmed", times and asdict(times)])
         position = self.motion.positions()
         points = self.retreat.begin(position) if self.parameters.retreat_distance else []
         self.moves += [[point.time, *point.position] for point in points]
