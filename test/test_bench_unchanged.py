@@ -33,7 +33,7 @@ def test_one_changed_bit_and_one_changed_text_are_reported(tmp_path: Path) -> No
     new = {"run": {"torque": changed, "state": {**told, "sample 3": "float"}}}
     found = list(differences(load(tmp_path, "part"), new))
     assert [name for name, _ in found] == ["run"] * 3
-    state, count, value = (text for _, text in found)
+    count, value, state = (text for _, text in found)
     assert state == "state/sample 3: 'safe' -> 'float'"
     assert count.startswith("torque: 1 of 12 values differ")
     assert value == "torque[2, 1]: 0.6363636363636364 -> 0.6363636363636365"

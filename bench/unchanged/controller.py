@@ -171,13 +171,13 @@ class Run:
         state = [[each.mode, each.goal, each.saturated, each.rate_limited] for each in said]
         law = self.controller.law
         return {
-            "estimates": law.estimates.to_dict() if self.parameters.adaptive else {},
             "torque": np.array([each.torque for each in said]),
             "desired": np.array([_checksum(each.q_d, each.v_d) for each in said], dtype=np.uint32),
             "energies": np.array(self.energies, dtype=np.uint32),
             "state": changes([" ".join(map(str, each)) for each in state]),
             "reason": changes([each.reason for each in said]),
             "orders": self.orders,
+            "estimates": law.estimates.to_dict() if self.parameters.adaptive else {},
             "goals": [
                 goal.result and [goal.result.status, int(goal.result.code), goal.result.text]
                 for goal in self.goals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def differences(old: Mapping[str, Case], new: Mapping[str, Case]) -> Iterator[tu
         if name not in new or name not in old:
             yield name, "the case is missing now" if name in old else "the case is new"
             continue
-        for key in dict.fromkeys((*old[name], *new[name])):
+        for key in dict.fromkeys((*new[name], *old[name])):
             before, now = old[name].get(key), new[name].get(key)
             if isinstance(before, np.ndarray) and isinstance(now, np.ndarray):
                 lines = _between_arrays(before, now)
@@ -90,7 +91,14 @@ def _between_values(old: Any, new: Any) -> Iterator[str]:
     for path in dict.fromkeys((*before, *now)):
         a, b = before.get(path, "(missing)"), now.get(path, "(missing)")
         if a != b:
-            yield f"{path}: {a[:_LONGEST]} -> {b[:_LONGEST]}"
+            yield f"{path}: {_cut(a, b)} -> {_cut(b, a)}"
+
+
+def _cut(text: str, other: str) -> str:
+    """Return the part of a long text around the first difference from another text."""
+    first = len(commonprefix((text, other)))
+    begin = max(first - _LONGEST // 2, 0) if len(text) > _LONGEST else 0
+    return ("…" if begin else "") + text[begin : begin + _LONGEST]
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
