@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Samples:
 def cases(_data: Sequence[Path]) -> Iterator[tuple[str, Case]]:
     """Yield the results of all runs."""
     for seed in range(RUNS):
-        yield f"run {seed}", _run(seed)
+        yield f"run {seed}", _Run(seed).result()
 
 
 def _parameters(seed: int) -> DetectorParameters:
@@ -98,95 +98,97 @@ def _parameters(seed: int) -> DetectorParameters:
     return DetectorParameters(**chosen)
 
 
-def _run(seed: int) -> Case:
-    """Return verdicts and events: single samples first, then blocks, with disturbances."""
-    parameters = _parameters(seed)
-    samples = Samples(seed, parameters)
-    detector = ContactDetector(samples.model, parameters)
-    wrong = _wrong_samples(samples)
-    residual, force, wrench, texts, events = [], [], [], [], []
-    orders: list[Any] = []
-    thresholds, codes = [], []
+class _Run:
+    """One detector, with single samples first and some blocks later, and with disturbances."""
 
-    def note(event: ContactEvent | None) -> None:
-        if event is not None:
-            events.append({"phase": event.phase, **event.to_json()})
+    def __init__(self, seed: int) -> None:
+        self.seed, self.parameters = seed, _parameters(seed)
+        self.samples = Samples(seed, self.parameters)
+        self.detector = ContactDetector(self.samples.model, self.parameters)
+        self.wrong = _wrong_samples(self.samples)
+        self.residual: list[np.ndarray] = []
+        self.threshold: list[np.ndarray] = []
+        self.force: list[list[float]] = []
+        self.wrench: list[list[float]] = []
+        self.codes: list[Any] = []
+        self.texts: list[Any] = []
+        self.events: list[Any] = []
+        self.orders: list[Any] = []
 
-    def order(k: int) -> None:
-        model_now = samples.model
-        loaded = model_now.with_payload(
-            model_now.joint_links[-1], 0.3, (0, 0, 0.05), np.zeros((3, 3))
-        )
-        methods = {
+    def result(self) -> Case:
+        """Let all samples come, and return all that was recorded."""
+        k, samples = 0, self.samples
+        while k < SAMPLES:
+            self._order(k)
+            size = 50 if k >= 2000 and (k // 500) % 2 == 0 else 1
+            part = slice(k, k + size)
+            now = (samples.stamps[part], samples.q[part], samples.v[part], samples.tau[part])
+            if size > 1:
+                self._block(*now)
+            else:
+                self._single(k, *(each[0] for each in now))
+            found = self.detector.tool_wrench() if k % 10 == 0 else None
+            if found is not None:
+                self.wrench.append([*found.wrench.ravel(), *found.covariance.ravel()])
+            k += size
+        detector = self.detector
+        return {
+            "residual": np.array(self.residual),
+            "force": np.array(self.force, dtype=float),
+            "wrench": np.array(self.wrench, dtype=float),
+            "threshold": np.array(self.threshold),
+            "codes": changes(self.codes),
+            "verdict": changes(self.texts),
+            "events": self.events,
+            "orders": self.orders,
+            "bias": detector.bias.copy(),
+            "in use": np.array([detector.contact_threshold, detector.collision_threshold]),
+        }
+
+    def _order(self, k: int) -> None:
+        detector, arm = self.detector, self.samples.model
+        loaded = arm.with_payload(arm.joint_links[-1], 0.3, (0, 0, 0.05), np.zeros((3, 3)))
+        changed = replace(self.parameters, release_ratio=0.5)
+        methods: dict[int, Callable[[], Any]] = {
             1300: detector.tare,
-            1950: lambda: detector.set_parameters(replace(parameters, release_ratio=0.5)),
-            2900: lambda: note(detector.reset(clear_tare=bool(seed % 2))),
+            1950: lambda: detector.set_parameters(changed),
+            2900: lambda: self._note(detector.reset(clear_tare=bool(self.seed % 2))),
             3100: detector.tare,
             3600: lambda: detector.set_model(loaded),
             4600: detector.tare,
         }
         if k in methods:
             try:
-                orders.append([k, str(methods[k]())])
+                self.orders.append([k, str(methods[k]())])
             except RbdControlError as error:
-                orders.append([k, f"{type(error).__name__}: {error}"])
+                self.orders.append([k, f"{type(error).__name__}: {error}"])
 
-    k = 0
-    while k < SAMPLES:
-        order(k)
-        blocks = k >= 2000 and (k // 500) % 2 == 0
-        size = 50 if blocks else 1
-        part = slice(k, k + size)
-        stamps, q, v, tau = (
-            each[part] for each in (samples.stamps, samples.q, samples.v, samples.tau)
-        )
-        if blocks:
-            said = detector.update_block(stamps, q, v, tau)
-            residual += list(said.residual)
-            thresholds += list(said.threshold)
-            codes += [
-                list(map(int, each))
-                for each in zip(said.reason, said.level, said.dropped, said.joint, strict=True)
-            ]
-            events += [{"phase": event.phase, **event.to_json()} for _, event in said.events]
-        else:
-            one: Any = (stamps[0], q[0], v[0], tau[0])
-            one = wrong[k](*one) if k in wrong else one
-            try:
-                found = detector.update(*one)
-            except RbdControlError as error:
-                orders.append([k, str(error)])
-                k += size
-                continue
-            residual.append(found.residual.copy())
-            note(found.event)
-            force.append([*_numbers(found.force), *_numbers(found.point), found.confidence])
-            texts.append(
-                [
-                    found.valid,
-                    found.reason,
-                    found.dropped,
-                    found.level,
-                    found.link,
-                    [*found.candidates],
-                ]
-            )
-        estimated = detector.tool_wrench() if k % 10 == 0 else None
-        if estimated is not None:
-            wrench.append([*estimated.wrench.ravel(), *estimated.covariance.ravel()])
-        k += size
-    return {
-        "residual": np.array(residual),
-        "force": np.array(force, dtype=float),
-        "wrench": np.array(wrench, dtype=float),
-        "threshold": np.array(thresholds),
-        "codes": changes(codes),
-        "verdict": changes(texts),
-        "events": events,
-        "orders": orders,
-        "bias": detector.bias.copy(),
-        "in use": np.array([detector.contact_threshold, detector.collision_threshold]),
-    }
+    def _note(self, event: ContactEvent | None) -> None:
+        if event is not None:
+            self.events.append({"phase": event.phase, **event.to_json()})
+
+    def _block(self, *now: Any) -> None:
+        said = self.detector.update_block(*now)
+        self.residual += list(said.residual)
+        self.threshold += list(said.threshold)
+        rows = zip(said.reason, said.level, said.dropped, said.joint, strict=True)
+        self.codes += [list(map(int, each)) for each in rows]
+        for _, event in said.events:
+            self._note(event)
+
+    def _single(self, k: int, *now: Any) -> None:
+        if k in self.wrong:
+            now = self.wrong[k](*now)
+        try:
+            said = self.detector.update(*now)
+        except RbdControlError as error:
+            self.orders.append([k, str(error)])
+            return
+        self.residual.append(said.residual.copy())
+        self._note(said.event)
+        self.force.append([*_numbers(said.force), *_numbers(said.point), said.confidence])
+        link = (said.link, [*said.candidates])
+        self.texts.append([said.valid, said.reason, said.dropped, said.level, *link])
 
 
 def _numbers(vector: np.ndarray | None) -> list[float]:
