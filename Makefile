@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare robots test imported-tests test-long mutations fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare robots test imported-tests test-long mutations unchanged fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -85,6 +85,9 @@ test-long: $(VENV)/test ## 10,000 random examples of each state machine; more wi
 
 mutations: $(VENV)/test warmup ## put about 110 known defects in; the tests must find each
 	$(BIN)/python -m bench.mutations
+
+unchanged: $(VENV)/test warmup ## compare all results with those in build/unchanged, see CONTRIBUTING.md
+	$(BIN)/python -m bench.unchanged compare build/unchanged
 
 fuzz: $(VENV)/test warmup ## 100,000 odd inputs for the running nodes, 5,000 files for the command line; results in report/
 	$(BIN)/python -m bench.fuzz --report report

@@ -1,0 +1,1 @@
+"""Record the results of the package on fixed inputs, and compare later results bit by bit."""
