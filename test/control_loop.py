@@ -13,6 +13,7 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
+from rbd_control.control.reactions import ORDERS
 from rbd_control.control.trajectory_goal import GoalResult, TrajectoryGoal
 from rbd_control.dynamics import Model
 from rbd_control.simulation import SimulatedArm, SimulationParameters
@@ -49,6 +50,14 @@ IDEAL = SimulationParameters(
     substeps=8,
 )
 """An arm without friction and with perfect sensors."""
+
+
+def give(controller: PassivityController, order: str, *arguments: Any) -> None:
+    """Give an order to hold, float, retract or slow down, or call a method, by name."""
+    if order in ORDERS:
+        controller.order(order, *arguments)
+    else:
+        getattr(controller, order)(*arguments)
 
 
 def rigid(**parameters: Any) -> ControllerParameters:

@@ -128,7 +128,7 @@ def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Mode
     kept = run(True, 0.3)
     assert (kept == before).all()
     assert (run(False, 0.3) != kept).any()
-    loop.controller.float_()
+    loop.controller.order("float")
     assert not run(False, 0.1).any()
     loop.controller.resume()
     loop.follow(HOME, 1.0)

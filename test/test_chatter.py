@@ -365,7 +365,7 @@ def test_an_arm_that_is_guided_and_shaken_in_float_is_no_fault(
 ) -> None:
     """People guide the arm in this mode; shaken harder it is too fast."""
     loop = Loop(model)
-    loop.controller.float_()
+    loop.controller.order("float")
     speeds: list[float] = []
     for k in range(200):
         force = 40.0 * np.sin(2.0 * np.pi * frequency * 0.01 * k)

@@ -122,7 +122,7 @@ def touching(script: Script) -> None:
 
 def at_a_limit(script: Script) -> None:
     """A hand leads joint 4 to its lower limit, past the soft one."""
-    script.controller.float_()
+    script.controller.order("float")
     q = HOME.copy()
     for position in np.arange(HOME[3], -2.18, -0.004):
         q[3] = position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from control_loop import HOME, SCRIPTED, STILL, Driven, Loop, started
+from control_loop import HOME, SCRIPTED, STILL, Driven, Loop, give, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.control.detector_verdict import VERDICT_TIMEOUT, DetectorVerdict
@@ -130,11 +130,11 @@ def test_a_retreat_ends_with_the_verdicts_that_are_required(model: Model) -> Non
 
 
 def test_float_and_safe_go_on_without_verdicts_but_do_not_end(model: Model) -> None:
-    for order, mode in (("float_", "float"), ("fault", "safe")):
+    for order, mode in (("float", "float"), ("fault", "safe")):
         controller = PassivityController(model, REQUIRED)
         controller.contact(False, 0.0)
         controller.start(0.0, HOME, STILL)
-        getattr(controller, order)("test")
+        give(controller, order, "test")
         assert see(controller, 0.0, 2.0, None).mode == mode
         with pytest.raises(InputError, match="require_detector"):
             controller.resume()

@@ -180,7 +180,7 @@ def test_a_tilted_arm_stays_where_it_is(
     # 0.2 s for the first torque, which ``torque_rate`` limits.
     arm.run(0.2)
     if mode == "float":
-        arm.controller.float_()
+        arm.controller.order("float")
     elif mode == "safe":
         arm.controller.fault("test")
     assert arm.run(0.5) < 1e-4
@@ -196,7 +196,7 @@ def test_with_the_wrong_gravity_a_floating_arm_does_not_stay(
     """docs/control.md states which torque is missing in each case; `hold` corrects a part of it."""
     arm = OwnGravity(WALL, assumed, compensated_gravity=given)
     arm.run(0.2)
-    arm.controller.float_()
+    arm.controller.order("float")
     assert arm.run(0.3) > 0.05
 
 

@@ -491,7 +491,7 @@ def test_an_empty_tank_does_not_damp_an_arm_that_floats() -> None:
     loop.run(0.05)
     controller = loop.controller
     controller.law.tank._level = 0.0
-    controller.float_()
+    controller.order("float")
     q, v = loop.arm.q, np.full(7, 0.2)
     controller.update(loop.arm.time + 0.0005, q, 0.0 * v)  # an arm in motion is braked first
     for k in range(1, 4):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import SHIPPED, Loop
+from control_loop import SHIPPED, Loop, give
 from robots import two_joint_urdf
 
 from rbd_control.control import Command, ControllerParameters
@@ -136,14 +136,14 @@ def test_joint_that_friction_holds_is_not_determined(model: Model) -> None:
 
 
 def test_measurement_ends_with_the_mode_and_a_contact(model: Model) -> None:
-    for order, reason in (("float_", "not held"), ("fault", "safe (test)"), ("contact", "contact")):
+    for order, reason in (("float", "not held"), ("fault", "safe (test)"), ("contact", "contact")):
         loop = Measured(model, verdict=False, contact_reaction="none")
         controller = loop.controller
 
         def end(order: str = order, controller: Any = controller, loop: Any = loop) -> None:
             if loop.arm.time > 1.2:
-                argument = {"float_": "test", "fault": "test", "contact": True}[order]
-                getattr(controller, order)(argument)
+                argument = {"float": "test", "fault": "test", "contact": True}[order]
+                give(controller, order, argument)
 
         result = loop.measure(each=end)
         assert reason in result.ended

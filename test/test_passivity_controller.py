@@ -216,7 +216,7 @@ def test_changed_parameters_neither_fill_the_tank_nor_forget(model: Model) -> No
         assert controller.law.tank.level == level
     assert controller.law.adaptive is not None
     assert controller.law.adaptive.payload == pytest.approx(learned.payload)
-    controller.float_()
+    controller.order("float")
     controller.set_parameters(replace(controller.parameters, tank_capacity=0.1))
     assert controller.law.tank.level == pytest.approx(0.1)
     weight = gravity_torque(controller.law.adaptive.model, loop.arm.q)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from control_loop import HOME, NO_RATE, STILL, Loop, started
+from control_loop import HOME, NO_RATE, STILL, Loop, give, started
 from scipy.interpolate import CubicSpline
 
 from rbd_control.control import (
@@ -116,7 +116,7 @@ def change(controller: PassivityController, model: Model, what: str) -> None:
     elif what == "cancel":
         controller.cancel()
     elif what == "hold":
-        controller.hold()
+        controller.order("hold")
         controller.resume()
     elif what == "clock":
         controller.clock_went_back()
@@ -169,8 +169,8 @@ def test_an_error_while_a_plan_is_repeated_refuses_the_trajectory(
 def test_a_plan_is_not_followed_where_the_arm_must_stay(model: Model) -> None:
     controller = started(model)
     planned = controller.plan_trajectory(model.joint_names, arrays(10, 0.1))
-    for order in ("hold", "float_", "fault"):
-        getattr(controller, order)("test")
+    for order in ("hold", "float", "fault"):
+        give(controller, order, "test")
         with pytest.raises(TrajectoryError, match="resume first"):
             controller.accept(planned)
         with pytest.raises(TrajectoryError, match="resume first"):

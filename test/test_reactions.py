@@ -173,7 +173,7 @@ def test_a_retreat_by_request_needs_no_detector(model: Model) -> None:
     loop.controller.contact(False)
     loop.run(1.0)
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
-    loop.controller.retract()
+    loop.controller.order("retract")
     command = loop.run(1.0)
     assert command.reason == "retracting by request: retracted along the force on link_7"
 
@@ -298,7 +298,7 @@ def test_a_stop_may_be_resumed_before_it_is_over(model: Model, after: float) -> 
     loop = Loop(model)
     loop.follow(HOME + 0.4, 4.0)
     loop.run(1.5)
-    loop.controller.hold()
+    loop.controller.order("hold")
     loop.run(after)
     assert loop.controller.resume() == "following the trajectory again"
     assert loop.run(8.0).goal == "reached"
@@ -329,8 +329,8 @@ def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
         assert np.allclose(b.torque, a.torque - weight)
     assert a.saturated
     assert b.saturated
-    plain.float_()
-    without.float_()
+    plain.order("float")
+    without.order("float")
     assert np.allclose(without.update(0.005, HOME, STILL).torque, 0.0, atol=1e-12)
     assert not without.silence(9.0).torque.any()
 
@@ -396,9 +396,9 @@ def test_a_force_older_than_the_order_is_not_followed(model: Model, stop_time: f
     loop = moving(model, stop_time=stop_time)
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
     loop.run(0.06)
-    loop.controller.hold()
+    loop.controller.order("hold")
     loop.run(0.06)
-    loop.controller.retract()
+    loop.controller.order("retract")
     assert loop.run(stop_time + 0.1).reason.endswith("because no contact force is known")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, started
+from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, give, started
 
 from rbd_control.control import (
     ControllerParameters,
@@ -40,7 +40,7 @@ def test_silence_is_safe_and_latched(model: Model) -> None:
     with pytest.raises(TrajectoryError, match="no joint states for"):
         controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
     with pytest.raises(InputError, match="resume first"):
-        controller.hold()
+        controller.order("hold")
     assert controller.resume() == "holding here"
     assert controller.update(1e9 + 1.001, HOME, STILL, now=11.001).mode == "hold"
 
@@ -202,17 +202,17 @@ def test_after_the_clock_was_set_any_stamp_will_do(model: Model) -> None:
         assert controller.update(stamp, HOME, STILL, now).mode == mode
 
 
-@pytest.mark.parametrize("order", ["hold", "float_", "fault"])
+@pytest.mark.parametrize("order", ["hold", "float", "fault"])
 def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> None:
     controller = started(model)
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
     controller.update(0.01, HOME, STILL, now=0.01)
-    getattr(controller, order)("somebody wants it")
+    give(controller, order, "somebody wants it")
     controller.clock_went_back()
     with pytest.raises(InputError, match="no valid joint states"):
         controller.resume()
     after = controller.update(-5.0, HOME, STILL, now=0.02)
-    assert after.mode == {"hold": "hold", "float_": "float", "fault": "safe"}[order]
+    assert after.mode == {"hold": "hold", "float": "float", "fault": "safe"}[order]
     assert (after.goal, after.reason) == ("cancelled", "somebody wants it")
     assert np.array_equal(after.q_d, HOME)
     with pytest.raises(TrajectoryError, match="resume first"):

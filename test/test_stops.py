@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, Loop, started
+from control_loop import HOME, STILL, Loop, give, started
 
 from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
 from rbd_control.dynamics import Model, frame_placement
@@ -33,13 +33,13 @@ def _follow(loop: Loop) -> None:
 
 def _slowed(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.slow()
+    loop.controller.order("slow")
     loop.run(0.3)
 
 
 def _slowing(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.slow()
+    loop.controller.order("slow")
     loop.run(0.05)
 
 
@@ -54,30 +54,30 @@ def _streaming(loop: Loop) -> None:
 
 def _stopping(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.hold()
+    loop.controller.order("hold")
     loop.run(0.03)
 
 
 def _paused(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.hold()
+    loop.controller.order("hold")
     loop.run(0.5)
 
 
 def _retracting(loop: Loop) -> None:
     _follow(loop)
     loop.controller.touched("link_7", np.array([0.0, 20.0, 30.0]))
-    loop.controller.retract()
+    loop.controller.order("retract")
     loop.run(STOP_TIME + 0.2)
     assert np.abs(loop.arm.v).max() > 0.1
 
 
 def _slowed_retracting(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.slow()
+    loop.controller.order("slow")
     loop.run(0.2)
     loop.controller.touched("link_7", np.array([0.0, 20.0, 30.0]))
-    loop.controller.retract()
+    loop.controller.order("retract")
     loop.run(STOP_TIME + 0.2)
     assert np.abs(loop.arm.v).max() > 0.1
 
@@ -99,7 +99,7 @@ def _resumed(loop: Loop) -> None:
 
 def _floating(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.float_()
+    loop.controller.order("float")
     loop.run(0.05)
 
 
@@ -107,7 +107,7 @@ SITUATIONS = (
     _follow, _slowed, _slowing, _streaming, _stopping, _paused, _retracting, _slowed_retracting,
     _resting, _reached, _resumed, _floating,
 )  # fmt: skip
-ORDERS = ("hold", "cancel", "float_", "retract", "contact hold", "contact float", "contact retract")
+ORDERS = ("hold", "cancel", "float", "retract", "contact hold", "contact float", "contact retract")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -131,14 +131,14 @@ def test_at_rest_within_stop_time(
                 loop.controller.cancel()
             assert loop.controller.mode == mode
             return
-        getattr(loop.controller, word)()
+        give(loop.controller, word)
     # The retreat that an order to retract leads to, or leads to anew, is left out.
     loop.controller._verdict.forget_force()
     before = loop.arm.q
     states: list[Command] = []
     loop.run(STOP_TIME + 0.01, states.append)
     end = states[-1]
-    if word == "float_" or reaction == "float" or mode == "float":
+    if word == "float" or reaction == "float" or mode == "float":
         if word in ("hold", "retract"):
             assert end.mode == "hold"
         else:
@@ -164,10 +164,10 @@ def test_hold_while_retracting_really_holds(model: Model) -> None:
     """A former version answered success and moved on by 0.34 rad."""
     loop = Loop(model, retract_distance=0.3, retract_time=2.0)
     loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
-    loop.controller.retract()
+    loop.controller.order("retract")
     loop.run(0.6)
     assert np.abs(loop.arm.v).max() > 0.02
-    loop.controller.hold()
+    loop.controller.order("hold")
     loop.run(STOP_TIME)
     here = loop.arm.q
     command = loop.run(1.0)
@@ -218,7 +218,7 @@ def test_orders_in_a_row_do_not_put_the_rest_off(model: Model) -> None:
     loop = Loop(model, contact_reaction="hold")
     _follow(loop)
     for k in range(10):
-        loop.controller.hold() if k % 2 else loop.controller.contact(k % 4 == 0)
+        loop.controller.order("hold") if k % 2 else loop.controller.contact(k % 4 == 0)
         command = loop.run(0.0101)
     assert not loop.run(0.001).v_d.any()
     assert command.mode == "hold"
@@ -228,7 +228,7 @@ def test_a_trajectory_after_a_slow_stop_is_slow_without_a_jump(model: Model) -> 
     """The slow time scale outlasts a stop; the next motion begins with the present speed."""
     loop = Loop(model, slow_factor=0.25)
     _follow(loop)
-    loop.controller.slow()
+    loop.controller.order("slow")
     loop.run(0.3)
     loop.controller.cancel()
     loop.run(0.03)
@@ -249,7 +249,7 @@ def test_a_trajectory_that_waits_for_its_begin_is_stopped_too(model: Model) -> N
     )
     controller.accept(planned)
     controller.update(0.001, HOME, STILL)
-    controller.hold()
+    controller.order("hold")
     for k in range(2, 300):
         command = controller.update(0.001 * k, HOME, STILL)
         assert (command.mode, command.goal) == ("hold", "paused")
@@ -268,7 +268,7 @@ def test_a_trajectory_that_waits_for_its_begin_is_stopped_too(model: Model) -> N
 def test_a_stop_takes_the_time_that_is_set(model: Model, stop_time: float) -> None:
     loop = Loop(model, stop_time=stop_time)
     _follow(loop)
-    loop.controller.hold()
+    loop.controller.order("hold")
     assert loop.run(0.9 * stop_time).v_d.any()
     assert not loop.run(0.1 * stop_time + 0.002).v_d.any()
 
@@ -277,7 +277,7 @@ def test_cancel_gives_up_a_paused_trajectory_and_stays_latched(model: Model) -> 
     controller = started(model, ControllerParameters())
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 1.0)])
     controller.update(0.001, HOME, STILL)
-    controller.hold()
+    controller.order("hold")
     controller.cancel()
     command = controller.update(0.002, HOME, STILL)
     assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "held by request")

@@ -102,7 +102,7 @@ def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> Non
     for k in range(1, 200):
         controller.update(0.001 * k, HOME, STILL)
     if mode == "float":
-        controller.float_()
+        controller.order("float")
     elif mode == "safe":
         controller.fault("test")
     v = np.array([1.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
@@ -251,7 +251,7 @@ def test_no_motion_ends_where_the_arm_is_too_heavy(model: Model) -> None:
     with pytest.raises(TrajectoryError, match="too heavy: joint_2 cannot .* at the last point"):
         controller.set_trajectory(names, [TrajectoryPoint(stretched, time_from_start=9.0)])
     controller.set_trajectory(names, [TrajectoryPoint(0.1 * stretched, time_from_start=9.0)])
-    controller.float_()
+    controller.order("float")
     for k in range(1, 400):
         controller.update(0.01 * k, min(0.01 * k, 1.0) * stretched, STILL)
     with pytest.raises(InputError, match="too heavy: joint_2 cannot hold the arm here"):
@@ -327,7 +327,7 @@ def test_only_the_rest_of_a_trajectory_must_be_light_enough(model: Model) -> Non
         for stamp in (*stamps, *(stamps[-1] + np.arange(1, 40) * 0.01)):
             controller.update(stamp, trajectory.sample(min(stamp, stamps[-1])).q_d, STILL)
             if stamp == stamps[-1]:
-                controller.hold()
+                controller.order("hold")
         controller.set_parameters(STRAIGHT_IS_TOO_HEAVY)
         if refused:
             with pytest.raises(InputError, match="cannot resume .*joint_2 cannot .* on the way"):
@@ -396,7 +396,7 @@ def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> No
     controller = started(model, NO_RATE, upright)
     controller.set_trajectory(names, [TrajectoryPoint(stretched, time_from_start=9.0)])
     controller.update(0.01, upright, STILL)
-    controller.hold()
+    controller.order("hold")
     for k in range(2, 100):
         controller.update(0.01 * k, upright, STILL)
     controller.set_parameters(replace(NO_RATE, torque_share=(0.25,)))
@@ -443,7 +443,7 @@ def test_an_arm_that_carries_itself_is_not_pushed_down(model: Model, mode: str) 
         model, replace(NO_RATE, gravity_compensated=True, torque_share=(share,)), HOME
     )
     if mode == "float":
-        controller.float_()
+        controller.order("float")
     for k in range(1, 20):
         command = controller.update(0.001 * k, HOME, STILL)
         assert np.allclose(command.torque, 0.0, atol=1e-9)

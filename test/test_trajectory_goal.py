@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, SCRIPTED, STILL, Loop, ended, started
+from control_loop import HOME, SCRIPTED, STILL, Loop, ended, give, started
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
 from rbd_control.control.goal import ERASED, JointTolerance
@@ -129,11 +129,11 @@ def test_a_bad_goal_leaves_the_running_one(model: Model) -> None:
     assert ended(goal).status == "succeeded"
 
 
-@pytest.mark.parametrize("order", ["hold", "float_", "retract", "cancel"])
+@pytest.mark.parametrize("order", ["hold", "float", "retract", "cancel"])
 def test_an_order_ends_a_goal_for_good(model: Model, order: str) -> None:
     """The sender believes that it has ended: resume must not let the arm move on."""
     loop, goal = moving(model)
-    getattr(loop.controller, order)()
+    give(loop.controller, order)
     assert (ended(goal).status, ended(goal).code) == ("aborted", ResultCode.INVALID_GOAL)
     assert "by request; goal aborted" in ended(goal).text
     loop.run(0.5)

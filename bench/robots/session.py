@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bench.robots.plant import Plant, Push
 from rbd_control.control import Command, ControllerParameters, PassivityController
+from rbd_control.control.reactions import ORDERS
 from rbd_control.control.waypoints import Points
 from rbd_control.errors import InputError, TrajectoryError
 
@@ -134,7 +135,10 @@ class Session:
     def order(self, name: str) -> bool:
         """Give an order without arguments, such as ``hold``; return whether it is accepted."""
         try:
-            getattr(self.controller, name)()
+            if name in ORDERS:
+                self.controller.order(name)
+            else:
+                getattr(self.controller, name)()
         except InputError:
             return False
         return True

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 FASTEST = 0.95
 """Largest share of the velocity limits of random trajectories."""
 REACTIONS = ("hold", "float", "retract", "slow")
-ORDERS = ("hold", "cancel", "float_", "retract")
+ORDERS = ("hold", "cancel", "float", "retract")
 
 
 @dataclass
@@ -160,7 +160,7 @@ class _User:
             session.controller.touched(self._plant.arm.model.joint_links[row], force)
         session.order(name)
         yield rng.uniform(0.05, 2.0)
-        if name == "float_":
+        if name == "float":
             # A hand guides the floating arm.
             yield self._push() if rng.integers(2) else 0.0
         if name != "cancel":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
+from rbd_control.control.reactions import ORDERS
 from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import RbdControlError
@@ -274,17 +276,24 @@ def _plain(name: str, moves: bool = True) -> Callable[[Run], None]:
     def order(run: Run) -> None:
         if moves:
             run.follow(run.points(), 0.3)
-        run.order(name, getattr(run.controller, name))
+        run.order(name, _call(run, name))
         run.run(0.3)
 
     return order
+
+
+def _call(run: Run, name: str) -> Callable[[], Any]:
+    if name in ORDERS:
+        return partial(run.controller.order, name)
+    method: Callable[[], Any] = getattr(run.controller, name)
+    return method
 
 
 def _retract(run: Run) -> None:
     link, force = run.model.joint_links[-1], run.rng.uniform(-30.0, 30.0, 3)
     touched = run.controller.touched if run.rng.random() < 0.5 else run.controller.touched_in_frame
     run.order("touched", touched, link, force)
-    run.order("retract", run.controller.retract)
+    run.order("retract", _call(run, "retract"))
     run.run(0.7)
 
 
@@ -434,7 +443,7 @@ ACTIONS: dict[str, Callable[[Run], None]] = {
     "to the limit": _to_the_limit,
     "hold": _plain("hold"),
     "cancel": _plain("cancel"),
-    "float": _plain("float_"),
+    "float": _plain("float"),
     "slow": _plain("slow"),
     "resume": _plain("resume"),
     "retract": _retract,

@@ -8,7 +8,8 @@ from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.drive_parameters import DriveParameters
 from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.loop import Loop
-from rbd_control.control.motion_parameters import ReactionParameters, TrajectoryParameters
+from rbd_control.control.motion_parameters import TrajectoryParameters
+from rbd_control.control.reactions import ReactionParameters
 from rbd_control.control.safety_parameters import FaultParameters, LimitParameters
 from rbd_control.parameters import parameter
 from rbd_control.robot.friction import Friction, FrictionParameters, NoFriction

@@ -19,26 +19,24 @@ A mode that was ordered, or that is a reaction to contact, is latched: it lasts 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.command import Mode
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
+from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
 from rbd_control.control.goal import Tolerances
 from rbd_control.control.interruption import Interruption
 from rbd_control.control.motion import Motion, Place
-from rbd_control.control.retreat_along_force import retreat
-from rbd_control.control.retreat_watch import RetreatWatch
+from rbd_control.control.reactions import ORDERS, REACTIONS, Reaction
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
 from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
-from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS, TrajectoryOutcome
+from rbd_control.control.trajectory_outcome import TrajectoryOutcome
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError, RbdControlError, TrajectoryError
+from rbd_control.errors import InputError, TrajectoryError
 
 Array = NDArray[np.float64]
 
@@ -64,13 +62,16 @@ class Modes:
         desired: the desired state of the last sample; in modes without a desired state, the
             measured state.
         started: whether the controller was started.
+        pending: the reaction that continues after the present stop, or None.
+        model, samples, motion, verdict: the parts of the arguments, for reactions.
+        parameters, soft, require_hold: of :meth:`set_parameters`, for reactions.
     """
 
     def __init__(
         self, model: Model, samples: SampleJudge, motion: Motion, verdict: DetectorVerdict
     ) -> None:
-        self._model, self._samples = model, samples
-        self._motion, self._verdict = motion, verdict
+        self.model, self.samples = model, samples
+        self.motion, self.verdict = motion, verdict
         self.outcome = TrajectoryOutcome()
         self.mode: Mode = "safe"
         self.reason = "not started"
@@ -80,11 +81,9 @@ class Modes:
         self._interruption: Interruption | None = None
         self._slow_next = False
         """Whether the next :meth:`resume` continues slowly."""
-        self._retracting = False
-        self._ordered = -inf
-        """Time of the last order to retract [s]."""
         self._stopping = False
-        self._watch = RetreatWatch(verdict)
+        self.pending: Reaction | None = None
+        self._reactions = {kind.name: kind(self) for kind in REACTIONS}
 
     def set_parameters(
         self,
@@ -100,7 +99,7 @@ class Modes:
             require_hold: raises a :class:`TrajectoryError` if the motors cannot hold the arm on the
                 rest of a trajectory.
         """
-        self._parameters, self._soft, self._require_hold = parameters, soft, require_hold
+        self.parameters, self.soft, self.require_hold = parameters, soft, require_hold
         self.outcome.set_tolerances(tolerances)
 
     @property
@@ -119,17 +118,17 @@ class Modes:
 
         It has no meaning in the other modes.
         """
-        return self._retracting or (self._motion.moving and not self._stopping)
+        return self.pending is not None or (self.motion.moving and not self._stopping)
 
     @property
     def goal_motion(self) -> GoalMotion:
         """The state of the motion for feedback and results of the goals of the action."""
-        found = self._verdict.force(self._samples.stamp, FORCE_AGE)
-        is_stopping = self.mode == "hold" and self._motion.moving
+        found = self.verdict.force(self.samples.stamp, FORCE_AGE)
+        is_stopping = self.mode == "hold" and self.motion.moving
         touched = "" if found is None else found.link
         # Before its trajectory begins, the arm is still on the last one.
-        followed = None if self._motion.waiting else self.outcome.sent
-        return GoalMotion(followed, self._motion.place, is_stopping, touched)
+        followed = None if self.motion.waiting else self.outcome.sent
+        return GoalMotion(followed, self.motion.place, is_stopping, touched)
 
     # --- Orders ----------------------------------------------------------------------------------
 
@@ -143,7 +142,7 @@ class Modes:
         """Begin control: stop the arm and hold it at its measured position, in mode hold."""
         self.started = True
         self.outcome.reset()
-        self._motion.wanted_pace = 1.0
+        self.motion.wanted_pace = 1.0
         self._stopping = self._slow_next = False
         self._hold_here()
 
@@ -176,14 +175,13 @@ class Modes:
             TrajectoryError: as :meth:`require_free`.
         """
         self.require_free()
-        self._motion.follow(trajectory, at)
-        self._watch.end()
+        self.motion.follow(trajectory, at)
+        self._end_reactions()
         self.outcome.begin(sent)
-        self._stopping = self._retracting = False
+        self._stopping, self.pending = False, None
         self.mode, self.reason = "follow", self._slowness()
-        if self._parameters.contact_reaction == "slow" and self._has_contact():
-            self.outcome.touch("slow")
-            self.slow("contact")
+        if not self._reaction.ends and self._has_contact():
+            self._reaction.react()
 
     def cancel(self) -> None:
         """Cancel the trajectory or a retreat, and stop; a latched mode stays latched.
@@ -197,7 +195,7 @@ class Modes:
         elif self.mode == "hold" and (self._interruption is not None or self.is_retreating):
             self._give_up("cancelled by request")
             if self.is_retreating:
-                self._stop()
+                self.stop()
         else:
             raise InputError(f"no trajectory to cancel: in {self.mode}")
 
@@ -230,15 +228,15 @@ class Modes:
         if self.outcome.sent is not None:
             self._give_up(reason)
         elif self.mode == "follow":
-            waiting = self._motion.waiting
-            place = Place(waiting.trajectory, 0.0) if waiting else self._motion.place
-        rests = self.mode == "hold" and self.latched and not self._motion.moving
+            waiting = self.motion.waiting
+            place = Place(waiting.trajectory, 0.0) if waiting else self.motion.place
+        rests = self.mode == "hold" and self.latched and not self.motion.moving
         if again or not (rests or self._is_held()):
-            self._stop()
-        self._retracting = False
+            self.stop()
+        self.pending = None
         self.mode, self.latched, self.reason = "hold", True, reason
         if place is not None:
-            self._interruption = Interruption(place, self._motion.trajectory.final)
+            self._interruption = Interruption(place, self.motion.trajectory.final)
         if self._interruption is not None:
             self.outcome.pause()
 
@@ -255,21 +253,8 @@ class Modes:
         self._leave_motion(reason)
         self.mode, self.latched, self.reason = "float", True, reason
 
-    def retract(self, reason: str) -> None:
-        """Stop, move the touched link along the force on it, and hold until :meth:`resume`.
-
-        The force is the last estimate that was no older than ``FORCE_AGE`` when the order came, or
-        arrives during the stop or within ``FORCE_WAIT`` after it; without an estimate the arm stays
-        where it stopped. A retreat that does not end the contact stops, see :class:`RetreatWatch`.
-
-        Raises:
-            InputError: in mode safe.
-        """
-        self.hold(reason, again=True)
-        self._retracting, self._ordered = True, self._samples.stamp
-
-    def slow(self, reason: str) -> None:
-        """Continue at ``slow_factor`` of the speed, also in later trajectories, until resumed.
+    def slow(self, reason: str, factor: float) -> None:
+        """Continue at a share ``factor`` of the speed, also in later trajectories, until resumed.
 
         In a latched mode the next :meth:`resume` ends the latch only; the second one restores full
         speed.
@@ -278,7 +263,7 @@ class Modes:
             InputError: in mode safe.
         """
         self._leave_safe_first()
-        self._motion.wanted_pace = self._parameters.slow_factor
+        self.motion.wanted_pace = factor
         self._slow_next = self.latched
         if not self.latched:
             self.reason = reason
@@ -294,16 +279,23 @@ class Modes:
         lasts_in_motion = self.mode == "follow" and self._is_kept_by_contact()
         if not self.tracks or not (begins or lasts_in_motion):
             return
-        reaction = self._parameters.contact_reaction
-        self.outcome.touch(reaction)
-        if reaction == "hold":
-            self.hold("contact", again=True)
-        elif reaction == "float":
-            self.float_("contact")
-        elif reaction == "retract":
-            self.retract("contact")
-        elif reaction == "slow":
-            self.slow("contact")
+        self.outcome.touch(self._reaction.ends)
+        self._reaction.react()
+
+    def order(self, name: str, reason: str = "") -> None:
+        """Execute the order of a reaction, see :mod:`~rbd_control.control.reactions`.
+
+        Args:
+            name: name of the reaction, of ``ORDERS``.
+            reason: reason of the mode; by default that of an order by request.
+
+        Raises:
+            InputError: in mode safe, and for another name.
+        """
+        if name not in ORDERS:
+            raise InputError(f"no order {name!r}; orders are {', '.join(ORDERS)}")
+        reaction = self._reactions[name]
+        reaction.begin(reason or reaction.order)
 
     def resume(self) -> str:
         """Resume after a hold, a float, a contact or a fault; return a description of the result.
@@ -320,17 +312,17 @@ class Modes:
         """
         if not self.started:
             raise InputError("cannot resume: not started")
-        if not self._samples.good:
-            why = self._samples.refusal or self.reason
+        if not self.samples.good:
+            why = self.samples.refusal or self.reason
             raise InputError(f"cannot resume: no valid joint states ({why})")
         interruption = self._interruption
         if interruption is not None and self._is_kept_by_contact():
             raise InputError(
                 f"cannot resume: {CONTACT_LASTS}; end the contact first, or order float or retract"
             )
-        slowed = self._motion.wanted_pace != 1.0
+        slowed = self.motion.wanted_pace != 1.0
         if not self._slow_next:
-            self._motion.wanted_pace = 1.0
+            self.motion.wanted_pace = 1.0
         self._slow_next = False
         if self.mode != "safe" and not self.latched:
             self.reason = ""
@@ -338,19 +330,19 @@ class Modes:
         if interruption is None:
             if self._is_held():
                 self.reason, self.latched = self._slowness(), False
-                self._retracting = False
+                self.pending = None
             else:
                 self._hold_here()
             return "holding here"
         trajectory, time = interruption.place
         try:
-            interruption.require_near(self._samples.q, self._motion.trajectory.final)
-            rest = trajectory.resumed(time, self._motion.state(), self._soft.now())
+            interruption.require_near(self.samples.q, self.motion.trajectory.final)
+            rest = trajectory.resumed(time, self.motion.state(), self.soft.now())
         except TrajectoryError as error:
             self._give_up("it cannot go on")
             self._hold_here()
             return f"holding here; the trajectory cannot go on: {error}"
-        self._retracting, self._interruption, self.latched = False, None, False
+        self.pending, self._interruption, self.latched = None, None, False
         self.follow(rest, None)
         return "following the trajectory again" + (", slowly" if self._slowness() else "")
 
@@ -375,7 +367,7 @@ class Modes:
         In hold and follow the arm is then held at its measured position; a latch remains.
         """
         self._give_up("the clock of the joint states jumped")
-        self._verdict.forget_force()
+        self.verdict.forget_force()
         if self.tracks:
             latched, reason = self.latched, self.reason
             self._stopping = False  # A stop in progress leads to the former position of the arm.
@@ -392,19 +384,20 @@ class Modes:
         within its tolerances ends. In float and safe the result is the measured state.
         """
         if not self.tracks:
-            samples = self._samples
+            samples = self.samples
             self.desired = DesiredState(samples.q, samples.v, np.zeros_like(samples.v))
             return self.desired
-        motion = self._motion
-        motion.advance(dt, self._parameters.stop_time)
+        motion = self.motion
+        motion.advance(dt, self.parameters.stop_time)
         if self.mode == "follow":
             self._judge()
         elif not motion.moving:
             self._stopping = False
-            if self._retracting:
-                self._retreat()
-        if self.mode == "hold" and self._watch.watches:
-            self._look_at_retreat()
+            if self.pending is not None:
+                self.pending.at_rest()
+        if self.mode == "hold":
+            for reaction in self._reactions.values():
+                reaction.check()
         self.desired = motion.desired()
         return self.desired
 
@@ -412,7 +405,7 @@ class Modes:
 
     def _judge(self) -> None:
         """Hold the arm if its trajectory has ended, or the arm violates its path tolerance."""
-        end = self.outcome.judge(self._motion, self._samples.q, self._samples.v)
+        end = self.outcome.judge(self.motion, self.samples.q, self.samples.v)
         if end is None:
             return
         if end.goal == "reached":
@@ -424,57 +417,25 @@ class Modes:
             self.reason = end.text
         self.outcome.end(end)
 
-    def _retreat(self) -> None:
-        """Retract along the force, or wait for it: it arrives after the flag."""
-        p = self._parameters
-        found = self._verdict.force(self._ordered, FORCE_AGE)
-        if found is None and self._motion.overtime < FORCE_WAIT:
-            return
-        self._retracting = False
-        if found is None:
-            self.reason += ": not retracted, because no contact force is known"
-            return
-        try:
-            way = retreat(
-                self._model,
-                self._soft.now(),
-                self._motion.state(),
-                found.link,
-                found.force,
-                p.retract_distance,
-                p.retract_time,
-            )
-            self._require_hold(Place(way, 0.0))
-        except (RbdControlError, np.linalg.LinAlgError) as error:
-            self.reason += f": cannot retract along the force on {found.link}: {error}"
-            return
-        stopped = self._motion.trajectory.final
-        self._motion.run(way)
-        self._watch.begin(self._samples.stamp, self._samples.now, way.final - stopped)
+    def go(self, way: Trajectory) -> Array:
+        """Move along a trajectory of a reaction; return its displacement, (nv,) [rad or m].
+
+        An interrupted trajectory may continue from its end.
+        """
+        stopped = self.motion.trajectory.final
+        self.motion.run(way)
         if self._interruption is not None:
             self._interruption.retreated(stopped, way.final)
-        self.reason += f": retracted along the force on {found.link}"
+        return np.asarray(way.final - stopped)
 
-    def _look_at_retreat(self) -> None:
-        """Stop a retreat that does not end the contact, so that the arm stops pressing.
-
-        The arm is held at its measured position, also if the desired motion has already ended.
-        """
-        lag = self._motion.desired().q_d - self._samples.q
-        samples, moves = self._samples, self._motion.moving
-        why = self._watch.finds(samples.stamp, samples.now, lag, moves)
-        if why:
-            self._stop()
-            self.reason += f", and stopped: {why}"
-
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Bring the desired motion to rest at the arm's position, unless a stop is in progress."""
-        self._retracting = False
-        self._watch.end()
-        if self._stopping and self._motion.moving:
+        self.pending = None
+        self._end_reactions()
+        if self._stopping and self.motion.moving:
             return
-        q, v = self._samples.q, self._samples.v
-        self._motion.stop(self._model.joint_names, q, v, self._parameters.stop_time)
+        q, v = self.samples.q, self.samples.v
+        self.motion.stop(self.model.joint_names, q, v, self.parameters.stop_time)
         self._stopping = True
 
     def _is_held(self) -> bool:
@@ -483,34 +444,43 @@ class Modes:
         Orders then keep this desired position: an arm that sags under an unknown weight must not
         give way a little more with each order.
         """
-        if self.mode != "hold" or self._motion.moving:
+        if self.mode != "hold" or self.motion.moving:
             return False
-        away = float(np.abs(self._samples.q - self._motion.desired().q_d).max())
+        away = float(np.abs(self.samples.q - self.motion.desired().q_d).max())
         return away <= START_TOLERANCE
 
     def _hold_here(self) -> None:
-        self._stop()
+        self.stop()
         self.mode, self.reason, self.latched = "hold", self._slowness(), False
         self._interruption = None
 
     def _leave_motion(self, why: str) -> None:
         """Cancel the trajectory, a waiting one, and a retreat."""
         self._give_up(why)
-        self._motion.drop_waiting()
-        self._retracting = self._stopping = False
-        self._watch.end()
+        self.motion.drop_waiting()
+        self._stopping, self.pending = False, None
+        self._end_reactions()
+
+    def _end_reactions(self) -> None:
+        """End the motions of reactions, because another motion or mode takes their place."""
+        for reaction in self._reactions.values():
+            reaction.end()
+
+    @property
+    def _reaction(self) -> Reaction:
+        """The reaction that the parameters select."""
+        return self._reactions[self.parameters.contact_reaction]
 
     def _is_kept_by_contact(self) -> bool:
         """Return whether there is a contact to which the reaction is hold, float or retract."""
-        stops = self._parameters.contact_reaction in STOPPING_REACTIONS
-        return stops and self._has_contact()
+        return bool(self._reaction.ends) and self._has_contact()
 
     def _has_contact(self) -> bool:
         """Return whether the detector reports a contact."""
-        return self._verdict.contact(self._samples.now)
+        return self.verdict.contact(self.samples.now)
 
     def _slowness(self) -> str:
-        return "" if self._motion.wanted_pace == 1.0 else "slowed"
+        return "" if self.motion.wanted_pace == 1.0 else "slowed"
 
     def _give_up(self, why: str) -> None:
         self._interruption = None

@@ -1,4 +1,4 @@
-"""Parameters of trajectories, stops and reactions to contact."""
+"""Parameters of trajectories."""
 
 from __future__ import annotations
 
@@ -67,45 +67,4 @@ class TrajectoryParameters(Parameters):
         lower=0.0,
         upper=60.0,
         expert=True,
-    )
-
-
-@dataclass(frozen=True)
-class ReactionParameters(Parameters):
-    """Parameters of stops and of reactions to contact."""
-
-    HEADING = "Stops and reactions to contact"
-
-    stop_time: float = parameter(
-        0.1,
-        "duration of a stop; a stream may change a joint's speed by its limit in this time",
-        unit="s",
-        above=0.0,
-        upper=10.0,
-    )
-    contact_reaction: str = parameter(
-        "hold",
-        "reaction to a rising contact flag, until resumed: 'none', 'hold' (stop and stay), 'float' "
-        "(gravity compensation only), 'retract' (stop, move along the estimated force, stay) "
-        "or 'slow' (continue at slow_factor)",
-        choices=("none", "hold", "float", "retract", "slow"),
-    )
-    require_detector: bool = parameter(
-        False,
-        "start and resume only while a contact detector publishes verdicts, and hold the arm when "
-        "they stop",
-    )
-    retract_distance: float = parameter(
-        0.05, "distance by which the touched link retracts", unit="m", above=0.0, upper=0.5
-    )
-    retract_time: float = parameter(
-        0.5,
-        "shortest duration of a retraction; longer if the speed limits require it",
-        unit="s",
-        above=0.0,
-        upper=10.0,
-        expert=True,
-    )
-    slow_factor: float = parameter(
-        0.2, "speed factor of trajectories in the reaction slow", lower=0.01, upper=1.0
     )

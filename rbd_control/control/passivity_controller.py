@@ -479,27 +479,13 @@ class PassivityController:
         """
         self._modes.cancel()
 
-    def hold(self, reason: str = "held by request") -> None:
-        """Stop and hold the arm, see :meth:`Modes.hold`; raise an InputError in mode safe."""
-        self._modes.hold(reason)
-
-    def float_(self, reason: str = "floating by request") -> None:
-        """Compensate gravity only, see :meth:`Modes.float_`; raise an InputError in mode safe."""
-        self._modes.float_(reason)
-
-    def retract(self, reason: str = "retracting by request") -> None:
-        """Stop, move the touched link along the contact force, and hold; see :meth:`Modes.retract`.
-
-        Without a recent force the arm stays where it has stopped.
+    def order(self, name: str, reason: str = "") -> None:
+        """Execute an order to hold, float, retract or slow down, see :meth:`Modes.order`.
 
         Raises:
             InputError: in mode safe.
         """
-        self._modes.retract(reason)
-
-    def slow(self, reason: str = "slowed by request") -> None:
-        """Continue at reduced speed, see :meth:`Modes.slow`; raise an InputError in mode safe."""
-        self._modes.slow(reason)
+        self._modes.order(name, reason)
 
     def measure_loop(self) -> None:
         """Begin to measure delay and resonance of the loop with small torques, in mode hold.

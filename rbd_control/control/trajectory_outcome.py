@@ -14,13 +14,6 @@ from rbd_control.control.trajectory_goal import ResultCode, TrajectoryGoal
 
 Array = NDArray[np.float64]
 
-STOPPING_REACTIONS = {
-    "hold": "the arm holds",
-    "float": "the arm yields",
-    "retract": "the arm retracts",
-}
-"""Reactions to contact that end a trajectory, with the behaviour of the arm as text."""
-
 
 class End(NamedTuple):
     """The end of a trajectory that was followed.
@@ -79,15 +72,15 @@ class TrajectoryOutcome:
         if sent is not None:
             sent.interrupt(reason)
 
-    def touch(self, reaction: str) -> None:
+    def touch(self, ends: str) -> None:
         """Abort the goal of the present trajectory if the reaction to a contact ends it.
 
         Args:
-            reaction: value of the parameter ``contact_reaction``; the reactions in
-                :data:`STOPPING_REACTIONS` end a trajectory.
+            ends: see :attr:`~rbd_control.control.reactions.Reaction.ends`; empty: the reaction does
+                not end it.
         """
-        if self.sent is not None and reaction in STOPPING_REACTIONS:
-            self.sent.touch(STOPPING_REACTIONS[reaction])
+        if self.sent is not None and ends:
+            self.sent.touch(ends)
 
     def end(self, end: End) -> None:
         """End the trajectory with a result of :meth:`judge`, and report it to the goal's sender."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -11,6 +12,7 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from rbd_control.control import PassivityController
+from rbd_control.control.reactions import ENDING, ORDERS
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.estimates_file import EstimatesWriter
@@ -20,12 +22,13 @@ from rbd_control.nodes.managed_node import ManagedNode
 class OrderServices:
     """Offers the services by which an operator gives orders to the controller.
 
-    They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume``,
-    ``~/measure_loop`` and ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md
-    describes them. All are refused while the node is not active. The text of the answer is the new
-    mode or another result (of ``~/resume``, ``~/measure_loop``, ``~/save_estimates``, and a
-    ``~/cancel`` that only discards a trajectory being planned), or the reason of the refusal.
-    ``~/measure_loop`` answers at the end of the measurement; call :meth:`tell` for it.
+    They are the orders of :mod:`~rbd_control.control.reactions` (``~/hold``, ``~/float``,
+    ``~/retract``, ``~/slow``), ``~/cancel``, ``~/resume``, ``~/measure_loop`` and
+    ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md describes them. All are
+    refused while the node is not active. The text of the answer is the new mode or another result
+    (of ``~/resume``, ``~/measure_loop``, ``~/save_estimates``, and a ``~/cancel`` that only
+    discards a trajectory being planned), or the reason of the refusal. ``~/measure_loop`` answers at
+    the end of the measurement; call :meth:`tell` for it.
 
     Args:
         node: the node.
@@ -50,14 +53,10 @@ class OrderServices:
         self._node, self._controller = node, controller
         self._before_stop, self._obstacle = before_stop, obstacle
         self._estimates = EstimatesWriter(estimates)
-        for what, order in (
-            ("hold", lambda: controller().hold()),
-            ("float", lambda: controller().float_()),
-            ("retract", lambda: controller().retract()),
-            ("cancel", lambda: controller().cancel()),
-        ):
-            self._offer(what, self._stopping(what, order))
-        self._offer("slow", lambda: controller().slow())
+        for name in ORDERS:
+            order = partial(self._order, name)
+            self._offer(name, self._stopping(name, order) if name in ENDING else order)
+        self._offer("cancel", self._stopping("cancel", lambda: controller().cancel()))
         self._offer("resume", self._resume)
         self._measured: Future | None = None
         """The answer that the sender of ~/measure_loop waits for."""
@@ -83,6 +82,9 @@ class OrderServices:
             return response
 
         self._node.create_service(Trigger, f"~/{what}", answer)
+
+    def _order(self, name: str) -> None:
+        self._controller().order(name)
 
     def _stopping(self, what: str, order: Callable[[], None]) -> Callable[[], str | None]:
         def stop() -> str | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS
+from rbd_control.control.reactions import ENDING
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
@@ -272,7 +272,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return
         # Verdicts count before the activation as well, because require_detector needs one.
         begins = self._controller.contact(flag, time.monotonic())
-        if begins and self.parameters.contact_reaction in STOPPING_REACTIONS:
+        if begins and self.parameters.contact_reaction in ENDING:
             self._trajectories.discard("contact")
 
     def on_force(self, link: str, force: Array) -> None:

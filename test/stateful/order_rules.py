@@ -176,7 +176,7 @@ class OrderRules(MachineBase):
     @rule()
     def hold(self) -> None:
         """Stop here."""
-        if self._order(self.rig.controller.hold):
+        if self._order(self.rig.controller.order, "hold"):
             self.rig.expect_stop()
 
     @rule()
@@ -188,19 +188,19 @@ class OrderRules(MachineBase):
     @rule()
     def let_float(self) -> None:
         """Compensate gravity only."""
-        if self._order(self.rig.controller.float_):
+        if self._order(self.rig.controller.order, "float"):
             self.rig.allow_motion()
 
     @rule()
     def slow_down(self) -> None:
         """Go on slowly."""
-        self._order(self.rig.controller.slow)
+        self._order(self.rig.controller.order, "slow")
 
     @rule(link=INDICES, force=FRACTIONS, seconds=st.sampled_from([0.0, 0.15, 0.3]))
     def retract(self, link: int, force: Fractions, seconds: float) -> None:
         """Stop, then move off along a force, for a while."""
         self._touch(link, force)
-        if self._order(self.rig.controller.retract):
+        if self._order(self.rig.controller.order, "retract"):
             self.rig.expect_pause()
         if seconds:
             self._run(seconds)
