@@ -27,8 +27,8 @@ class OrderServices:
     ``~/save_estimates``, of type ``std_srvs/srv/Trigger``; docs/control.md describes them. All are
     refused while the node is not active. The text of the answer is the new mode or another result
     (of ``~/resume``, ``~/measure_loop``, ``~/save_estimates``, and a ``~/cancel`` that only
-    discards a trajectory being planned), or the reason of the refusal. ``~/measure_loop`` answers at
-    the end of the measurement; call :meth:`tell` for it.
+    discards a trajectory being planned), or the reason of the refusal. ``~/measure_loop`` answers
+    at the end of the measurement; call :meth:`tell` for it.
 
     Args:
         node: the node.
