@@ -205,7 +205,7 @@ DEFECTS = (
             "a_stop_ends_within_stop_time",
             "a_stopped_arm_comes_to_rest",
         ),
-        (Change(Modes, "hold", "self._stop()", _held_already),),
+        (Change(Modes, "hold", "self.stop()", _held_already),),
     ),
     Defect(
         6,
