@@ -289,7 +289,7 @@ def test_replay_takes_the_parameter_file_of_the_node() -> None:
     # The parameters that only the node has are ignored; the rest is the default.
     file = CONFIG / "contact_detector.yaml"
     values = read_parameter_file(file, "contact_detector")
-    assert {"start_check_time", "queue_depth", "frame_prefix"} <= set(values)
+    assert {"start_check_time", "queue_depth"} <= set(values)
     assert law_parameters(DetectorParameters, values) == DetectorParameters()
     _, parameters = configured(panda_arm_urdf(), file, {})
     assert parameters == DetectorParameters()
