@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, started
+from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, give, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,11 +163,7 @@ def test_whatever_happens_the_torque_is_finite_and_within_limits(
                 point = TrajectoryPoint(HOME + (0.2 if event == "trajectory" else 9.0), (), (), 1.0)
                 controller.set_trajectory(model.joint_names, [point])
             elif event in ("hold", "float", "resume"):
-                {
-                    "hold": controller.hold,
-                    "float": controller.float_,
-                    "resume": controller.resume,
-                }[event]()
+                give(controller, event)
             elif event in ("contact", "release"):
                 controller.contact(event == "contact")
         except (InputError, TrajectoryError):
