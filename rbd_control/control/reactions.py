@@ -7,28 +7,83 @@ class, with parameters of its own as a base of :class:`ReactionParameters`, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT
-from rbd_control.control.motion import Place
+from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
+from rbd_control.control.motion import Motion, Place
 from rbd_control.control.retreat_along_force import retreat
 from rbd_control.control.retreat_watch import RetreatWatch
+from rbd_control.control.trajectory import Trajectory
+from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.parameters import Parameters, parameter
 
-if TYPE_CHECKING:
-    from rbd_control.control.modes import Modes
+Array = NDArray[np.float64]
+
+
+class Measured(Protocol):
+    """What a reaction reads of :class:`~rbd_control.control.samples.SampleJudge`."""
+
+    stamp: float
+    """Stamp of the last valid sample [s]."""
+    now: float
+    """Its arrival on the steady clock [s]."""
+    q: Array
+    """(nv,) measured position [rad or m]."""
+
+
+class Arm(Protocol):
+    """What a reaction knows of an arm and may do with it: :class:`~rbd_control.control.Modes`.
+
+    Attributes:
+        model: the arm.
+        motion, verdict: desired motion, verdict of the detector.
+        soft: soft position limits, :class:`~rbd_control.control.soft_limits.SoftLimits`.
+        parameters: parameters of the controller, with those of the reaction.
+        reason: reason of the mode, to which a reaction adds.
+        pending: the reaction whose :meth:`Reaction.at_rest` is called after the present stop.
+    """
+
+    model: Model
+    motion: Motion
+    verdict: DetectorVerdict
+    soft: Any
+    parameters: Any
+    reason: str
+    pending: Reaction | None
+    require_hold: Callable[[Place], None]
+
+    @property
+    def samples(self) -> Measured:
+        """The measured state."""
+
+    def hold(self, reason: str, again: bool = False) -> None:
+        """Stop and hold; ``again``: at the measured position, also if the arm is held already."""
+
+    def float_(self, reason: str) -> None:
+        """Compensate gravity only."""
+
+    def slow(self, reason: str, factor: float) -> None:
+        """Reduce the speed of trajectories to a share."""
+
+    def stop(self) -> None:
+        """Stop at the measured position."""
+
+    def go(self, way: Trajectory) -> Array:
+        """Move along a trajectory; return its displacement, (nv,) [rad or m]."""
 
 
 class Reaction:
     """A reaction to contact of one arm; this one does nothing.
 
     Args:
-        modes: the modes of the arm, which the reaction changes.
+        arm: the arm, whose mode the reaction changes.
     """
 
     name: ClassVar[str] = "none"
@@ -43,8 +98,8 @@ class Reaction:
     order: ClassVar[str] = ""
     """Reason of the mode after an order; empty: it cannot be ordered."""
 
-    def __init__(self, modes: Modes) -> None:
-        self._modes = modes
+    def __init__(self, arm: Arm) -> None:
+        self._arm = arm
 
     def begin(self, reason: str) -> None:
         """Execute an order.
@@ -61,7 +116,7 @@ class Reaction:
         self.begin("contact")
 
     def at_rest(self) -> None:
-        """Continue after a stop, if ``modes.pending`` is this reaction; called for each sample."""
+        """Continue after a stop, if ``Arm.pending`` is this reaction; called for each sample."""
 
     def check(self) -> None:
         """Supervise a motion of the reaction; called for each sample of an arm in mode hold."""
@@ -80,11 +135,11 @@ class Hold(Reaction):
 
     def begin(self, reason: str) -> None:
         """Stop and hold."""
-        self._modes.hold(reason)
+        self._arm.hold(reason)
 
     def react(self) -> None:
         """Stop and hold; an arm that is held already gives way to the contact."""
-        self._modes.hold("contact", again=True)
+        self._arm.hold("contact", again=True)
 
 
 class Float(Reaction):
@@ -97,7 +152,7 @@ class Float(Reaction):
 
     def begin(self, reason: str) -> None:
         """Compensate gravity only, until resumed; the trajectory is cancelled."""
-        self._modes.float_(reason)
+        self._arm.float_(reason)
 
 
 @dataclass(frozen=True)
@@ -132,42 +187,42 @@ class Retract(Reaction):
     ends = "the arm retracts"
     order = "retracting by request"
 
-    def __init__(self, modes: Modes) -> None:
-        super().__init__(modes)
+    def __init__(self, arm: Arm) -> None:
+        super().__init__(arm)
         self._ordered = -inf  # time of the last order [s]
-        self._watch = RetreatWatch(modes.verdict)
+        self._watch = RetreatWatch(arm.verdict)
 
     def begin(self, reason: str) -> None:
         """Stop, and retract afterwards."""
-        self._modes.hold(reason, again=True)
-        self._modes.pending, self._ordered = self, self._modes.samples.stamp
+        self._arm.hold(reason, again=True)
+        self._arm.pending, self._ordered = self, self._arm.samples.stamp
 
     def at_rest(self) -> None:
         """Retract along the force, or wait for it: it arrives after the flag."""
-        modes, p = self._modes, self._modes.parameters
-        found = modes.verdict.force(self._ordered, FORCE_AGE)
-        if found is None and modes.motion.overtime < FORCE_WAIT:
+        arm, p = self._arm, self._arm.parameters
+        found = arm.verdict.force(self._ordered, FORCE_AGE)
+        if found is None and arm.motion.overtime < FORCE_WAIT:
             return
-        modes.pending = None
+        arm.pending = None
         if found is None:
-            modes.reason += ": not retracted, because no contact force is known"
+            arm.reason += ": not retracted, because no contact force is known"
             return
         try:
             way = retreat(
-                modes.model,
-                modes.soft.now(),
-                modes.motion.state(),
+                arm.model,
+                arm.soft.now(),
+                arm.motion.state(),
                 found.link,
                 found.force,
                 p.retract_distance,
                 p.retract_time,
             )
-            modes.require_hold(Place(way, 0.0))
+            arm.require_hold(Place(way, 0.0))
         except (RbdControlError, np.linalg.LinAlgError) as error:
-            modes.reason += f": cannot retract along the force on {found.link}: {error}"
+            arm.reason += f": cannot retract along the force on {found.link}: {error}"
             return
-        self._watch.begin(modes.samples.stamp, modes.samples.now, modes.go(way))
-        modes.reason += f": retracted along the force on {found.link}"
+        self._watch.begin(arm.samples.stamp, arm.samples.now, arm.go(way))
+        arm.reason += f": retracted along the force on {found.link}"
 
     def check(self) -> None:
         """Stop a retreat that does not end the contact, so that the arm stops pressing.
@@ -176,13 +231,13 @@ class Retract(Reaction):
         """
         if not self._watch.watches:
             return
-        modes = self._modes
-        samples, motion = modes.samples, modes.motion
+        arm = self._arm
+        samples, motion = arm.samples, arm.motion
         lag = motion.desired().q_d - samples.q
         why = self._watch.finds(samples.stamp, samples.now, lag, motion.moving)
         if why:
-            modes.stop()
-            modes.reason += f", and stopped: {why}"
+            arm.stop()
+            arm.reason += f", and stopped: {why}"
 
     def end(self) -> None:
         """Supervise the retreat no longer."""
@@ -213,7 +268,7 @@ class Slow(Reaction):
 
     def begin(self, reason: str) -> None:
         """Reduce the speed."""
-        self._modes.slow(reason, self._modes.parameters.slow_factor)
+        self._arm.slow(reason, self._arm.parameters.slow_factor)
 
 
 REACTIONS: tuple[type[Reaction], ...] = (Reaction, Hold, Float, Retract, Slow)
