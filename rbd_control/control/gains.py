@@ -38,8 +38,8 @@ DAMPING_SHARE = 0.03
 FASTEST_DAMPING = 40.0
 """Largest decay rate of a joint by its constant damping [1/s].
 
-With the default gains and without any friction, five arms are stable in 60 random postures each
-for commands up to 5 ms late (``test/test_gains.py``); with 60 1/s, 5 % of the postures are not.
+With the default gains and without any friction, the arm that ships with the package is stable in
+30 random postures for commands up to 5 ms late (``test/test_gains.py``).
 """
 
 LARGEST_BANDWIDTH = 15.0
