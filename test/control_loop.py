@@ -13,8 +13,8 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
+from rbd_control.control.goals import GoalResult, TrajectoryGoal
 from rbd_control.control.reactions import ORDERS
-from rbd_control.control.trajectory_goal import GoalResult, TrajectoryGoal
 from rbd_control.dynamics import Model
 from rbd_control.simulation import SimulatedArm, SimulationParameters
 

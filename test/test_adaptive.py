@@ -18,7 +18,7 @@ from rbd_control.control import (
     ControllerParameters,
     SlotineLiController,
 )
-from rbd_control.control.adaptive_step import LARGEST, clip_eigenvalues
+from rbd_control.control.adaptive import LARGEST, clip_eigenvalues
 from rbd_control.dynamics import (
     Model,
     dynamics_terms,

@@ -16,7 +16,7 @@ from rbd_control.control import (
     Estimates,
     PassivityController,
 )
-from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.controller_parameters import AdaptationParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, ModelWarning
 from rbd_control.simulation import arm7_urdf

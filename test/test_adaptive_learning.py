@@ -14,7 +14,7 @@ from rbd_control.control import (
     AdaptiveSlotineLiController,
     SlotineLiController,
 )
-from rbd_control.control.adaptive_step import FASTEST
+from rbd_control.control.adaptive import FASTEST
 from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.robot.friction import CoulombViscousFriction
 from rbd_control.simulation import SimulatedArm, SimulationParameters

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.adaptation_parameters import AdaptationParameters
-from rbd_control.control.adapted_bodies import adapted_links
+from rbd_control.control.adaptive import adapted_links
+from rbd_control.control.controller_parameters import AdaptationParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.parameters import described_names, parameter

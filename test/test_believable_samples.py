@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.limits import ArmLimits
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import DetectorParameters

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from control_loop import HOME, SHIPPED, Loop
 
-from rbd_control.control.bias import SHARE, ZONE, Bias
+from rbd_control.control.estimates import SHARE, ZONE, Bias
 from rbd_control.dynamics import Model
 from rbd_control.simulation import arm7_urdf
 

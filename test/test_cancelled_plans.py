@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.control import TrajectoryPoint
-from rbd_control.control.trajectory_goal import TrajectoryGoal
+from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.errors import TrajectoryError
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.nodes.trajectory_wire import TrajectoryMessage

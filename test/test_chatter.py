@@ -19,10 +19,10 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.chatter import SWINGS, WITHIN, Chatter
-from rbd_control.control.loop import Loop as ClosedLoop
+from rbd_control.control.gains import Loop as ClosedLoop
+from rbd_control.control.limits import ArmLimits
 from rbd_control.control.torque_path import LEAST_BRAKE
+from rbd_control.control.watches import SWINGS, WITHIN, Chatter
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.node_parameters import law_parameters

@@ -11,7 +11,7 @@ import pytest
 from control_loop import HOME, NO_RATE, STILL, assert_zero, started
 
 from rbd_control.control import Command, PassivityController
-from rbd_control.control.delay import CLOCK_DRIFT, Delay
+from rbd_control.control.samples import CLOCK_DRIFT, Delay
 from rbd_control.dynamics import Model
 from rbd_control.simulation import arm7_urdf
 

@@ -10,8 +10,8 @@ import pytest
 from control_loop import HOME, IDEAL, NO_RATE, SCRIPTED, STILL, Loop, rigid, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.control.energy_parameters import EnergyParameters
-from rbd_control.control.energy_tank import EnergyTank
+from rbd_control.control.controller_parameters import EnergyParameters
+from rbd_control.control.energy import EnergyTank
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import ParameterError
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf

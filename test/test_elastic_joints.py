@@ -21,7 +21,7 @@ from rbd_control.control.gains import (
     LARGEST_BANDWIDTH,
     ROTOR,
 )
-from rbd_control.control.roll_off import filtered
+from rbd_control.control.slotine_li import filtered
 
 STIFFNESS, ROTORS, RATIO = 1e4, 0.3, 0.02
 """Stiffness [N·m/rad], inertia of the rotor [kg·m²] and damping ratio, about those of a Panda."""

@@ -21,7 +21,7 @@ from rbd_control.control import (
     SlotineLiController,
     SoftLimits,
 )
-from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.control.torque_path import TorqueLimits
 from rbd_control.dynamics import Model, dynamics_terms, gravity_torque, kinetic_energy
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, arm7_urdf

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.adaptive import AdaptiveSlotineLiController
+from rbd_control.control.controller_parameters import AdaptationParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.robot.friction import (

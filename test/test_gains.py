@@ -19,8 +19,7 @@ from rbd_control.control.gains import (
     least_inertia,
     resonances,
 )
-from rbd_control.control.roll_off import RollOff
-from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.slotine_li import RollOff, SlotineLiController
 from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.simulation import arm7_urdf

@@ -8,9 +8,7 @@ from math import nan
 import numpy as np
 import pytest
 
-from rbd_control.control.motion import Place
-from rbd_control.control.trajectory import Trajectory
-from rbd_control.control.trajectory_goal import (
+from rbd_control.control.goals import (
     FEEDBACK_PERIOD,
     NAMING_TIME,
     GoalMotion,
@@ -18,6 +16,8 @@ from rbd_control.control.trajectory_goal import (
     Goals,
     TrajectoryGoal,
 )
+from rbd_control.control.motion import Place
+from rbd_control.control.trajectory import Trajectory
 
 NAMES = ("shoulder", "elbow")
 NOTHING = np.zeros(2)

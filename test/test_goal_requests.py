@@ -20,7 +20,7 @@ from action_msgs.srv import CancelGoal
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action import GoalResponse, server
 
-from rbd_control.control.trajectory_goal import TrajectoryGoal
+from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, _Server
 
 

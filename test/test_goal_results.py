@@ -8,7 +8,7 @@ import pytest
 from control_loop import HOME, ended, started
 
 from rbd_control.control import TrajectoryPoint
-from rbd_control.control.trajectory_goal import (
+from rbd_control.control.goals import (
     MOST_AT_ONCE,
     POINTS_PER_SECOND,
     PointBudget,

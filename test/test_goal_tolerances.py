@@ -9,7 +9,7 @@ import pytest
 from robots import two_joint_urdf
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.goal import ERASED, LONGEST_GOAL_TIME, JointTolerance, Tolerances
+from rbd_control.control.goals import ERASED, LONGEST_GOAL_TIME, JointTolerance, Tolerances
 from rbd_control.control.waypoints import TrajectoryJointsError
 from rbd_control.dynamics import Model
 from rbd_control.errors import TrajectoryError

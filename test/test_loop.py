@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.loop import LEAST_MARGIN, RATIO, SHALLOW, WIDE, Loop
-from rbd_control.control.roll_off import filtered
+from rbd_control.control.gains import LEAST_MARGIN, RATIO, SHALLOW, WIDE, Loop
+from rbd_control.control.slotine_li import filtered
 from rbd_control.errors import InputError
 
 LOOPS = [

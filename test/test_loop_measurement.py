@@ -12,6 +12,7 @@ from control_loop import SHIPPED, Loop, give
 from robots import two_joint_urdf
 
 from rbd_control.control import Command, ControllerParameters
+from rbd_control.control.loop_fit import JointResponse, LoopResult
 from rbd_control.control.loop_measurement import (
     LARGEST,
     LARGEST_MOTION,
@@ -19,7 +20,6 @@ from rbd_control.control.loop_measurement import (
     STANDS,
     LoopMeasurement,
 )
-from rbd_control.control.loop_result import JointResponse, LoopResult
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 

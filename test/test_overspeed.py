@@ -7,8 +7,8 @@ import pytest
 from control_loop import HOME, SCRIPTED, STILL, Loop, started
 
 from rbd_control.control import Command, ControllerParameters
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.overspeed import OVERSPEED_TIME, Overspeed
+from rbd_control.control.limits import ArmLimits
+from rbd_control.control.watches import OVERSPEED_TIME, Overspeed
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 

@@ -8,7 +8,7 @@ from control_loop import HOME, NO_RATE, STILL, started
 from test_planner import plan
 
 from rbd_control.control import DesiredState, TrajectoryPoint
-from rbd_control.control.planning import LEAD
+from rbd_control.control.planner import LEAD
 from rbd_control.control.waypoints import PastTrajectoryError
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import StalePlanError, TrajectoryError

@@ -19,10 +19,9 @@ from rbd_control.control import (
     TrajectoryPoint,
     planner,
 )
-from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.planner import PlanningState, TrajectoryRequest
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import Trajectory
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import StalePlanError, TrajectoryError

@@ -18,8 +18,8 @@ from rbd_control.control import (
     TrajectoryArrays,
     TrajectoryPoint,
 )
-from rbd_control.control.planning import Planning
-from rbd_control.control.spline_kernels import fill_velocities
+from rbd_control.control.planner import Planning
+from rbd_control.control.trajectory import fill_velocities
 from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError, TrajectoryError

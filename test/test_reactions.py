@@ -11,8 +11,8 @@ from control_loop import HOME, SCRIPTED, STILL, Loop, rigid, started
 from urdf_texts import BODY, arm, joint
 
 from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
-from rbd_control.control.retreat_along_force import LEAST_SHARE, retreat
-from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.limits import SoftLimits
+from rbd_control.control.reactions import LEAST_SHARE, retreat
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.dynamics import (
     Model,

@@ -10,7 +10,7 @@ import pytest
 from control_loop import HOME, NO_RATE, STILL, Loop, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.control.repetition import Repetition
+from rbd_control.control.samples import Repetition
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.simulation import arm7_urdf

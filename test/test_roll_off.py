@@ -9,8 +9,8 @@ import pytest
 from control_loop import HOME, STILL
 from scipy.signal import TransferFunction, lsim
 
-from rbd_control.control.loop import RATIO, SHALLOW, WIDE, filter_response
-from rbd_control.control.roll_off import RollOff, filtered
+from rbd_control.control.gains import RATIO, SHALLOW, WIDE, filter_response
+from rbd_control.control.slotine_li import RollOff, filtered
 from rbd_control.control.trajectory import DesiredState
 
 RESONANCE = 30.0

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.control import ControllerParameters, PassivityController
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.loop import HELD
+from rbd_control.control.gains import HELD
+from rbd_control.control.kernels import LARGEST_STEP
+from rbd_control.control.limits import ArmLimits
 from rbd_control.control.safe_torque import STILL as STANDING
 from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.torque_path import LEAST_BRAKE
-from rbd_control.control.torque_step import LARGEST_STEP
 from rbd_control.dynamics import Model, gravity_torque, kinetic_energy, mass_matrix
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 

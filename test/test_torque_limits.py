@@ -19,8 +19,8 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.control.limits import ArmLimits
+from rbd_control.control.torque_path import TorqueLimits
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.robot.payload import PayloadParameters

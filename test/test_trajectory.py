@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy.interpolate import BPoly, CubicSpline
 
-from rbd_control.control.spline_kernels import travels
 from rbd_control.control.trajectory import (
     DesiredState,
     JointLimits,
     Trajectory,
     TrajectoryPoint,
+    travels,
 )
 from rbd_control.errors import TrajectoryError
 

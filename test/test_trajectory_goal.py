@@ -10,8 +10,7 @@ import pytest
 from control_loop import HOME, SCRIPTED, STILL, Loop, ended, give, started
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
-from rbd_control.control.goal import ERASED, JointTolerance
-from rbd_control.control.trajectory_goal import ResultCode, TrajectoryGoal
+from rbd_control.control.goals import ERASED, JointTolerance, ResultCode, TrajectoryGoal
 from rbd_control.dynamics import Model
 from rbd_control.errors import TrajectoryError
 from rbd_control.simulation import arm7_urdf

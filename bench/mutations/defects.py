@@ -17,15 +17,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from rbd_control.control import arm_limits, safe_torque, samples, torque_step
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.chatter import Chatter
+from rbd_control.control import kernels, limits, safe_torque, samples
 from rbd_control.control.detector_verdict import DetectorVerdict
+from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.modes import Modes
-from rbd_control.control.repetition import Repetition
 from rbd_control.control.safe_torque import SafeTorque
-from rbd_control.control.samples import SampleJudge
-from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.samples import Repetition, SampleJudge
+from rbd_control.control.watches import Chatter
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _never_late(self: Any, stamp: float, now: float, heard: float) -> str:
 
 
 _FORGIVE = SampleJudge._forgive
-_HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, torque_step.safe_step
+_HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, kernels.safe_step
 
 DEFECTS = (
     Defect(
@@ -213,7 +211,7 @@ DEFECTS = (
         ("an_effort_limit_is_needed",),
         (
             Change(ArmLimits, "require_effort", "InputError", lambda self: None),
-            Change(arm_limits, "_replaced", "limit > 0.0", _as_described),
+            Change(limits, "_replaced", "limit > 0.0", _as_described),
         ),
     ),
     Defect(

@@ -19,8 +19,8 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
+from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.control.reactions import ORDERS
-from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import RbdControlError
 from rbd_control.simulation import SimulatedArm, SimulationParameters

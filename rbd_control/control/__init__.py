@@ -3,18 +3,19 @@
 :class:`PassivityController` combines all of them: joint states go in, torque commands come out.
 """
 
-from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.adaptive import AdaptiveSlotineLiController
 from rbd_control.control.command import Command
-from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.energy import EnergyBalance, EnergyMonitor
-from rbd_control.control.energy_parameters import EnergyParameters
-from rbd_control.control.energy_tank import EnergyTank
+from rbd_control.control.controller_parameters import (
+    AdaptationParameters,
+    ControllerParameters,
+    EnergyParameters,
+)
+from rbd_control.control.energy import EnergyBalance, EnergyMonitor, EnergyTank
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
+from rbd_control.control.limits import SoftLimits
 from rbd_control.control.passivity_controller import PassivityController
 from rbd_control.control.planner import PlannedTrajectory
 from rbd_control.control.slotine_li import SlotineLiController
-from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.control.waypoints import TrajectoryArrays, TrajectoryPoint
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.drive_parameters import DriveParameters, commanded
+from rbd_control.control.controller_parameters import DriveParameters, commanded
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked

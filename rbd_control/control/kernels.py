@@ -1,4 +1,10 @@
-"""Compiled parts of the control loop: short loops over the joints, without the arm's dynamics."""
+"""Compiled parts of the control loop: short loops over the joints, without the arm's dynamics.
+
+**Compiled parts of one control step that need the arm's dynamics.**
+
+:mod:`~rbd_control.control.slotine_li`, :mod:`~rbd_control.control.torque_path` and
+:mod:`~rbd_control.control.safe_torque` have the equations and the reasons.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.coriolis import mass_matrix_sweep
+from rbd_control.dynamics.momentum import gravity_sweep, momentum_sweep
+from rbd_control.dynamics.newton_euler import new_forces, slotine_li_sweep
+from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
+from rbd_control.dynamics.sweep import new_sweep
+from rbd_control.robot.friction import joint_friction
 
 
 @inlined
@@ -19,11 +32,11 @@ def reference_motion(q, q_f, v_f, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
     Args:
         q: measured positions, (n,) [rad or m].
         q_f, v_f: positions [rad or m] and velocities [rad/s or m/s] of the feedback, (n,) each: the
-            measured ones, or those of :class:`~rbd_control.control.roll_off.RollOff`.
+            measured ones, or those of :class:`~rbd_control.control.slotine_li.RollOff`.
         q_d, v_d, a_d: desired position, velocity and acceleration, (n,) each [rad or m,
             rad/s or m/s, rad/s² or m/s²].
         Lambda: (n,) decay rate of the position error [1/s].
-        bounds: ``ReferenceBounds`` of :mod:`~rbd_control.control.torque_step`.
+        bounds: ``ReferenceBounds`` of :mod:`~rbd_control.control.kernels`.
         v_r, a_r, s: (n,) each, written [rad/s or m/s, rad/s² or m/s², rad/s or m/s].
     """
     for i in range(q.shape[0]):
@@ -228,3 +241,233 @@ def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
             before[:, i], present[:, i] = present[:, i], demanded[i]
         swings.peak[i], swings.at[i] = torque[i], now
     return found
+
+
+LARGEST_STEP = 0.5
+"""Largest share of a velocity that joint-wise damping may remove in one period.
+
+A damper ``v+ = v - x v`` is stable for x < 2. At 0.5 it tolerates a delay of two more periods.
+"""
+
+
+class ReferenceBounds(NamedTuple):
+    """Bounds of position and reference velocity, and the springs at the position limits.
+
+    Attributes:
+        lower, upper: soft position limits, (n,) [rad or m].
+        fastest: largest reference speed, (n,) [rad/s or m/s].
+        stiffness: stiffness of the limit springs, (n,) [N·m/rad or N/m].
+        approach: largest reference speed per distance to a limit [1/s].
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    fastest: np.ndarray
+    stiffness: np.ndarray
+    approach: float
+
+
+def no_bounds(n: int) -> ReferenceBounds:
+    """Return bounds that ``n`` joints never reach, without springs."""
+    endless = np.full(n, np.inf)
+    return ReferenceBounds(-endless, endless, endless, np.zeros(n), 1.0)
+
+
+@compiled
+def law_step(packed, gains, bounds, kind, friction, q, v, q_f, v_f, q_d, v_d, a_d):
+    """Return v_r and s, (n,) each [rad/s or m/s], and the torque of the law, (n,) [N·m or N].
+
+    The torque is not finite if ``q`` or ``v`` is not, or if another argument is not and no bound
+    limits the reference velocity.
+
+    Args:
+        packed: the model, as :attr:`Model.packed`.
+        gains, bounds: gains of the law, and its bounds and springs at position limits.
+        kind, friction: kind and coefficients of the friction model, see
+            :func:`~rbd_control.robot.friction.joint_friction`.
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        q_f, v_f: positions and velocities of the feedback, see :func:`reference_motion`.
+        q_d, v_d, a_d: desired positions, velocities and accelerations, (n,) each [rad or m, rad/s
+            or m/s, rad/s² or m/s²].
+    """
+    model, n = unpacked(packed), q.shape[0]
+    v_r, a_r, s, tau = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    reference_motion(q, q_f, v_f, q_d, v_d, a_d, gains.Lambda, bounds, v_r, a_r, s)
+    for i in range(n):
+        a_r[i] -= gains.damping_rate * s[i]
+    rows = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, v_r, a_r, new_sweep(rows), new_forces(rows), tau)
+    for i in range(n):
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        tau[i] += joint_friction(kind, friction, i, v_r[i]) - gains.damping[i] * s[i]
+        if depth != 0.0:
+            tau[i] += bounds.stiffness[i] * depth
+    return v_r, s, tau
+
+
+@compiled
+def float_step(packed, gains, bounds, margin, least, q, v):
+    """Return the gravity torque with damping and springs near soft limits, and the share of K_D.
+
+    The damping of all joints is ``-share K_D v``. The share is ``least`` if every joint is a margin
+    or more away from its soft limits, and rises to 1 when a joint is at or beyond its soft limit.
+    Joints with a margin of 0 do not count.
+
+    Args:
+        packed: the model, as :attr:`Model.packed`.
+        gains, bounds: gains of the law, and its springs at position limits.
+        margin: distance from a soft limit at which damping begins, (n,) [rad or m].
+        least: least share, 0 to 1.
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+
+    Returns:
+        The torque, (n,) [N·m or N], and the share, 0 to 1.
+    """
+    model, n = unpacked(packed), q.shape[0]
+    share = least
+    for i in range(n):
+        if margin[i] > 0.0:
+            distance = min(q[i] - bounds.lower[i], bounds.upper[i] - q[i])
+            share = max(share, min(1.0 - distance / margin[i], 1.0))
+    zero, slowing, tau = np.zeros(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        slowing[i] = -gains.damping_rate * share * v[i]
+    rows = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, zero, slowing, new_sweep(rows), new_forces(rows), tau)
+    for i in range(n):
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        tau[i] -= share * gains.damping[i] * v[i]
+        if depth != 0.0:
+            tau[i] += bounds.stiffness[i] * depth
+    return tau, share
+
+
+@inlined
+def joint_damper(M, rate, damping, period, L, column, D):
+    """Write the gains of a joint-wise damper, ``D_i = damping_i + rate M_ii`` or less, to ``D``.
+
+    One factor scales all gains so that a damper that is computed once per ``period`` removes at
+    most LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``,
+    with the Frobenius norm, which is at most ``trace(M^-1 D)``. If M is not positive definite, D is
+    zero.
+
+    Args:
+        M: mass matrix, (n, n).
+        rate: decay rate of the velocities [1/s].
+        damping: constant gains, (n,) [N·m·s/rad or N·s/m].
+        period: longest time for which the torque of the damper is held [s].
+        L, column: workspace, (n, n) and (n,).
+        D: the gains, (n,) [N·m·s/rad or N·s/m], changed.
+    """
+    n = M.shape[0]
+    for i in range(n):
+        D[i] = damping[i] + rate * M[i, i]
+        for j in range(n):
+            L[i, j] = M[i, j]
+    factor_cholesky(L)
+    square = 0.0
+    for i in range(n):
+        for j in range(n):
+            column[j] = 1.0 if i == j else 0.0
+        solve_factored(L, column)
+        for j in range(n):
+            square += D[i] * D[j] * column[j] * column[j]
+    scale = 0.0
+    if square == 0.0:
+        scale = 1.0
+    elif square > 0.0 and np.isfinite(square):
+        scale = min(1.0, LARGEST_STEP / (period * np.sqrt(square)))
+    for i in range(n):
+        D[i] *= scale
+
+
+@compiled
+def safe_step(packed, described, q, v, v_f, last, largest, rate, slew):
+    """Return the gravity torque within the motor limits, and the braking torque to add to it.
+
+    The brake is ``-rate M v_f`` within the limits; its power at the measured velocities is at most
+    zero, see :mod:`~rbd_control.control.safe_torque`.
+
+    Args:
+        packed: the model of the gravity torque, as :attr:`Model.packed`.
+        described: the model of the brake, in the same form.
+        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
+        v_f: filtered velocities, (n,) [rad/s or m/s].
+        last: previous motor torque, (n,) [N·m or N].
+        largest: torque limits, (n,) [N·m or N].
+        rate: decay rate of the velocities [1/s].
+        slew: largest increase of the magnitude of a brake since ``last``, (n,) [N·m or N].
+
+    Returns:
+        Both torques, (n,) each [N·m or N].
+    """
+    model, n = unpacked(packed), q.shape[0]
+    sweep = new_sweep(model.parent.shape[0])
+    weight, brake, p, unused = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    momentum_sweep(unpacked(described), q, v_f, sweep, p, unused, weight)
+    gravity_sweep(model, q, sweep, weight)
+    power = 0.0
+    for i in range(n):
+        weight[i] = min(max(weight[i], -largest[i]), largest[i])
+        wanted = -rate * p[i]
+        wanted = min(max(wanted, -largest[i] - weight[i]), largest[i] - weight[i])
+        acting = min(max(last[i] - weight[i], min(wanted, 0.0)), max(wanted, 0.0))
+        brake[i] = acting + min(max(wanted - acting, -slew[i]), slew[i])
+        power += brake[i] * v[i]
+    if not power <= 0.0:
+        for i in range(n):
+            if brake[i] * v[i] > 0.0:
+                brake[i] = 0.0
+    return weight, brake
+
+
+@compiled
+def cut_step(packed, described, gains, share, q, v, s, torque, least, most, lower, upper, period):
+    """Return the torque within the limits: gravity, the scaled remainder, and brakes.
+
+    Beyond ``lower`` or ``upper``, the torque exceeds the gravity torque outwards only as far as it
+    brakes an inward motion.
+
+    :mod:`~rbd_control.control.torque_path` has the equations.
+
+    Args:
+        packed: the model of the gravity torque, as :attr:`Model.packed`.
+        described: the model of the brakes, in the same form.
+        gains: gains of the law.
+        share: share of K_D in the damping ``-share K_D s`` that ``torque`` contains.
+        q, v, s: position, velocity and velocity error, (nv,) each [rad or m, rad/s or m/s, rad/s or
+            m/s].
+        torque: (nv,) torque of the motors [N·m or N].
+        least, most: (nv,) torque limits [N·m or N].
+        lower, upper: (nv,) position limits [rad or m].
+        period: longest time for which the torque is held [s].
+    """
+    model, n = unpacked(packed), q.shape[0]
+    sweep = new_sweep(model.parent.shape[0])
+    g, M, L = np.empty(n), np.empty((n, n)), np.empty((n, n))
+    column, D = np.empty(n), np.empty(n)
+    gravity_sweep(model, q, sweep, g)
+    mass_matrix_sweep(unpacked(described), q, sweep, M)
+    joint_damper(M, share * gains.damping_rate, share * gains.damping, period, L, column, D)
+    weight, rest, out = np.empty(n), np.empty(n), np.empty(n)
+    kept = 1.0
+    for i in range(n):
+        weight[i] = min(max(g[i], least[i]), most[i])
+        rest[i] = torque[i] - g[i]
+        room = most[i] - weight[i] if rest[i] > 0.0 else weight[i] - least[i]
+        if abs(rest[i]) > room:
+            kept = min(kept, room / abs(rest[i]))
+    for i in range(n):
+        out[i] = weight[i] + kept * rest[i]
+        if s[i] * v[i] > 0.0:
+            # The removed damping, as far as it brakes the joint.
+            out[i] -= (1.0 - kept) * D[i] * (s[i] if abs(s[i]) < abs(v[i]) else v[i])
+        out[i] = min(max(out[i], least[i]), most[i])
+        # Beyond its limits, outward torque of a joint is at most its gravity torque, or what brakes
+        # an inward motion.
+        brake = weight[i] - D[i] * v[i]
+        if q[i] > upper[i]:
+            out[i] = min(out[i], max(weight[i], min(brake, most[i])))
+        elif q[i] < lower[i]:
+            out[i] = max(out[i], min(weight[i], max(brake, least[i])))
+    return out

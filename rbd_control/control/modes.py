@@ -26,15 +26,12 @@ from numpy.typing import NDArray
 from rbd_control.control.command import Mode
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
-from rbd_control.control.goal import Tolerances
-from rbd_control.control.interruption import Interruption
-from rbd_control.control.motion import Motion, Place
+from rbd_control.control.goals import GoalMotion, Tolerances, TrajectoryGoal, TrajectoryOutcome
+from rbd_control.control.limits import SoftLimits
+from rbd_control.control.motion import Interruption, Motion, Place
 from rbd_control.control.reactions import ORDERS, REACTIONS, Reaction
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
-from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
-from rbd_control.control.trajectory_outcome import TrajectoryOutcome
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, TrajectoryError
 

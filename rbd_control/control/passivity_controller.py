@@ -1,4 +1,10 @@
-"""The controller of one arm without ROS: from joint states to torque, with faults.
+"""Whether the motors can still hold the arm after a change of the running controller.
+
+The change may concern torque limits, the payload, or the estimates of the adaptive law. Gravity
+torques are compared with the torque limits at the positions of the last valid sample and along the
+rest of the trajectory that the arm follows.
+
+**The controller of one arm without ROS: from joint states to torque, with faults.**
 
 :class:`PassivityController` composes the parts; docs/control.md has the block diagram.
 :mod:`~rbd_control.control.safe_torque` describes the torque after a fault,
@@ -8,41 +14,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.command import Command, Mode
-from rbd_control.control.configured_parts import ConfiguredParts
+from rbd_control.control.configuration import ConfiguredParts
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import DetectorVerdict
-from rbd_control.control.energy import EnergyBalance
-from rbd_control.control.energy_account import EnergyAccount
+from rbd_control.control.energy import EnergyAccount, EnergyBalance
 from rbd_control.control.estimates import Estimates
-from rbd_control.control.goal import Tolerances
-from rbd_control.control.loop_order import LoopOrder
-from rbd_control.control.loop_result import LoopResult
+from rbd_control.control.goals import GoalMotion, Tolerances, TrajectoryGoal
+from rbd_control.control.limits import ArmLimits
+from rbd_control.control.loop_fit import LoopResult
+from rbd_control.control.loop_measurement import LoopOrder
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
-from rbd_control.control.planner import PlannedTrajectory
-from rbd_control.control.planning import Planning
+from rbd_control.control.planner import PlannedTrajectory, Planning
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.start import Start
 from rbd_control.control.torque_path import DISTRUSTED, WEAKENED, LimitedTorque, TorquePath
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.control.trajectory import Trajectory
-from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
 from rbd_control.control.watches import Watches
 from rbd_control.control.waypoints import Points
-from rbd_control.control.weight_check import WeightCheck
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError, StalePlanError, TrajectoryError
 
 Array = NDArray[np.float64]
+
+
+class WeightCheck:
+    """Refuses changes after which the arm would be too heavy for its motors.
+
+    Args:
+        samples: the joint states.
+        planning: the trajectory that the arm follows.
+    """
+
+    def __init__(self, samples: SampleJudge, planning: Planning) -> None:
+        self._samples, self._planning = samples, planning
+
+    def set_parts(self, parts: ConfiguredParts) -> None:
+        """Use the law, the limits and the model of ``parts`` as the present ones."""
+        self._parts = parts
+
+    def refuse_heavier(self, limits: ArmLimits, model: Model) -> None:
+        """Raise an error for torque limits or an arm with which the motors would be too weak.
+
+        For the present model the estimates of the adaptive law are used if they are heavier.
+
+        Args:
+            limits: limits after the change.
+            model: the arm with its payload after the change.
+
+        Raises:
+            InputError: naming the first joint whose torque limit is too low for the weight. A joint
+                with too low a limit before the change is named only if it needs a larger share of
+                its limit than before.
+        """
+        limits.refuse_heavier(self.here(model), self._parts.limits, self.here(self._parts.model))
+        if not self.is_unchanged(limits, model):
+            self._refuse_motion(limits, self._weights(model))
+
+    def set_estimates(self, estimates: Estimates) -> None:
+        """Replace the estimates of the adaptive law if the motors can hold the arm with them.
+
+        Raises:
+            InputError: as :meth:`TrackingLaw.set_estimates` and :meth:`refuse_heavier`; the
+                estimates are then unchanged.
+        """
+        law, limits, model = self._parts.law, self._parts.limits, self._parts.model
+        earlier, former = law.estimates, self.here(model)
+        law.set_estimates(estimates)
+        try:
+            limits.refuse_heavier(self.here(model), limits, former)
+            self._refuse_motion(limits, law.weight)
+        except InputError:
+            law.set_estimates(earlier)
+            raise
+
+    def is_unchanged(self, limits: ArmLimits, model: Model) -> bool:
+        """Return whether the arm and its torque limits for the weight are the present ones."""
+        present = self._parts.limits.weight
+        return self._parts.law.belongs_to(model) and np.array_equal(limits.weight, present)
+
+    def here(self, model: Model) -> Array:
+        """Return the magnitude of the gravity torque at the last valid sample, (nv,) [N·m or N]."""
+        return self._weights(model)(self._samples.q)
+
+    def _weights(self, model: Model) -> Callable[[Array], Array]:
+        """Return the function from positions to magnitudes of the gravity torque, (..., nv) each.
+
+        For the present model it is the larger one of the described and the learned gravity torque.
+        """
+        law = self._parts.law
+        if law.belongs_to(model):
+            law.take_estimates()
+            return law.weight
+        return lambda q: np.abs(gravity_torque(model, q))
+
+    def _refuse_motion(self, limits: ArmLimits, weight: Callable[[Array], Array]) -> None:
+        try:
+            self._planning.require_hold_ahead(limits, weight)
+        except TrajectoryError as error:
+            raise InputError(f"the trajectory could not go on, cancel it first: {error}") from error
+
+
+class Start:
+    """Starts the control of one arm, and restarts it after a jump of the clock.
+
+    Call :meth:`set_parts` before all other methods.
+
+    Args:
+        samples, verdict, modes, planning, path: parts of the controller that a start resets.
+        watches: checks of the controller, for the conditions of a start; a start resets them.
+    """
+
+    def __init__(
+        self,
+        samples: SampleJudge,
+        verdict: DetectorVerdict,
+        modes: Modes,
+        planning: Planning,
+        path: TorquePath,
+        watches: Watches,
+    ) -> None:
+        self._samples, self._verdict, self._modes = samples, verdict, modes
+        self._planning, self._path, self._watches = planning, path, watches
+        self._clock_jumped = False
+
+    def set_parts(self, parts: ConfiguredParts) -> None:
+        """Use the parts for new parameters from the next sample on."""
+        self._limits, self._soft, self._law = parts.limits, parts.soft, parts.law
+        self._parameters = parts.parameters
+
+    def start(self, stamp: float, q: Array, v: Array | None, now: float) -> None:
+        """Start the control with a first sample: hold the arm at its present position.
+
+        Args:
+            stamp: stamp of the sample [s].
+            q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None if it is missing.
+            now: arrival of the sample on the steady clock [s].
+
+        Raises:
+            InputError: without a plausible position and velocity; without effort limits; if the
+                motors cannot hold the weight of the arm with its payload here; without a verdict of
+                the contact detector if ``require_detector`` is true. The control is not started
+                then, and the mode is safe.
+        """
+        self._modes.end()
+        self._limits.require_effort()
+        self._parameters.require_stable(0.0)
+        self._watches.require_verdict("start", now)
+        self._samples.reset()
+        refusal = self._samples.take(stamp, q, v, now)
+        if refusal:
+            raise InputError(f"cannot start: {refusal}")
+        self._law.take_estimates()
+        self._law.forget_bias()
+        self._limits.require_weight(self._law.weight(self._samples.q))
+        self.here()
+        self._verdict.forget_force()
+        self._watches.reset()
+        self._clock_jumped = False
+        self._modes.start()
+        self._path.restore_brake()
+        self._path.zero()
+        self._law.tank.reset()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether :meth:`clock_went_back` was called and no valid sample has come since."""
+        return self._clock_jumped
+
+    def clock_went_back(self) -> None:
+        """Note that the clock of the joint states jumped; :meth:`check` restarts the control.
+
+        The next sample is accepted with any stamp.
+        """
+        self._clock_jumped = True
+        self._samples.restart_clock()
+        self._law.tank.skip()
+
+    def check(self, follows: bool) -> None:
+        """Check the gap before a valid sample, and restart the control after a jump of the clock.
+
+        Call it after each valid sample. A gap of more than ``timeout``, see :meth:`Watches.gap`, is
+        a fault if ``follows`` is true or the clock jumped. A restart cancels a trajectory, and
+        holds the arm at its present position in the modes hold and follow.
+
+        Args:
+            follows: whether the last valid sample before this one was still up to date.
+        """
+        if follows or self._clock_jumped:
+            self._watches.gap()
+        if self._clock_jumped:
+            self._clock_jumped = False
+            self.here()
+            self._modes.start_again()
+
+    def here(self) -> None:
+        """Open the soft limits to the arm's position, and forget the last point of a stream.
+
+        The unwrapping of continuous joints has restarted, so that the point may differ by whole
+        turns from the present positions.
+        """
+        self._soft.open_to(self._samples.q)
+        self._planning.forget_stream()
 
 
 class PassivityController:

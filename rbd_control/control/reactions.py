@@ -1,4 +1,18 @@
-"""Reactions to contact, and orders to the arm: one class each.
+"""The motion of a touched link away from the contact, for the reaction ``retract``.
+
+The place of the contact on the link is not known. The motion is computed for the origin of the link
+or, if the joints hardly move the origin along the force, for the origin of a next joint, which is
+the other end of the link. The origin of an upper arm, for example, lies on the axes of the joints
+that move the upper arm. While the other end moves along the force and the origin not against it, no
+point between them moves against the force.
+
+**Supervision of a retreat: it must end the contact, not press against something else.**
+
+The place and the direction of a contact are estimates, and behind the arm may be another obstacle.
+A retreat that does not move the link away presses with the stiffness of the law, and so would the
+hold at its end.
+
+**Reactions to contact, and orders to the arm: one class each.**
 
 A class in :data:`REACTIONS` is a choice of the parameter ``contact_reaction``; with ``order`` it is
 also an order of :meth:`PassivityController.order` and a service of the node. To add one, write the
@@ -7,9 +21,9 @@ class, with parameters of its own as a base of :class:`ReactionParameters`, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import inf
+from math import hypot, inf
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -17,14 +31,248 @@ from numpy.typing import NDArray
 
 from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
 from rbd_control.control.motion import Motion, Place
-from rbd_control.control.retreat_along_force import retreat
-from rbd_control.control.retreat_watch import RetreatWatch
-from rbd_control.control.trajectory import Trajectory
-from rbd_control.dynamics import Model
-from rbd_control.errors import RbdControlError
+from rbd_control.control.trajectory import DesiredState, JointLimits, Trajectory
+from rbd_control.control.waypoints import TrajectoryPoint
+from rbd_control.dynamics import Model, frame_jacobian, frame_placement
+from rbd_control.dynamics.model_arrays import PRISMATIC
+from rbd_control.errors import RbdControlError, TrajectoryError
 from rbd_control.parameters import Parameters, parameter
 
 Array = NDArray[np.float64]
+
+LARGEST_TURN = 0.5
+"""Largest motion of a joint in one retreat [rad or m]."""
+
+LEAST_SHARE = 0.02
+"""Smallest share of the requested distance that an end of the link must move along the force.
+
+The link's origin must not move against the force by more than this share, if the motion is computed
+for another end.
+"""
+
+ENOUGH = 0.5
+"""Share of the requested distance with which no further end of the link is considered."""
+
+_DAMPING = 0.05
+"""Damping of the least-squares inverse of the Jacobian [m]."""
+
+_PEAK = 1.875
+"""Peak speed of a quintic from rest to rest, in mean speeds."""
+
+_PARTS = 8
+"""Number of equal parts of a motion after each of which its way along the force is computed."""
+
+
+def retreat(
+    model: Model,
+    limits: JointLimits,
+    start: DesiredState,
+    link: str,
+    force: Array,
+    distance: float,
+    time: float,
+) -> Trajectory:
+    """Return a joint motion that moves ``link`` along ``force`` and ends at rest.
+
+    The joint motion is ``Jᵀ (J Jᵀ + d² 1)⁻¹ distance force / |force|``, the damped least-squares
+    inverse of the linear Jacobian J of the link's origin with d = 0.05 m, by at most
+    :data:`LARGEST_TURN`. If a position limit shortens it, the motion without the limiting joints is
+    computed as well, and the motion with the longest way along the force is chosen. If this way is
+    shorter than :data:`ENOUGH` of the distance, the same is done for the origins of the next joints
+    in place of the link's origin. The motion ends before its end of the link would move against the
+    force, or the link's origin by more than :data:`LEAST_SHARE` of the distance, as computed at
+    eight points of the motion.
+
+    Args:
+        model: the arm.
+        limits: position and speed limits to keep.
+        start: the present desired state, from which the motion begins.
+        link: the touched link.
+        force: (3,) force on the link, in world axes [N]; neither zero nor infinite.
+        distance: requested distance of the end along the force [m]. The actual distance differs
+            because of the damping, the limits and the curvature of the path.
+        time: shortest duration [s]; longer if the speed limits require it.
+
+    Raises:
+        InputError: for an unknown link.
+        TrajectoryError: if no end of the link can move along the force by :data:`LEAST_SHARE` of
+            the distance within the position limits.
+    """
+    q, wanted = start.q_d, (distance / hypot(*force)) * force
+    change, best = np.zeros(model.nv), LEAST_SHARE * distance
+    for end, free in _ends(model, link):
+        found, way = _motion(model, limits, q, (link, end), free, wanted)
+        if way > best:
+            change, best = found, way
+        if best >= ENOUGH * distance:
+            break
+    if not change.any():
+        raise TrajectoryError(
+            "the joints cannot move the ends of the link along the force within the position limits"
+        )
+    duration = max(time, float((_PEAK * np.abs(change) / limits.velocity_limit).max()))
+    zero = [0.0] * model.nv
+    point = TrajectoryPoint((q + change).tolist(), zero, zero, duration)
+    return Trajectory.from_points(model.joint_names, model.joint_names, [point], start=start)
+
+
+def _ends(model: Model, link: str) -> Iterator[tuple[str, Array]]:
+    """Yield the links whose origins are the ends of a link, and the joints that move each end.
+
+    The first is the link itself; the others are the links that the next joints move. The joints are
+    (nv,), 1 for each joint that may be used and 0 for a prismatic next joint, which moves the
+    origin behind it but not the link.
+    """
+    yield link, np.ones(model.nv)
+    body, arrays = model.link_index(link), model.arrays
+    for row, end in zip(model.joint_row.values(), model.body_links, strict=True):
+        if body >= 0 and arrays.parent[row] == body:
+            free = np.ones(model.nv)
+            if arrays.joint_type[row] == PRISMATIC:
+                free[arrays.dof[row]] = 0.0
+            yield end, free
+
+
+def _motion(
+    model: Model,
+    limits: JointLimits,
+    q: Array,
+    links: tuple[str, str],
+    free: Array,
+    wanted: Array,
+) -> tuple[Array, float]:
+    """Return a joint motion (nv,) that moves an end of a link, and the way of this end [m].
+
+    Args:
+        model: the arm.
+        limits: position limits to keep.
+        q: positions at the start, (nv,) [rad or m].
+        links: the touched link, and the link whose origin is the end to move.
+        free: 1 for the joints that may move, 0 for the others, (nv,).
+        wanted: (3,) motion of the end, in world axes [m].
+    """
+    change, best = np.zeros(model.nv), 0.0
+    J = frame_jacobian(model, q, links[1])[3:] * free
+    for _ in range(model.nv):
+        damped = J @ J.T + _DAMPING**2 * np.eye(3)
+        step, hindered = _within(J.T @ np.linalg.solve(damped, wanted), q, limits)
+        part, way = _progress(model, q, step, links, wanted)
+        if way > best:
+            change, best = part * step, way
+        if hindered < 0:
+            break
+        J[:, hindered] = 0.0
+    return change, best
+
+
+def _within(step: Array, q: Array, limits: JointLimits) -> tuple[Array, int]:
+    """Scale a motion to the limits; return it and the joint whose position limit shortens it most.
+
+    The joint is -1 if no position limit shortens the motion.
+    """
+    step = step * min(1.0, LARGEST_TURN / max(np.abs(step).max(), 1e-9))
+    room = np.where(step > 0.0, limits.upper_limit - q, q - limits.lower_limit)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(step == 0.0, np.inf, np.maximum(room, 0.0) / np.abs(step))
+    j = int(share.argmin())
+    return (share[j] * step, j) if share[j] < 1.0 else (step, -1)
+
+
+def _progress(
+    model: Model, q: Array, step: Array, links: tuple[str, str], wanted: Array
+) -> tuple[float, float]:
+    """Return the part of a motion in which an end moves in a direction, and by how much [m].
+
+    Args:
+        model: the arm.
+        q, step: positions at the start, and their change, (nv,) each [rad or m].
+        links: the touched link, and the link whose origin is the end.
+        wanted: (3,) motion of the end, in world axes [m].
+    """
+    distance = hypot(*wanted)
+    passed = q + (np.arange(_PARTS + 1) / _PARTS)[:, None] * step
+    places = [frame_placement(model, passed, each)[:, :3, 3] for each in links]
+    origin, end = ((place - place[0]) @ wanted / distance for place in places)
+    against = np.diff(end) <= 0.0
+    if links[0] != links[1]:
+        against |= origin[1:] < -LEAST_SHARE * distance
+    last = int(against.argmax()) if against.any() else _PARTS
+    return last / _PARTS, float(end[last])
+
+
+PATIENCE = 0.5
+"""Time from the begin of a retreat until which the contact must have ended [s].
+
+A detector lowers its flag when the residual has decayed and stayed low, by default after 0.2 s.
+"""
+
+LAG = 0.2
+"""Share of the whole way by which the arm may lag behind the retreat while the contact lasts.
+
+On the shipped arm a free retreat lags by up to 0.12 with a friction of 0.9 N·m on each joint that
+nothing compensates.
+"""
+
+
+class RetreatWatch:
+    """Watches one retreat at a time, from its begin to its end, and for :data:`PATIENCE` at least.
+
+    Args:
+        verdict: the verdict of the contact detector.
+    """
+
+    def __init__(self, verdict: DetectorVerdict) -> None:
+        self._verdict = verdict
+        self._until: float | None = None
+        self._way = np.zeros(0)
+        self._listens = False
+
+    @property
+    def watches(self) -> bool:
+        """Whether a retreat is being watched."""
+        return self._until is not None
+
+    def begin(self, stamp: float, now: float, way: Array) -> None:
+        """Watch a retreat from now on.
+
+        Args:
+            stamp: stamp of the last joint state [s].
+            now: its arrival on the steady clock [s].
+            way: displacement of the joints by the whole retreat, (nv,) [rad or m].
+        """
+        self._until, self._way = stamp + PATIENCE, way
+        self._listens = self._verdict.fresh(now)
+
+    def end(self) -> None:
+        """Watch no longer: another motion or another mode has taken the place of the retreat."""
+        self._until = None
+
+    def finds(self, stamp: float, now: float, lag: Array, moves: bool) -> str:
+        """Return why the retreat must stop, or an empty text; a reason ends the supervision.
+
+        It must stop if the detector still reports contact after :data:`PATIENCE`, or while the arm
+        lags behind by more than :data:`LAG` of the way, and if a detector that was heard when the
+        retreat began falls silent, because it is then unknown whether the contact has ended.
+
+        Args:
+            stamp: stamp of the last joint state [s].
+            now: its arrival on the steady clock [s].
+            lag: desired less measured position, (nv,) [rad or m].
+            moves: whether the desired motion has not ended.
+        """
+        if self._until is None:
+            return ""
+        is_late, why = stamp >= self._until, ""
+        if self._verdict.contact(now):
+            if is_late:
+                why = f"the contact has lasted for {PATIENCE:g} s"
+            elif lag @ self._way > LAG * (self._way @ self._way):
+                why = "the arm cannot move away"
+        elif self._listens and not self._verdict.fresh(now):
+            why = self._verdict.missing(now)
+        if why or (is_late and not moves):
+            self._until = None
+        return why
 
 
 class Measured(Protocol):
@@ -44,7 +292,7 @@ class Arm(Protocol):
     Attributes:
         model: the arm.
         motion, verdict: desired motion, verdict of the detector.
-        soft: soft position limits, :class:`~rbd_control.control.soft_limits.SoftLimits`.
+        soft: soft position limits, :class:`~rbd_control.control.limits.SoftLimits`.
         parameters: parameters of the controller, with those of the reaction.
         reason: reason of the mode, to which a reaction adds.
         pending: the reaction whose :meth:`Reaction.at_rest` is called after the present stop.

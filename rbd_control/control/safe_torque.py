@@ -1,11 +1,19 @@
-"""The torque after a fault.
+"""Detection of a brake that overshoots because it comes late.
+
+Under the brake of mode safe the velocity of a joint decays without a reversal. In a loop whose
+delay is too long for the rate of the brake, the joint overshoots: it reverses, and moves back with
+a large part of the kinetic energy that the arm had before. The brake must then be weaker. A light
+joint that swings on its spring, or that a heavy one pulls along in a fast motion, reverses as well,
+but has a small part of the energy.
+
+**The torque after a fault.**
 
 A fault with trustworthy joint states stops the arm as an order does. The motors compensate gravity
 and brake all joints with the damping of the control law, which the loop is known to bear::
 
     tau = g + brake        brake = -rate M(q) v_f        rate = damping_rate, or less
 
-Here v_f is the measured velocity after the filter of :mod:`~rbd_control.control.roll_off`. With the
+Here v_f is the measured velocity after the filter of :mod:`~rbd_control.control.slotine_li`. With the
 whole mass matrix every velocity decays with the same rate, ``v_dot = -rate v``, in any posture, and
 no joint accelerates another; damping each joint by itself would decay with thirty times that rate
 in the direction in which parallel axes turn against each other.
@@ -28,7 +36,7 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   on an arm without friction that is 15 ms late, the energy rose to 1.33 times its value.
 - A brake that overshoots comes late: when a joint has reversed and has a part of the kinetic energy
   at the fault, the rate is halved for all joints until the next start
-  (:class:`~rbd_control.control.overshoot.Overshoot`).
+  (:class:`~rbd_control.control.safe_torque.Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
   drive the arm. The torque of its joint is then zero until the next start; if the joint is faster
   than at the fault, the torque of all joints.
@@ -59,13 +67,81 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.loop import HELD
-from rbd_control.control.torque_step import LARGEST_STEP, safe_step
+from rbd_control.control.gains import HELD
+from rbd_control.control.kernels import LARGEST_STEP, safe_step
+from rbd_control.control.limits import ArmLimits
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics.compiled import compiled
 
 Array = NDArray[np.float64]
+
+OVERSHOOT = 0.1
+"""Kinetic energy ``M_ii v_i² / 2`` of a joint after a reversal that is an overshoot, as a share of
+the largest kinetic energy of the arm under the brake before. If no other joint moves, it is a third
+of the speed."""
+
+MEMORY = 0.1
+"""Time constant with which the largest kinetic energy is forgotten [s]."""
+
+SLOWEST = 0.1
+"""Least speed that counts as an overshoot [rad/s or m/s]; noise and resonances are slower."""
+
+
+class Overshoot:
+    """Detects overshoots of any joint of one arm, by the rule of this module.
+
+    Args:
+        joints: number of joints.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._memory, self._most = np.zeros((2, joints)), np.zeros(1)
+
+    def reset(self) -> None:
+        """Forget all motion, before the brake begins."""
+        self._memory[:] = 0.0
+        self._most[:] = 0.0
+
+    def found(self, dt: float, M: Array, v: Array) -> bool:
+        """Take a sample; return whether a joint overshoots. Each reversal of a joint counts once.
+
+        Args:
+            dt: time since the previous sample [s].
+            M: mass matrix, (nv, nv) [kg·m² or kg].
+            v: (nv,) filtered velocities of the brake [rad/s or m/s].
+        """
+        self._most *= np.exp(-dt / MEMORY)
+        return bool(overshoots(M, v, self._memory, self._most))
+
+
+@compiled
+def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
+    """Return whether a joint overshoots, see :class:`Overshoot`.
+
+    Args:
+        M: mass matrix, (n, n) [kg·m² or kg].
+        v: velocities, (n,) [rad/s or m/s].
+        memory: (2, n), changed in place: the last velocity that was not slow; 1 if the joint has
+            reversed and this was not reported.
+        most: (1,), changed in place: largest kinetic energy of the arm [J].
+    """
+    n, found, energy = v.shape[0], False, 0.0
+    for i in range(n):
+        for j in range(n):
+            energy += 0.5 * v[i] * M[i, j] * v[j]
+    most[0] = max(most[0], energy)
+    for i in range(n):
+        if abs(v[i]) > 0.5 * SLOWEST:
+            if v[i] * memory[0, i] < 0.0:
+                memory[1, i] = 1.0
+            memory[0, i] = v[i]
+        returned = 0.5 * M[i, i] * v[i] * v[i]
+        if memory[1, i] == 1.0 and abs(v[i]) > SLOWEST and returned > OVERSHOOT * most[0]:
+            memory[1, i] = 0.0
+            found = True
+    return found
+
 
 STILL = 0.02
 """Speed of every joint below which an arm counts as standing [rad/s or m/s]."""

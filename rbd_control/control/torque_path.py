@@ -1,4 +1,26 @@
-"""The way from the desired state to the command: law, torque limits, energy tank, rate limit.
+"""Limitation of torques to the torque limits of the motors.
+
+A torque above a limit is composed again from three parts:
+
+1. The gravity torque, joint by joint.
+2. The remainder (tracking and damping), scaled by one factor ``x`` for which all joints keep their
+   limits. Limiting each joint separately would change the direction of the torque, and the mass
+   matrix couples a limited joint to its neighbours: an arm that brakes with a saturated shoulder
+   would spin its wrist.
+3. The damping that the scaling removes, joint by joint, as far as it brakes the joint: each joint
+   that is too fast, ``s_i v_i > 0``, is braked by ``(1 - x) D_i`` times the smaller of s_i and v_i,
+   within its remaining torque. D is positive and diagonal, so these brakes dissipate with respect
+   to s and v, and together with the second part ``sᵀ tau_damping <= -x sᵀ K_D s``. A joint without
+   remaining torque makes x zero for all joints, but does not prevent the braking of other joints.
+
+D is ``diag(damping) + damping_rate diag(M)``, reduced to be stable at one computation per period,
+see :func:`~rbd_control.control.kernels.joint_damper`. M is the mass matrix of the described
+arm: an overestimated inertia would make the brakes unstable.
+
+More than ``POSITION_SLACK`` beyond its nominal soft limit, a joint is not driven outwards: outward
+torque is at most its gravity torque, or the torque that brakes an inward motion.
+
+**The way from the desired state to the command: law, torque limits, energy tank, rate limit.**
 
 With an energy tank the torque limits are applied again to what the tank permits, and the tank takes
 precedence over the rate limit.
@@ -8,21 +30,273 @@ In mode safe the safe torque replaces these four steps.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.configured_parts import ConfiguredParts
-from rbd_control.control.gains import resonances
-from rbd_control.control.motor_torque import MotorTorque, require_finite
-from rbd_control.control.roll_off import RollOff
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.gains import law_gains, resonances
+from rbd_control.control.kernels import cut_step, needs_cut, slowed
+from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.slotine_li import LawTorque
-from rbd_control.control.trajectory import DesiredState
-from rbd_control.dynamics import Model
+from rbd_control.control.slotine_li import LawTorque, RollOff
+from rbd_control.control.trajectory import POSITION_SLACK, DesiredState
+from rbd_control.dynamics import Model, gravity_torque
+
+if TYPE_CHECKING:
+    from rbd_control.control.configuration import ConfiguredParts
 
 Array = NDArray[np.float64]
+
+
+class TorqueLimits:
+    """Limits the motor torque of one arm, by the rules of this module.
+
+    The limits apply to the motor torque. For an arm that adds its gravity torque (parameter
+    ``gravity_compensated``) this is the sum of command and added torque. Such an arm may carry a
+    weight beyond the limits by itself; the limits are then extended to this weight, because a
+    command that subtracted it would push the arm down.
+
+    Args:
+        model: the arm.
+        parameters: gains, and shares of the effort limits.
+        soft: soft position limits; none by default.
+
+    Attributes:
+        fastest: (nv,) velocity limits, with an assumed limit for joints without one [rad/s or m/s].
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+
+    def __init__(
+        self, model: Model, parameters: ControllerParameters, soft: SoftLimits | None = None
+    ) -> None:
+        n = model.nv
+        self._model, self._described = model, model.packed
+        self._compensated = parameters.gravity_compensated
+        limits = ArmLimits.of(model, parameters)
+        self._most: Array = limits.torque
+        self.fastest: Array = limits.assumed_velocity
+        self._least: Array = -self._most
+        self._gains = law_gains(parameters, model)
+        none = np.full(n, np.inf)
+        # Trajectories may pass a soft limit by this much.
+        self._lower = -none if soft is None else soft.lowest - POSITION_SLACK
+        self._upper = none if soft is None else soft.highest + POSITION_SLACK
+
+    def bounds(self, q: Array) -> tuple[Array, Array]:
+        """Return the least and the largest motor torque at ``q``, (nv,) each [N·m or N].
+
+        Args:
+            q: measured positions, (nv,) [rad or m].
+        """
+        if not self._compensated:
+            return self._least, self._most
+        weight = gravity_torque(self._model, q)
+        return np.minimum(self._least, weight), np.maximum(self._most, weight)
+
+    def cut(
+        self,
+        torque: Array,
+        packed: Array,
+        q: Array,
+        v: Array,
+        s: Array,
+        period: float,
+        share: float = 1.0,
+    ) -> Array:
+        """Return the torque reduced to the limits, as the module describes.
+
+        Args:
+            torque: (nv,) requested torque of the motors [N·m or N].
+            packed: the model whose gravity the torque contains, as :attr:`Model.packed`.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            s: (nv,) velocity error [rad/s or m/s]; the torque contains the damping
+                ``-share K_D s``.
+            period: longest time for which the torque is held [s].
+            share: share of K_D in this damping, 0 to 1.
+
+        Returns:
+            (nv,) [N·m or N]; the array ``torque`` itself if it is within the limits and no joint is
+            more than ``POSITION_SLACK`` beyond its nominal soft limits.
+        """
+        least, most = self.bounds(q)
+        if not needs_cut(torque, least, most, q, self._lower, self._upper):
+            return torque
+        less: Array = cut_step(
+            packed,
+            self._described,
+            self._gains,
+            share,
+            q,
+            v,
+            s,
+            torque,
+            least,
+            most,
+            self._lower,
+            self._upper,
+            period,
+        )
+        return less
+
+
+class MotorTorque:
+    """Stores the motor torque and the command of one arm.
+
+    For an arm that adds its gravity torque (parameter ``gravity_compensated``) the motor torque is
+    the sum of command and added torque. The added torque is the gravity torque of the described arm
+    with its payload, which must be set in the arm as well, under ``compensated_gravity``. Limits
+    and rates apply to the motor torque.
+
+    Args:
+        model: the arm with its payload.
+
+    Attributes:
+        sent: (nv,) last command [N·m or N].
+        acting: (nv,) motor torque since the last command [N·m or N].
+        acted: (nv,) motor torque between the last two commands [N·m or N]; valid after
+            :meth:`send` and :meth:`send_both` only.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.sent: Array = np.zeros(model.nv)
+        self.acting: Array = self.sent
+        self.acted: Array = self.sent
+        self._before = self.acting, self.sent
+
+    def set_parameters(
+        self, model: Model, parameters: ControllerParameters, q: Array | None = None
+    ) -> None:
+        """Apply another rate limit or payload from the next torque on.
+
+        The command continues from the last one: if the gravity torque that the arm adds changes
+        with the payload, so does the stored motor torque.
+
+        Args:
+            model: the arm with its payload.
+            parameters: rate limit, and whether the arm adds its gravity torque.
+            q: (nv,) measured positions [rad or m]; None if they are unknown. The stored motor
+                torque is then kept.
+        """
+        self._model = model
+        self._rate = parameters.for_joints("torque_rate", self._model.nv)
+        self._compensated = parameters.compensated(model)
+        if q is not None:
+            added = np.zeros(model.nv)
+            if self._compensated is not None:
+                added = gravity_torque(self._compensated, q)
+            self.acting = self.sent + added
+            self._before = self._before[1] + added, self._before[1]
+
+    def slow(self, torque: Array, dt: float, bounds: tuple[Array, Array]) -> Array:
+        """Return the torque after the rate limit; one factor scales the change of all joints.
+
+        Args:
+            torque: (nv,) requested motor torque [N·m or N].
+            dt: time since the last torque [s].
+            bounds: least and largest motor torque, (nv,) each [N·m or N].
+
+        Returns:
+            (nv,) [N·m or N]; ``torque`` itself if its change from ``acting`` keeps the limit.
+        """
+        slower, short = slowed(torque, self.acting, self._rate, dt, *bounds)
+        return slower if short else torque
+
+    def send(self, motors: Array, q: Array) -> Array:
+        """Return the command for a motor torque at ``q``, and store both as the last command.
+
+        Args:
+            motors: (nv,) torque of the motors [N·m or N].
+            q: (nv,) measured positions [rad or m].
+
+        Returns:
+            (nv,) command [N·m or N], without the gravity torque that the arm adds by itself.
+
+        Raises:
+            FloatingPointError: for a torque that is not finite; nothing is changed then.
+        """
+        own = self._compensated
+        return self.send_both(motors if own is None else motors - gravity_torque(own, q), motors)
+
+    def send_command(self, sent: Array, q: Array) -> Array:
+        """Store and return a command, and store the motor torque that results from it at ``q``.
+
+        The torque that the arm adds does not contain masses that the adaptive law learned.
+
+        Args:
+            sent: (nv,) command [N·m or N].
+            q: (nv,) measured positions [rad or m].
+
+        Raises:
+            FloatingPointError: for a torque that is not finite; nothing is changed then.
+        """
+        own = self._compensated
+        return self.send_both(sent, sent if own is None else sent + gravity_torque(own, q))
+
+    def send_both(self, sent: Array, motors: Array) -> Array:
+        """Store and return a command, and store its motor torque.
+
+        Args:
+            sent: (nv,) command [N·m or N].
+            motors: (nv,) motor torque that results from it [N·m or N].
+
+        Raises:
+            FloatingPointError: for a torque that is not finite; nothing is changed then.
+        """
+        require_finite(sent, "limited torque")
+        self._before = self.acting, self.sent
+        self.acted, self.acting, self.sent = self.acting, motors, sent
+        return sent
+
+    def repeat(self) -> Array:
+        """Return the last command once more, and store it as the command of this sample."""
+        self._before = self.acting, self.sent
+        return self.sent.copy()
+
+    def take_back(self) -> None:
+        """Restore ``sent`` and ``acting`` from before the last command, which was not sent."""
+        self.acting, self.sent = self._before
+
+    def zero(self, q: Array) -> Array:
+        """Store and return a zero command; the stored motor torque is zero.
+
+        An arm that adds its gravity torque continues to do so. Its stored motor torque is the
+        added torque at the positions ``q``, (nv,) [rad or m].
+        """
+        self.halt()
+        if self._compensated is not None:
+            self.acting = self.acted = gravity_torque(self._compensated, q)
+        return self.sent.copy()
+
+    def halt(self) -> Array:
+        """Store and return a zero command without any computation that could fail.
+
+        The stored motor torque is zero as well, also for an arm that adds its gravity torque.
+        """
+        self._before = self.acting, self.sent
+        self.sent = np.zeros(self._model.nv)
+        self.acting = self.acted = self.sent
+        return self.sent.copy()
+
+
+def require_finite(torque: Array, what: str) -> None:
+    """Raise an error for a torque that is not finite.
+
+    Args:
+        torque: (nv,) [N·m or N].
+        what: name of the torque in the message.
+
+    Raises:
+        FloatingPointError: if the torque of any joint is not finite; the message contains ``what``.
+    """
+    if not isfinite(torque.dot(torque)):
+        raise FloatingPointError(f"the {what} is not finite")
+
 
 SHORTEST = 1e-6
 """Shortest time between two stamps that is a period of the energy tank [s].

@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.adaptive import AdaptiveSlotineLiController
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.bias import Bias
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.energy import EnergyBalance, EnergyMonitor
-from rbd_control.control.energy_tank import EnergyTank
-from rbd_control.control.estimates import Estimates
+from rbd_control.control.energy import EnergyBalance, EnergyMonitor, EnergyTank
+from rbd_control.control.estimates import Bias, Estimates
+from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.slotine_li import Feedback, LawTorque, SlotineLiController
-from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError

@@ -1,12 +1,53 @@
-"""The checks of each sample that lead to a fault or a hold."""
+"""Detection of an unstable control loop by motor torque that oscillates.
+
+Gains that are too high for the delay of the loop or the rate of the joint states, a wrong model, or
+an inertia that the adaptive law has learned in a collision can make the loop unstable. The limits
+of the torque and of its rate bound the oscillation, which then lasts: the joint shakes with all the
+torque that the limits permit. The delay determines the frequency, mostly 6 to 40 Hz.
+
+The criterion is :data:`SWINGS` successive large swings within :data:`WITHIN`. A swing leads from
+one reversal of the torque to the next. It is large if it exceeds the torque limit of the joint from
+peak to peak, or :data:`RATE_SHARE` of what ``torque_rate`` permits in its time. The following do
+not count:
+
+- Slow swings: a person who guides or shakes the arm reverses the torque at less than 5 Hz.
+- The part of a swing that the desired acceleration demands, as of a back-and-forth trajectory. The
+  range of the demand over two swings is subtracted, because the torque may lag behind it.
+- Noise: its swings are shorter than :data:`SHORTEST`, in which it would need most of the rate.
+
+**Detection of measured speeds above the speed of any controlled motion.**
+
+The reference velocity is bounded at 1.2 velocity limits. A light wrist that recoils from a
+collision exceeds two velocity limits (the default of ``overspeed_factor``) for some milliseconds.
+An arm that is released under load, or does not follow its commands, exceeds them for longer, which
+is a fault. An oscillating joint is too fast intermittently; therefore time below the limit is
+subtracted at a lower rate than time above it is added.
+
+**Detection of a joint that stands still although the law moves it.**
+
+Its joint states may be frozen, while the arm moves without feedback: they show the last position
+and a velocity of zero, which do not contradict each other. The torque of the law then grows with
+the tracking error, and the motion of the arm is not damped. Or the brake of the joint is closed, or
+an obstacle blocks it.
+
+A joint stands still if its position and velocity are equal to the last digit for longer than
+:attr:`Repetition.longest`. This is normal at rest, and at the start of a motion until the torque
+has overcome static friction. It is a fault if for the same time::
+
+    min(|K_D,ii (s_i - s_i0)|, |K_D,ii s_i|) > repeated_torque_share * effort limit
+
+where ``s_i0`` is the velocity error at the first of the equal samples. Friction that holds the
+joint on one side before a reversal, and on the other side afterwards, explains twice the static
+friction. The rest of the torque does not count, because it changes with the motion of the other
+joints. Torque that limits have withheld is subtracted.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.chatter import Chatter
-from rbd_control.control.configured_parts import ConfiguredParts
+from rbd_control.control.configuration import ConfiguredParts
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.drive_response import (
     CERTAIN,
@@ -20,16 +61,238 @@ from rbd_control.control.drive_response import (
     DriveFault,
     DriveResponse,
 )
+from rbd_control.control.kernels import Swings, first_above, largest_share, swinging
+from rbd_control.control.limits import ArmLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
-from rbd_control.control.overshoot import Overshoot
-from rbd_control.control.overspeed import Overspeed
-from rbd_control.control.samples import SampleJudge
-from rbd_control.control.standing_joint import StandingJoint
+from rbd_control.control.safe_torque import Overshoot
+from rbd_control.control.samples import ROUNDING, SampleJudge
 from rbd_control.dynamics import mass_matrix
+from rbd_control.dynamics.compiled import compiled
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
+
+SWINGS = 8
+"""Number of successive large swings in opposite directions that are a fault."""
+
+WITHIN = 0.68
+"""Time of :data:`SWINGS` swings below which they are a fault [s]: an oscillation above 5.9 Hz."""
+
+RATE_SHARE = 0.8
+"""Share of the rate limit above which the mean rate of a swing makes it large."""
+
+SHORTEST = 0.01
+"""Least time that is used for a swing in the comparison with the rate limit [s].
+
+Full use of the rate is therefore noticed up to about 60 Hz. Faster swings must exceed the torque
+that is reached in this time, or the torque limit, whichever is smaller.
+"""
+
+
+class Chatter:
+    """Detects a motor torque that oscillates, on any joint of one arm.
+
+    Args:
+        joints: number of joints.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._swings = Swings(
+            peak=np.zeros(joints),
+            at=np.zeros(joints),
+            direction=np.ones(joints),
+            start=np.zeros(joints),
+            demanded=np.zeros((2, 2, joints)),
+            times=np.empty((joints, SWINGS + 1)),
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all swings, for example after a change of the mode."""
+        self._swings.times.fill(-np.inf)
+
+    def fault(self, now: float, torque: Array, demanded: Array, limits: ArmLimits) -> str:
+        """Return a message if the torque of a joint oscillates, otherwise an empty text.
+
+        The module has the criterion. Call the method for each sample. After a message the recorded
+        swings are discarded.
+
+        Args:
+            now: time of the torque on the steady clock [s].
+            torque: (nv,) torque of the motors [N·m or N].
+            demanded: (nv,) torque that the desired acceleration demands [N·m or N].
+            limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
+        """
+        j = swinging(
+            torque,
+            demanded,
+            now,
+            limits.torque,
+            RATE_SHARE * limits.torque_rate,
+            SHORTEST,
+            WITHIN,
+            self._swings,
+        )
+        if j < 0:
+            return ""
+        times = self._swings.times[j]
+        time = float(times[-1] - times[0])
+        self.reset()
+        return (
+            f"the torque of {limits.joint_names[j]} swung {SWINGS} times within {time:.2g} s by "
+            f"more than {limits.torque[j]:.4g}, or {RATE_SHARE:.0%} of what torque_rate permits: "
+            f"bandwidth, damping or damping_rate is too high for the delay of the loop or the rate "
+            f"of the joint states, or the model is wrong"
+        )
+
+
+OVERSPEED_TIME = 0.02
+"""Time for which a joint may exceed its overspeed limit without a fault [s]."""
+
+FORGETTING = 0.25
+"""Share of the time below the limits that is subtracted from the time above them."""
+
+
+class Overspeed:
+    """Checks whether a joint of one arm is too fast for :data:`OVERSPEED_TIME`."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the time above the limits."""
+        self._time = 0.0
+
+    def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:
+        """Process the velocities of a sample; return a message on overspeed, or an empty text.
+
+        Overspeed means that joints have exceeded ``limits.overspeed`` for ``OVERSPEED_TIME``. The
+        time is common to all joints, and falls at the rate ``FORGETTING`` while none exceeds its
+        limit. A fault resets it.
+
+        Args:
+            dt: time since the last sample [s].
+            v: (nv,) measured velocities [rad/s or m/s].
+            limits: limits of the arm, of which ``limits.overspeed`` is used.
+        """
+        j = first_above(v, limits.overspeed)
+        if j < 0:
+            self._time = max(self._time - FORGETTING * dt, 0.0)
+            return ""
+        self._time += dt
+        if self._time < OVERSPEED_TIME:
+            return ""
+        time, self._time = self._time, 0.0
+        return (
+            f"{limits.joint_names[j]} at {v[j]:.4g} is too fast: above {limits.overspeed[j]:.4g} "
+            f"for {time:.3g} s"
+        )
+
+
+NEVER = 2.0
+"""Value of ``repeated_torque_share`` that disables the check."""
+
+
+class StandingJoint:
+    """Detects a joint of one arm that stands still although the law moves it.
+
+    Call :meth:`driven` for each sample, and then :meth:`fault` unless the result is None.
+
+    Args:
+        joints: number of joints.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._memory = np.zeros((4, joints))
+        self._driven, self._zero = np.zeros((2, joints))
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all samples; the next sample is not compared with an earlier sample."""
+        self._memory[:] = np.nan
+        self._excess_since = np.inf
+
+    def driven(self, stamp: float, q: Array, v: Array, s: Array, least_time: float) -> Array | None:
+        """Take a sample, and return the velocity error that moves each joint that stands still.
+
+        Args:
+            stamp: time of the sample [s].
+            q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            s: velocity errors v - v_r of the law, (nv,) [rad/s or m/s].
+            least_time: time for which a joint must have stood still [s].
+
+        Returns:
+            (nv,) [rad/s or m/s]; for a joint that stands still, either ``-s`` or the change of
+            ``-s`` since its first equal sample, whichever has the smaller magnitude, if both have
+            the same sign; otherwise zero. None if it is zero for all joints. The next call
+            overwrites the array.
+        """
+        self._stamp, self._least_time = stamp, least_time - ROUNDING
+        if drive_of_standing(stamp, q, v, s, self._least_time, self._memory, self._driven):
+            return self._driven
+        self._excess_since = np.inf
+        return None
+
+    def fault(self, torque: Array, limits: ArmLimits, share: float) -> str:
+        """Return a message if the torque has exceeded ``share`` for long enough, or an empty text.
+
+        Args:
+            torque: (nv,) result of :meth:`driven` times the diagonal of K_D, less the torque that
+                limits withheld [N·m or N].
+            limits: names and effort limits of the joints.
+            share: ``repeated_torque_share``; from :data:`NEVER` on there is no fault.
+        """
+        j, most = largest_share(torque, self._zero, limits.effort)
+        if most <= share or share >= NEVER:
+            self._excess_since = np.inf
+            return ""
+        self._excess_since = min(self._excess_since, self._stamp)
+        if self._stamp - self._excess_since < self._least_time:
+            return ""
+        return (
+            f"{limits.joint_names[j]} does not move: its joint states have repeated to the last "
+            f"digit for {self._stamp - self._memory[3, j]:.3g} s while the torque that moves it "
+            f"changed by {abs(torque[j]):.4g} (at most {share * limits.effort[j]:.4g}); they are "
+            f"frozen, its brake is closed, or it is blocked"
+        )
+
+
+@compiled
+def drive_of_standing(
+    stamp: float,
+    q: Array,
+    v: Array,
+    s: Array,
+    least_time: float,
+    memory: Array,
+    driven: Array,
+) -> bool:
+    """Write the drive of joints that stand still, see :meth:`StandingJoint.driven`, to ``driven``.
+
+    Args:
+        stamp: time of the sample [s].
+        q, v, s: positions, velocities and velocity errors, (nv,) each [rad or m, rad/s or m/s].
+        least_time: time for which a joint must have stood still [s].
+        memory: (4, nv), changed: position, velocity, velocity error and stamp of the first of the
+            equal samples of each joint; NaN without samples.
+        driven: (nv,) [rad/s or m/s], changed: the result; zero for all other joints.
+
+    Returns:
+        Whether ``driven`` is not zero for a joint.
+    """
+    last_q, last_v, first_s, since = memory[0], memory[1], memory[2], memory[3]
+    found = False
+    for i in range(q.shape[0]):
+        driven[i] = 0.0
+        if q[i] != last_q[i] or v[i] != last_v[i]:
+            last_q[i], last_v[i], first_s[i], since[i] = q[i], v[i], s[i], stamp
+            continue
+        change = first_s[i] - s[i]
+        if change * s[i] < 0.0 and stamp - since[i] >= least_time:
+            driven[i] = change if abs(change) < abs(s[i]) else -s[i]
+            found = True
+    return found
 
 
 class Watches:

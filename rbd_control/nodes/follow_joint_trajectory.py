@@ -22,15 +22,15 @@ from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from rbd_control.control import PassivityController, TrajectoryPoint
-from rbd_control.control.goal import JointTolerance
-from rbd_control.control.motion import Place
-from rbd_control.control.trajectory_goal import (
+from rbd_control.control.goals import (
     ABORTED,
     GoalResult,
     Goals,
+    JointTolerance,
     PointBudget,
     TrajectoryGoal,
 )
+from rbd_control.control.motion import Place
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.goal_points import GoalPoints

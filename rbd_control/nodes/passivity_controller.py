@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, PassivityController
-from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.limits import ArmLimits
 from rbd_control.control.reactions import ENDING
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError

@@ -12,8 +12,8 @@ from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.control import PassivityController, PlannedTrajectory
-from rbd_control.control.planning import LEAD, LEAD_PER_POINT
-from rbd_control.control.trajectory_goal import TrajectoryGoal
+from rbd_control.control.goals import TrajectoryGoal
+from rbd_control.control.planner import LEAD, LEAD_PER_POINT
 from rbd_control.errors import StalePlanError, TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import Status

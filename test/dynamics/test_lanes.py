@@ -11,7 +11,7 @@ from numba import njit
 from robots import random_tree_urdf
 
 from rbd_control import dynamics
-from rbd_control.control import time_scaling
+from rbd_control.control import planner
 from rbd_control.dynamics import Model, Rotor
 from rbd_control.dynamics.batches import STATES_FOR_COMPILING, STATES_FOR_LANES, Kernels
 from rbd_control.dynamics.lane_states import load_states, store_states
@@ -151,7 +151,7 @@ def test_cosines_and_sines_in_lanes() -> None:
 
 def test_planning_in_a_node_compiles_no_lanes() -> None:
     """A node that compiles for seconds while the arm moves would be late with everything."""
-    assert 2 * time_scaling._STATES < STATES_FOR_COMPILING
+    assert 2 * planner._STATES < STATES_FOR_COMPILING
 
 
 def test_few_states_compile_no_lanes() -> None:

@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
-from rbd_control.control.loop import Loop
+from rbd_control.control.gains import Loop
 from rbd_control.robot.friction import FRICTION_MODELS
 from stateful.arms import JOINTS, make_arm
 from stateful.rig import Rig

@@ -12,12 +12,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.loop import HELD
-from rbd_control.control.overspeed import OVERSPEED_TIME
-from rbd_control.control.repetition import LEAST_SPEED, LEAST_WAY, PERIODS
+from rbd_control.control.gains import HELD
+from rbd_control.control.kernels import LARGEST_STEP
+from rbd_control.control.limits import LARGEST_SHARE
 from rbd_control.control.safe_torque import RATE, STILL
-from rbd_control.control.soft_limits import LARGEST_SHARE
-from rbd_control.control.torque_step import LARGEST_STEP
+from rbd_control.control.samples import LEAST_SPEED, LEAST_WAY, PERIODS
+from rbd_control.control.watches import OVERSPEED_TIME
 from rbd_control.dynamics import gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
 

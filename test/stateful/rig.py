@@ -9,8 +9,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.delay import CLOCK_DRIFT
-from rbd_control.control.samples import FORGIVING
+from rbd_control.control.samples import CLOCK_DRIFT, FORGIVING
 from rbd_control.control.velocity_match import MEMORY
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.control.gains import law_gains, resonances
-from rbd_control.control.loop import HELD, Loop
+from rbd_control.control.gains import HELD, Loop, law_gains, resonances
+from rbd_control.control.kernels import LARGEST_STEP
 from rbd_control.control.safe_torque import RATE
-from rbd_control.control.torque_step import LARGEST_STEP
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 from stateful.plant import Plant

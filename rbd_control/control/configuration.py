@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.goal import Tolerances
+from rbd_control.control.goals import Tolerances
+from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.safe_torque import SafeTorque
-from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.control.torque_path import TorqueLimits
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, ParameterError
