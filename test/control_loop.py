@@ -55,7 +55,7 @@ IDEAL = SimulationParameters(
 def give(controller: PassivityController, order: str, *arguments: Any) -> None:
     """Give an order to hold, float, retract or slow down, or call a method, by name."""
     if order in ORDERS:
-        controller.order(order, *arguments)
+        controller.modes.order(order, *arguments)
     else:
         getattr(controller, order)(*arguments)
 

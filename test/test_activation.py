@@ -141,7 +141,7 @@ def test_joint_states_that_end_during_the_wait_refuse_the_activation(bench: Benc
 
 def test_joint_states_of_two_sources_refuse_the_activation(bench: Bench) -> None:
     """[21] The first sample would decide which of them is taken for the arm's."""
-    bench.controller.is_contradicted = True
+    bench.controller.observed.mixed = True
     with pytest.raises(NotReadyError, match="on /joint_states they contradict each other"):
         bench.node.activate()
     assert not bench.starts

@@ -79,14 +79,14 @@ def test_who_shakes_the_arm_in_mode_safe_does_not_take_its_brake_away(model: Mod
     weak = (2.0, *6 * (0.0,))  # little of the brake is enough for a quarter of this limit
     given = {**SCRIPTED, "safe_torque": "damping", "effort_limit": weak}
     controller = started(model, ControllerParameters(**given))
-    controller.fault("by request")
+    controller.modes.fault("by request")
     shares = set()
     for k in range(1, 15000):
         t, rate = k / 1000.0, 2.0 * np.pi * 4.0
         away = np.where(np.arange(7) == 0, 1.0, 0.0)
         q, v = HOME + 0.2 * np.sin(rate * t) * away, 0.2 * rate * np.cos(rate * t) * away
         command = controller.update(t, q, v)
-        shares.add(controller.brake_share)
+        shares.add(controller.path.brake_share)
     assert command.mode == "safe"
     assert shares == {1.0, 0.5, 0.25, 0.125, LEAST_BRAKE}
     # It still brakes: the torque less the weight is opposite to the motion.
@@ -97,7 +97,7 @@ def test_joint_states_that_cannot_be_used_do_not_weaken_the_brake(model: Model) 
     """[107] Each takes the gravity torque away for a moment, which looked like two swings."""
     loop = Loop(model, np.array([0.0, 1.0, 0.0, -0.5, 0.0, 0.9, 0.0]), safe_torque="damping")
     loop.run(0.1)
-    loop.controller.fault("by request")
+    loop.controller.modes.fault("by request")
     zero = 0
     for k in range(2000):
         sample = loop.arm.reading()
@@ -107,7 +107,7 @@ def test_joint_states_that_cannot_be_used_do_not_weaken_the_brake(model: Model) 
         loop.arm.step(command.torque)
         zero += not command.torque.any()
     assert zero == 100
-    assert loop.controller.brake_share == 1.0
+    assert loop.controller.path.brake_share == 1.0
 
 
 def test_fast_and_large_swings_are_a_fault() -> None:
@@ -365,7 +365,7 @@ def test_an_arm_that_is_guided_and_shaken_in_float_is_no_fault(
 ) -> None:
     """People guide the arm in this mode; shaken harder it is too fast."""
     loop = Loop(model)
-    loop.controller.order("float")
+    loop.controller.modes.order("float")
     speeds: list[float] = []
     for k in range(200):
         force = 40.0 * np.sin(2.0 * np.pi * frequency * 0.01 * k)

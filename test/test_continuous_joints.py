@@ -154,7 +154,7 @@ def test_a_stop_a_resumed_motion_and_a_stream_go_over_half_a_turn(
     loop = Turning(model, encoder)
     loop.go(0.6, 1.5)
     loop.run(0.75)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     stopped = loop.arm.q
     seen = loop.run(0.4)
     assert np.abs(loop.arm.q - stopped)[CONTINUOUS].max() < 0.05

@@ -33,9 +33,9 @@ class Script:
         for _ in range(times):
             self.stamp += dt
             command = self.controller.update(self.stamp, q, v)
-            balance = self.controller.balance()
+            balance = self.controller.energy.balance()
             passive = balance is None or balance.passive
-            frozen = self.controller.frozen
+            frozen = self.controller.path.frozen
             said = (command.mode, command.goal, command.reason, passive, frozen)
             self.sent.append((*said, *command.torque))
 
@@ -122,7 +122,7 @@ def touching(script: Script) -> None:
 
 def at_a_limit(script: Script) -> None:
     """A hand leads joint 4 to its lower limit, past the soft one."""
-    script.controller.order("float")
+    script.controller.modes.order("float")
     q = HOME.copy()
     for position in np.arange(HOME[3], -2.18, -0.004):
         q[3] = position

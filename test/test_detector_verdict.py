@@ -161,11 +161,11 @@ def test_a_missing_detector_is_reported(
     controller = PassivityController(
         model, ControllerParameters(contact_reaction=reaction, require_detector=required)
     )
-    assert controller.detector_warning(5.0) == never
+    assert controller.watches.detector_warning(5.0) == never
     controller.contact(False, 5.0)
-    assert controller.detector_warning(5.4) == ""
-    assert late in controller.detector_warning(9.0)
-    assert bool(controller.detector_warning(9.0)) == bool(late)
+    assert controller.watches.detector_warning(5.4) == ""
+    assert late in controller.watches.detector_warning(9.0)
+    assert bool(controller.watches.detector_warning(9.0)) == bool(late)
 
 
 def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Model) -> None:
@@ -204,6 +204,6 @@ def test_a_verdict_before_the_first_joint_state_needs_a_time(model: Model) -> No
 @pytest.mark.parametrize("force", [(1.0, 2.0), (1.0, 2.0, 3.0, 4.0), 5.0])
 def test_a_force_of_another_shape_is_ignored(model: Model, force: object) -> None:
     controller = started(model)
-    for tell in (controller.touched, controller.touched_in_frame):
-        tell("link_7", np.array(force))
-    assert controller._verdict.force(0.0, np.inf) is None
+    for in_frame in (False, True):
+        controller.touched("link_7", np.array(force), in_frame)
+    assert controller.verdict.force(0.0, np.inf) is None

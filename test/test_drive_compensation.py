@@ -45,7 +45,7 @@ def supplied(loop: Loop) -> float:
     energies: list[float] = []
 
     def account(command: Command) -> None:
-        balance = loop.controller.balance()
+        balance = loop.controller.energy.balance()
         assert balance is not None
         energies.append(balance.supplied)
 
@@ -128,7 +128,7 @@ def test_measured_torque_may_contain_friction_that_the_drives_compensate(model: 
         controller, v = started(model, parameters), np.full(7, 0.1)
         for k in range(1, 5):
             controller.update(0.001 * k, HOME + 0.001 * k * v, v)
-            balance = controller.balance(np.full(7, effort))
+            balance = controller.energy.balance(np.full(7, effort))
         assert balance is not None
         injected.append(balance.injected)
     assert injected[0] == injected[1]
@@ -180,9 +180,9 @@ def test_a_tilted_arm_stays_where_it_is(
     # 0.2 s for the first torque, which ``torque_rate`` limits.
     arm.run(0.2)
     if mode == "float":
-        arm.controller.order("float")
+        arm.controller.modes.order("float")
     elif mode == "safe":
-        arm.controller.fault("test")
+        arm.controller.modes.fault("test")
     assert arm.run(0.5) < 1e-4
     assert arm.controller.mode == mode
     # It moves by 1e-5 rad until the first torque; feedback alone holds it 5e-3 or more away.
@@ -196,7 +196,7 @@ def test_with_the_wrong_gravity_a_floating_arm_does_not_stay(
     """docs/control.md states which torque is missing in each case; `hold` corrects a part of it."""
     arm = OwnGravity(WALL, assumed, compensated_gravity=given)
     arm.run(0.2)
-    arm.controller.order("float")
+    arm.controller.modes.order("float")
     assert arm.run(0.3) > 0.05
 
 
@@ -209,7 +209,7 @@ def test_the_command_is_the_difference_of_both_gravity_torques() -> None:
     parameters = replace(NO_RATE, gravity_compensated=True, compensated_gravity=UPRIGHT)
     controller = started(model, parameters)
     assert np.allclose(controller.update(0.001, HOME, STILL).torque, difference, atol=1e-9)
-    controller.fault("test")
+    controller.modes.fault("test")
     assert np.allclose(controller.update(0.002, HOME, STILL).torque, difference, atol=1e-9)
     controller.set_model_error("held joint tilt has moved")
     assert not controller.update(0.003, HOME, STILL).torque.any()

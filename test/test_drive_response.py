@@ -119,7 +119,7 @@ def test_a_push_on_a_proven_drive_is_a_push(model: Model, is_proven: bool) -> No
     if is_proven:
         loop.follow(HOME + 0.5, 1.0)
     loop.run(1.5)
-    loop.controller.fault("test")
+    loop.controller.modes.fault("test")
     reason = ""
     for _ in range(120):
         sample = loop.arm.reading()
@@ -132,8 +132,8 @@ def test_a_push_on_a_proven_drive_is_a_push(model: Model, is_proven: bool) -> No
 
 def test_a_start_trusts_the_drive_again(model: Model) -> None:
     loop = Loop(model, simulated=FRICTION, **SHIPPED)
-    loop.controller.fault("test")
-    loop.controller._path.distrust((1,))
+    loop.controller.modes.fault("test")
+    loop.controller.path.distrust((1,))
     assert loop.run(0.05).torque[1] == 0.0
     sample = loop.arm.reading()
     assert sample is not None
@@ -165,7 +165,7 @@ def pushed(model: Model, seed: int) -> str:
             share = 1.0 if is_held else np.sin(np.pi * t / duration)
             loop.arm.push(link, tuple(share * force), duration=0.004)
         if seed % 4 == 3 and k == 20:
-            loop.controller.fault("test")
+            loop.controller.modes.fault("test")
         command = loop.run(0.004)
         if any(text in command.reason for text in NAMED):
             return command.reason

@@ -107,7 +107,7 @@ def test_the_controller_stores_what_the_docs_promise() -> None:
     for k in range(1, 120):
         v = 0.05 * rng.normal(size=7)
         command = controller.update(0.001 * k, q, v)
-        balance = controller.balance()
+        balance = controller.energy.balance()
     assert balance is not None
     e = q - command.q_d
     assert np.abs(e).max() > 0.01
@@ -462,11 +462,11 @@ def test_there_is_no_balance_before_the_first_torque_with_new_parameters() -> No
     loop = Loop(arm7(), velocity_limit=(2.0,))
     loop.run(0.1)
     controller = loop.controller
-    assert controller.balance(None) is not None
+    assert controller.energy.balance(None) is not None
     controller.set_parameters(replace(controller.parameters, tank_capacity=5.0))
-    assert controller.balance(None) is None
+    assert controller.energy.balance(None) is None
     loop.run(0.01)
-    assert controller.balance(None) is not None
+    assert controller.energy.balance(None) is not None
 
 
 def test_friction_that_is_not_known_any_more_is_no_loss() -> None:
@@ -491,7 +491,7 @@ def test_an_empty_tank_does_not_damp_an_arm_that_floats() -> None:
     loop.run(0.05)
     controller = loop.controller
     controller.law.tank._level = 0.0
-    controller.order("float")
+    controller.modes.order("float")
     q, v = loop.arm.q, np.full(7, 0.2)
     controller.update(loop.arm.time + 0.0005, q, 0.0 * v)  # an arm in motion is braked first
     for k in range(1, 4):

@@ -124,7 +124,7 @@ def test_a_weight_that_was_learned_before_a_fault_does_not_stay(safe: str) -> No
     drive.run(0.02, beside=1e-4)
     pushed = payload(controller)
     assert pushed != before
-    controller.fault("test")
+    controller.modes.fault("test")
     drive.run(0.001)
     controller.resume()
     assert abs(payload(controller) - before) < 0.05 * abs(pushed - before)

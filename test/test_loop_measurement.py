@@ -50,16 +50,16 @@ class Measured(Loop):
     ) -> LoopResult:
         """Measure the loop and return the result."""
         self.advance(0.5)
-        self.controller.measure_loop()
+        self.controller.loop.begin()
         begin = self.arm.q
         end = self.arm.time + seconds
-        while self.controller.is_measuring_loop and self.arm.time < end:
+        while self.controller.loop.is_running and self.arm.time < end:
             self.advance(1.0 / self.rate)
             self.speed = max(self.speed, float(np.abs(self.arm.v).max()))
             self.motion = max(self.motion, float(np.abs(self.arm.q - begin).max()))
             each()
-        assert self.controller.loop_result is not None
-        return self.controller.loop_result
+        assert self.controller.loop.result is not None
+        return self.controller.loop.result
 
     def advance(self, seconds: float) -> Command:
         for _ in range(round(seconds * self.rate)):
@@ -147,23 +147,23 @@ def test_measurement_ends_with_the_mode_and_a_contact(model: Model) -> None:
 
         result = loop.measure(each=end)
         assert reason in result.ended
-        assert not controller.is_measuring_loop
+        assert not controller.loop.is_running
         with pytest.raises(InputError, match="cannot measure the loop: "):
-            controller.measure_loop()
+            controller.loop.begin()
 
 
 def test_second_order_and_moving_arm_are_refused(model: Model) -> None:
     loop = Measured(model)
     loop.advance(0.2)
-    loop.controller.measure_loop()
+    loop.controller.loop.begin()
     with pytest.raises(InputError, match="in progress"):
-        loop.controller.measure_loop()
+        loop.controller.loop.begin()
     loop = Measured(model)
     loop.advance(0.2)
     loop.follow(POSE + 0.2, 1.0)
     loop.advance(0.2)
     with pytest.raises(InputError, match="not held at a point"):
-        loop.controller.measure_loop()
+        loop.controller.loop.begin()
 
 
 def test_a_push_ends_the_measurement(model: Model) -> None:

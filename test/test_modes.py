@@ -111,7 +111,7 @@ def test_hold_stays_here_and_resume_goes_on(model: Model) -> None:
     loop = Loop(model)
     loop.follow(HOME + 0.5, 1.0)
     loop.run(0.4)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     here, v = loop.arm.q, loop.arm.v
     loop.run(0.1, lambda command: np.testing.assert_array_less(np.abs(loop.arm.v), 1.1 * v.max()))
     assert np.abs(loop.arm.q - here).max() < 0.02  # stop_time has passed
@@ -137,7 +137,7 @@ def test_orders_to_resume_do_not_let_an_arm_sag(model: Model) -> None:
     loop.run(1.0)
     before = loop.arm.q
     for _ in range(20):
-        loop.controller.order("hold")
+        loop.controller.modes.order("hold")
         loop.run(0.2)
         assert loop.controller.resume() == "holding here"
         loop.run(0.2)
@@ -148,7 +148,7 @@ def test_float_yields_to_a_push_and_forgets_the_trajectory(model: Model) -> None
     loop = Loop(model)
     loop.follow(HOME + 0.5, 2.0)
     loop.run(0.2)
-    loop.controller.order("float")
+    loop.controller.modes.order("float")
     command = loop.run(0.3)
     assert (command.mode, command.goal) == ("float", "cancelled")
     assert np.allclose(command.torque, gravity_torque(model, command.q_d))
@@ -217,7 +217,7 @@ def test_a_retreat_after_further_contacts_does_not_make_their_place_the_first(
         loop.run(0.2)
         loop.controller.contact(False)
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     loop.run(1.0)
     assert "from the position where it stopped" in loop.controller.resume()
 
@@ -226,9 +226,9 @@ def test_slow_is_not_lost_while_the_arm_is_held(model: Model) -> None:
     loop = Loop(model)
     loop.follow(HOME + 0.5, 1.0)
     loop.run(0.4)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     loop.run(0.3)
-    loop.controller.order("slow")
+    loop.controller.modes.order("slow")
     assert loop.controller.resume() == "following the trajectory again, slowly"
     assert loop.run(1.5).goal == "moving"
     assert loop.controller.resume() == "at full speed"
@@ -237,7 +237,7 @@ def test_slow_is_not_lost_while_the_arm_is_held(model: Model) -> None:
 
 def test_a_trajectory_that_begins_in_contact_is_slow_if_the_reaction_is(model: Model) -> None:
     loop = Loop(model, contact_reaction="slow")
-    loop.controller.order("float")
+    loop.controller.modes.order("float")
     for _ in range(10):
         loop.controller.contact(True)
         loop.run(0.02)
@@ -251,7 +251,7 @@ def test_a_trajectory_that_begins_in_contact_is_slow_if_the_reaction_is(model: M
 def test_a_retreat_that_waits_for_its_force_ends_with_resume(model: Model) -> None:
     """The force came after the order to resume, and moved the arm by 5 cm."""
     loop = Loop(model, stop_time=0.05)
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     loop.run(0.055)
     assert loop.controller.resume() == "holding here"
     here = loop.arm.q

@@ -50,7 +50,7 @@ def test_too_fast_is_safe_and_braked(model: Model, mode: str) -> None:
     """Joint states are good, so the arm is braked, not let go."""
     controller = started(model, ControllerParameters(**SCRIPTED))
     if mode == "float":
-        controller.order("float")
+        controller.modes.order("float")
     v, q = np.array([5.0, 0, 0, 0, 0, 0, 0]), HOME.copy()
     modes: list[Command] = []
     for k in range(1, 60):

@@ -277,7 +277,7 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
     controller.touched(MODEL.joint_links[-1], np.array((0.0, 0.0, 5.0)))
     controller.contact(True)
     loop.run(0.05, check)
-    controller.fault("a test")
+    controller.modes.fault("a test")
     loop.run(0.02, check)
 
 

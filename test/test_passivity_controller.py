@@ -85,7 +85,7 @@ def test_a_bad_sample_after_new_parameters_is_passed_over(model: Model) -> None:
     controller.update(0.002, HOME, STILL)
     controller.set_parameters(replace(NO_RATE, bandwidth=(30.0,)))
     controller.update(0.003, np.full(7, np.nan), STILL)
-    assert controller.balance() is None
+    assert controller.energy.balance() is None
 
 
 def test_the_model_raising_is_safe(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +121,10 @@ def test_efforts_that_cannot_be_are_no_energy(model: Model, effort: float) -> No
     controller = started(model)
     for k in range(1, 4):
         controller.update(0.001 * k, HOME, np.full(7, 1.0))
-        balance = controller.balance(np.full(7, effort))
+        balance = controller.energy.balance(np.full(7, effort))
         assert balance is None or k == 1
     controller.update(0.004, HOME, STILL)
-    assert controller.balance(STILL) is not None
+    assert controller.energy.balance(STILL) is not None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -212,7 +212,7 @@ def test_changed_parameters_neither_fill_the_tank_nor_forget(model: Model) -> No
         assert controller.law.tank.level == level
     assert controller.law.adaptive is not None
     assert controller.law.adaptive.payload == pytest.approx(learned.payload)
-    controller.order("float")
+    controller.modes.order("float")
     controller.set_parameters(replace(controller.parameters, tank_capacity=0.1))
     assert controller.law.tank.level == pytest.approx(0.1)
     weight = gravity_torque(controller.law.adaptive.model, loop.arm.q)

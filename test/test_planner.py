@@ -171,8 +171,8 @@ def test_a_stream_is_smooth_and_does_not_stop_in_between(model: Model, rate: flo
             controller.set_trajectory(
                 model.joint_names, [TrajectoryPoint(target, time_from_start=0.1)]
             )
-        controller.update(1e-3 * (k + 1), controller._motion.desired().q_d, STILL)
-        q_d, v_d, a_d = controller._motion.desired()
+        controller.update(1e-3 * (k + 1), controller.motion.desired().q_d, STILL)
+        q_d, v_d, a_d = controller.motion.desired()
         speeds.append(v_d[0])
         accelerations.append(a_d[0])
         lag.append(speed * 1e-3 * (k + 1) - (q_d - HOME)[0])
@@ -181,7 +181,7 @@ def test_a_stream_is_smooth_and_does_not_stop_in_between(model: Model, rate: flo
     assert np.allclose(lag[1000:], speed * 0.1, atol=speed * 0.005 + speed / rate * 0.05)
     assert np.abs(accelerations[1000:]).max() < 1.0
     for k in range(3000, 3500):  # no more points: it stops at the last one
-        command = controller.update(1e-3 * (k + 1), controller._motion.desired().q_d, STILL)
+        command = controller.update(1e-3 * (k + 1), controller.motion.desired().q_d, STILL)
     assert command.reason == ""
     assert (command.mode, command.goal) == ("hold", "reached")
     assert np.allclose(command.q_d, target)
@@ -230,8 +230,8 @@ def test_a_stream_brakes_gently_for_a_point_that_is_due_at_once(model: Model, du
         if k % 40 == 0:
             target = HOME + 1e-3 * k * along
             controller.set_trajectory(names, [TrajectoryPoint(target, time_from_start=0.1)])
-        controller.update(1e-3 * (k + 1), controller._motion.desired().q_d, STILL)
-    here = controller._motion.desired()
+        controller.update(1e-3 * (k + 1), controller.motion.desired().q_d, STILL)
+    here = controller.motion.desired()
     assert here.v_d[0] > 0.8
     point = [TrajectoryPoint(here.q_d, time_from_start=due)]
     planned = controller.plan_trajectory(names, point, lead=0.0)
@@ -331,10 +331,10 @@ def test_what_is_no_stream_ends_a_stream(model: Model, between: str) -> None:
     far = [TrajectoryPoint(HOME + 0.01, time_from_start=2.0)]
     several = [*near, TrajectoryPoint(HOME + 0.01, time_from_start=2.0)]
     controller.set_trajectory(model.joint_names, near)
-    assert controller._planning._stream is not None
+    assert controller.planning._stream is not None
     controller.update(0.01, HOME, STILL)
     controller.set_trajectory(model.joint_names, several if between == "several points" else far)
-    assert controller._planning._stream is None
+    assert controller.planning._stream is None
 
 
 def test_a_stop_ends_a_stream(model: Model) -> None:
@@ -343,10 +343,10 @@ def test_a_stop_ends_a_stream(model: Model) -> None:
     names, near = model.joint_names, [TrajectoryPoint(HOME + 0.001, time_from_start=0.1)]
     controller.set_trajectory(names, near)
     controller.update(0.01, HOME, STILL)
-    assert controller._planning.prepare(names, near, None, 0.0).state.stream is not None
-    controller.cancel()
+    assert controller.planning.prepare(names, near, None, 0.0).state.stream is not None
+    controller.modes.cancel()
     controller.update(0.02, HOME, STILL)
-    assert controller._planning.prepare(names, near, None, 0.0).state.stream is None
+    assert controller.planning.prepare(names, near, None, 0.0).state.stream is None
 
 
 def test_without_a_horizon_there_are_no_streams(model: Model) -> None:
@@ -354,7 +354,7 @@ def test_without_a_horizon_there_are_no_streams(model: Model) -> None:
     now = [TrajectoryPoint(HOME, time_from_start=0.0)]
     for _ in range(2):
         controller.set_trajectory(model.joint_names, now)
-        assert controller._planning._stream is None
+        assert controller.planning._stream is None
 
 
 def test_a_trajectory_waits_for_the_first_joint_state_after_a_start(model: Model) -> None:
@@ -362,7 +362,7 @@ def test_a_trajectory_waits_for_the_first_joint_state_after_a_start(model: Model
     controller = started(model)
     controller.clock_went_back()  # as a node does when it is activated
     names, near = model.joint_names, [TrajectoryPoint(HOME + 0.001, time_from_start=0.1)]
-    planned = controller._planning.prepare(names, near, None, 0.0)
+    planned = controller.planning.prepare(names, near, None, 0.0)
     with pytest.raises(StalePlanError, match="no joint state"):
         controller.accept(planned)
     controller.update(0.001, HOME, STILL)

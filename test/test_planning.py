@@ -114,9 +114,9 @@ def change(controller: PassivityController, model: Model, what: str) -> None:
     elif what == "parameters":
         controller.set_parameters(replace(controller.parameters, velocity_limit=(0.5,)))
     elif what == "cancel":
-        controller.cancel()
+        controller.modes.cancel()
     elif what == "hold":
-        controller.order("hold")
+        controller.modes.order("hold")
         controller.resume()
     elif what == "clock":
         controller.clock_went_back()
@@ -135,14 +135,14 @@ def test_a_plan_that_does_not_fit_any_more_is_made_anew_or_refused(model: Model,
     large = controller.plan_trajectory(model.joint_names, arrays(1000), lead=0.05)
     small = controller.plan_trajectory(model.joint_names, arrays(40, 0.1), lead=0.05)
     change(controller, model, what)
-    before = controller._motion.desired()
+    before = controller.motion.desired()
     with pytest.raises(StalePlanError, match="plan it again"):
         controller.accept(large)
-    assert controller._motion.desired() is before or np.array_equal(
-        controller._motion.desired(), before
+    assert controller.motion.desired() is before or np.array_equal(
+        controller.motion.desired(), before
     )
     controller.accept(small)
-    after = controller._motion.desired()
+    after = controller.motion.desired()
     assert np.allclose(after.q_d, before.q_d)
     assert np.allclose(after.v_d, before.v_d)
 
@@ -154,7 +154,7 @@ def test_an_error_while_a_plan_is_repeated_refuses_the_trajectory(
     controller = started(model)
     small = controller.plan_trajectory(model.joint_names, arrays(40, 0.1), lead=0.05)
     change(controller, model, "parameters")
-    before = controller._motion.desired()
+    before = controller.motion.desired()
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("float division by zero")
@@ -162,7 +162,7 @@ def test_an_error_while_a_plan_is_repeated_refuses_the_trajectory(
     monkeypatch.setattr(Planning, "prepare", fail)
     with pytest.raises(TrajectoryError, match="planning failed: ZeroDivisionError"):
         controller.accept(small)
-    assert np.array_equal(controller._motion.desired(), before)
+    assert np.array_equal(controller.motion.desired(), before)
     assert controller.mode == "hold"
 
 
@@ -222,7 +222,7 @@ def test_planning_in_a_thread_does_not_stall_the_loop(model: Model) -> None:
     worker.start()
     states = []
     while not done.is_set():
-        if not loop.controller._motion.moving:
+        if not loop.controller.motion.moving:
             loop.follow(HOME + (0.1 if loop.arm.q[0] < 0.05 else 0.0), 0.2)
         states.append(loop.run(0.001))
     worker.join()

@@ -72,7 +72,7 @@ def test_retracts_along_the_force_and_stays(model: Model, axes: str) -> None:
         loop.controller.touched("link_7", force)
     else:
         rotation = frame_placement(model, loop.arm.q, "link_7")[:3, :3]
-        loop.controller.touched_in_frame("link_7", force @ rotation)
+        loop.controller.touched("link_7", force @ rotation, in_frame=True)
     loop.run(0.05)
     before = tip(model, loop.arm.q)
     speeds = []
@@ -173,7 +173,7 @@ def test_a_retreat_by_request_needs_no_detector(model: Model) -> None:
     loop.controller.contact(False)
     loop.run(1.0)
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     command = loop.run(1.0)
     assert command.reason == "retracting by request: retracted along the force on link_7"
 
@@ -282,13 +282,13 @@ def test_slows_down_evenly_and_gets_there_all_the_same(model: Model) -> None:
 
 def test_cancel_stops_and_waits_for_the_next(model: Model) -> None:
     loop = moving(model)
-    loop.controller.cancel()
+    loop.controller.modes.cancel()
     here = loop.arm.q
     command = loop.run(0.4)
     assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "")
     assert np.abs(loop.arm.q - here).max() < 0.02
     with pytest.raises(InputError, match="no trajectory to cancel: in hold"):
-        loop.controller.cancel()
+        loop.controller.modes.cancel()
     loop.follow(HOME, 1.0)
     assert loop.run(1.5).goal == "reached"
 
@@ -298,7 +298,7 @@ def test_a_stop_may_be_resumed_before_it_is_over(model: Model, after: float) -> 
     loop = Loop(model)
     loop.follow(HOME + 0.4, 4.0)
     loop.run(1.5)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     loop.run(after)
     assert loop.controller.resume() == "following the trajectory again"
     assert loop.run(8.0).goal == "reached"
@@ -369,7 +369,7 @@ def test_no_trajectory_begins_or_continues_while_the_flag_is_raised(
     else:
         with pytest.raises(InputError, match="reports contact; end the contact first"):
             controller.resume()
-        controller.cancel()
+        controller.modes.cancel()
         assert controller.resume() == "holding here"
     for flag in (True, False):
         controller.contact(flag)
@@ -396,9 +396,9 @@ def test_a_force_older_than_the_order_is_not_followed(model: Model, stop_time: f
     loop = moving(model, stop_time=stop_time)
     loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
     loop.run(0.06)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     loop.run(0.06)
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     assert loop.run(stop_time + 0.1).reason.endswith("because no contact force is known")
 
 
@@ -478,7 +478,7 @@ def test_nothing_moves_a_link_along_its_only_axis(model: Model) -> None:
 def test_a_fault_from_outside_is_latched(model: Model) -> None:
     controller = started(model)
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.1, (), (), 1.0)])
-    controller.fault("somebody else sends torque")
+    controller.modes.fault("somebody else sends torque")
     command = controller.update(0.001, HOME, STILL)
     assert (command.mode, command.goal) == ("safe", "cancelled")
     assert command.reason == "somebody else sends torque"

@@ -55,7 +55,7 @@ for parameters in (
         for _ in range(samples):
             sample = intake.accept(t, t, model.joint_names, rest, zero, zero)
             controller.update(t, sample.q, sample.v, t)
-            controller.balance(sample.tau)
+            controller.energy.balance(sample.tau)
             t += 0.001
 
     def order(*seconds):
@@ -67,7 +67,7 @@ for parameters in (
     go()
     order(0.5)
     go()
-    controller.order("hold")
+    controller.modes.order("hold")
     go()
     controller.resume()
     controller.touched(model.joint_links[-1], np.array([0.0, 0.0, 5.0]))
@@ -75,12 +75,12 @@ for parameters in (
     go(600)
     controller.contact(False)
     controller.resume()
-    controller.order("slow")
+    controller.modes.order("slow")
     order(0.5)
     go()
-    controller.order("float")
+    controller.modes.order("float")
     go()
-    controller.fault("test")
+    controller.modes.fault("test")
     go()
     controller.silence(t + 10.0)
 print(*new(before))

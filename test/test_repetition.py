@@ -138,7 +138,7 @@ def test_repetition_at_rest_is_reported(model: Model) -> None:
 
     def see(time: float, effort: float) -> str:
         controller.update(time, HOME, STILL, effort=np.full(7, effort))
-        return controller.frozen
+        return controller.path.frozen
 
     times = np.arange(0.01, 5.05, 0.01)
     assert not any(see(t, effort=t) for t in times)
@@ -147,7 +147,7 @@ def test_repetition_at_rest_is_reported(model: Model) -> None:
     assert not any(said[: round(5.0 / 0.01) - 1])
     assert controller.mode == "hold"
     controller.silence(99.0)
-    assert not controller.frozen  # no torque
+    assert not controller.path.frozen  # no torque
 
 
 @pytest.mark.parametrize("effort", [np.nan, np.inf])

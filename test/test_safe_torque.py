@@ -44,7 +44,7 @@ def test_zero_is_the_brake_alone_and_exactly_zero_at_rest(model: Model, compensa
     for k in range(1, 400):
         command = controller.update(0.001 * k, HOME + 1e-6 * k, (0.01 + 1e-6 * k) * V)
     assert command.mode == "hold"
-    controller.fault("test")
+    controller.modes.fault("test")
     M, rate = mass_matrix(model, HOME), parameters.damping_rate
     for k in range(400, 410):
         v = 0.1 * V + 1e-6 * k
@@ -89,7 +89,7 @@ def test_without_good_joint_states_it_is_exactly_zero(
 def test_a_bad_sample_in_safe_is_zero_at_once(model: Model) -> None:
     """Outside of safe the last torque stands for a few; a brake must not outlive its speed."""
     controller = started(model)
-    controller.fault("test")
+    controller.modes.fault("test")
     assert controller.update(0.001, HOME, V).torque.any()
     for bad in (None, np.full(7, np.nan)):
         command = controller.update(0.002, HOME, bad)
@@ -112,7 +112,7 @@ def test_it_carries_the_weight_and_slows_all_joints_at_one_rate(model: Model, se
     controller = started(model, replace(NO_RATE, damping_rate=rate), q)
     for k in range(1, 300):
         controller.update(0.001 * k, q, STILL)
-    controller.fault("test")
+    controller.modes.fault("test")
     command = controller.update(0.3, q, v)
     brake = command.torque - gravity_torque(model, q)
     assert np.allclose(np.linalg.solve(mass_matrix(model, q), brake), -rate * v, rtol=1e-6)
@@ -124,7 +124,7 @@ def test_its_rate_is_limited_by_period_and_delay(model: Model) -> None:
     for k in range(1, 300):  # as long as it takes to know the period of the samples
         controller.update(0.02 * k, HOME, STILL)
     controller.set_parameters(replace(controller.parameters, damping_rate=80.0))
-    controller.fault("test")
+    controller.modes.fault("test")
     command = controller.update(6.0, HOME, 0.1 * V)
     brake = command.torque - gravity_torque(model, HOME)
     rate = LARGEST_STEP / (HELD * 0.02 + 0.01)
@@ -173,7 +173,7 @@ def test_its_power_is_never_positive(
     for k in range(1, 6):
         q = np.clip(q + random.uniform(-0.1, 0.1, 7), model.lower_limit, model.upper_limit)
         controller.update(period * k, q, random.uniform(-2.0, 2.0, 7))
-    controller.fault("test")
+    controller.modes.fault("test")
     limit = share * model.effort_limit
     for k in range(6, 20):
         q = q + random.uniform(-0.05, 0.05, 7)
@@ -201,7 +201,7 @@ def test_a_motor_too_weak_for_the_weight_gives_all_its_torque(model: Model, spee
     controller.set_parameters(
         replace(NO_RATE, effort_limit=tuple(limit), torque_share=(1.0,))  # not enough for a start
     )
-    controller.fault("test")
+    controller.modes.fault("test")
     torque = controller.update(0.001, HOME, v).torque[1]
     held = np.sign(weight[1]) * limit[1]
     if speed * weight[1] < 0.0:  # it sinks
@@ -216,7 +216,7 @@ def test_a_brake_grows_at_the_torque_rate(model: Model) -> None:
     controller.start(-0.301, HOME, STILL)
     for k in range(-300, 2):  # as long as it takes to know the period of the samples
         controller.update(0.001 * k, HOME, STILL)
-    controller.fault("test")
+    controller.modes.fault("test")
     weight, v = gravity_torque(model, HOME), 0.5 * V
     wanted = np.abs(SCRIPTED["damping_rate"] * mass_matrix(model, HOME) @ v)
     brakes = []
@@ -279,7 +279,7 @@ def test_it_brings_a_moving_arm_to_rest_in_a_late_loop(
         arm = SimulatedArm(model, simulation)
         controller = PassivityController(model, ControllerParameters(timeout=0.1))
         controller.start(0.0, arm.q, STILL)
-        controller.fault("test")
+        controller.modes.fault("test")
 
         def step(
             arm: SimulatedArm = arm, controller: PassivityController = controller
@@ -305,17 +305,17 @@ def test_it_brings_a_moving_arm_to_rest_in_a_late_loop(
 def test_a_brake_that_is_too_late_is_halved_until_it_does_not_overshoot(model: Model) -> None:
     """A rate of 80 1/s in a loop that is late by 40 ms, which ``loop_delay`` does not know."""
     loop = Loop(model, simulated={"rate": 500.0, "command_delay": 20, "coulomb": (0.0,)})
-    loop.controller.fault("test")
+    loop.controller.modes.fault("test")
     loop.run(0.1)
     loop.arm._v = np.array([1.0, *6 * (0.0,)])
     command = loop.run(1.5)
     assert "test; the brake of the safe torque overshot" in command.reason
-    assert LEAST_BRAKE <= loop.controller.brake_share <= 0.5
+    assert LEAST_BRAKE <= loop.controller.path.brake_share <= 0.5
     assert np.abs(loop.arm.v).max() < 0.1
     sample = loop.arm.reading()
     assert sample is not None
     loop.controller.start(sample.stamp, sample.q, sample.v)
-    assert loop.controller.brake_share == 1.0
+    assert loop.controller.path.brake_share == 1.0
 
 
 def test_a_fault_in_motion_ends_at_rest(model: Model) -> None:
@@ -330,14 +330,14 @@ def test_a_fault_in_motion_ends_at_rest(model: Model) -> None:
 
 def test_from_safe_only_resume_leads_out(model: Model) -> None:
     controller = started(model)
-    controller.fault("first")
+    controller.modes.fault("first")
     k = 0
     for order in ("hold", "float", "retract", "slow", "cancel", "contact", "release", "fault"):
         try:
             if order in ("contact", "release"):
                 controller.contact(order == "contact")
             elif order == "fault":
-                controller.fault("second")
+                controller.modes.fault("second")
             else:
                 give(controller, order)
         except ValueError:

@@ -40,7 +40,7 @@ def test_silence_is_safe_and_latched(model: Model) -> None:
     with pytest.raises(TrajectoryError, match="no joint states for"):
         controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
     with pytest.raises(InputError, match="resume first"):
-        controller.order("hold")
+        controller.modes.order("hold")
     assert controller.resume() == "holding here"
     assert controller.update(1e9 + 1.001, HOME, STILL, now=11.001).mode == "hold"
 
@@ -134,25 +134,25 @@ def test_a_delay_that_has_grown_hides_no_contradiction_and_no_end_of_it(
     for k in range(1, 2000):
         now = 0.001 * k
         stamp = now - delay * min(now, 1.0)
-        controller.observe(stamp, MOCK if 1000 < k < 1900 and k % 2 else HOME, STILL, now)
+        controller.observed.take(stamp, MOCK if 1000 < k < 1900 and k % 2 else HOME, STILL, now)
         if k == 1800:
-            assert controller.is_contradicted
-    assert not controller.is_contradicted
+            assert controller.observed.mixed
+    assert not controller.observed.mixed
 
 
 def test_a_motion_between_two_observations_hides_no_contradiction(model: Model) -> None:
     """[21] A short motion under control, observed at its ends only, contradicts no velocity."""
     controller = PassivityController(model)
     for k in range(20):
-        controller.observe(0.001 * k, HOME, STILL, 0.001 * k)
+        controller.observed.take(0.001 * k, HOME, STILL, 0.001 * k)
     controller.start(0.02, HOME, STILL)
     speed = np.full(model.nv, 1.5)
     for k in range(60):
         controller.update(0.02 + 0.001 * (k + 1), HOME + 0.001 * (k + 1) * speed, speed)
     for k in range(60):
         place = MOCK if k % 2 else HOME + 0.06 * speed
-        controller.observe(0.1 + 0.001 * k, place, STILL, 0.1 + 0.001 * k)
-    assert controller.is_contradicted
+        controller.observed.take(0.1 + 0.001 * k, place, STILL, 0.1 + 0.001 * k)
+    assert controller.observed.mixed
 
 
 def test_one_source_is_used_again_when_the_other_has_ended(model: Model) -> None:
@@ -187,7 +187,7 @@ def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Mode
     command = controller.update(-5.0, HOME - 0.4, STILL, now=0.502)
     assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "")
     assert np.array_equal(command.q_d, HOME - 0.4)
-    assert controller.balance() is None  # none over a jump
+    assert controller.energy.balance() is None  # none over a jump
     controller.update(-4.999, HOME - 0.4, STILL, now=0.503)
     assert controller.law.tank.level == pytest.approx(level, abs=0.01)  # the jump was no work
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME, time_from_start=1.0)])

@@ -254,7 +254,7 @@ def test_a_franka_stops_from_full_speed() -> None:
     goal = TrajectoryPoint(arm.q + way, time_from_start=time)
     controller.set_trajectory(arm.model.joint_names, [goal])
     assert 0.8 < moved(arm, controller, 0.5 * time) < 1.0
-    controller.order("hold")
+    controller.modes.order("hold")
     assert moved(arm, controller, 0.6) < 1.1
     assert moved(arm, controller, 0.4) < 0.05
     assert controller.mode == "hold"

@@ -99,7 +99,7 @@ def test_a_hand_does_not_get_the_arm_to_its_limit(model: Model, mode: str) -> No
     for share, margin in ((0.5, 0.05), (0.0, 0.0)):
         loop = Loop(model, bent, limit_margin=(margin,), limit_torque_share=(share,))
         if mode == "float":
-            loop.controller.order("float")
+            loop.controller.modes.order("float")
         loop.run(0.1)
         reached = []
         inward = -frame_jacobian(model, bent, "link_6")[3:, 3]
@@ -153,7 +153,7 @@ def test_a_limit_closes_behind_the_arm_as_it_comes_back(model: Model, mode: str)
     soft = controller._parts.soft
     assert soft.lower_limit[3] == pytest.approx(LOWER + 0.01)
     if mode == "float":
-        controller.order("float")
+        controller.modes.order("float")
     q = parked.copy()
     stamp = led(controller, q, np.arange(LOWER + 0.01, LOWER + 0.03, 1e-4), 0.0)
     # As far as the arm has come back, but for a millimetre.
@@ -215,7 +215,7 @@ def test_no_torque_leads_further_out_but_a_brake(model: Model, mode: str, side: 
         inside[3] -= out * 0.1
         controller = started(model, NO_RATE, q if trial % 2 else inside)
         if mode == "float":
-            controller.order("float")
+            controller.modes.order("float")
         elif mode == "follow":
             controller.set_trajectory(
                 model.joint_names, [TrajectoryPoint(inside, time_from_start=0.5)]

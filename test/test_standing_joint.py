@@ -109,14 +109,14 @@ def test_a_change_of_mode_is_no_push(model: Model, by: str) -> None:
         return command
 
     assert see(100).mode == "hold"
-    controller.fault("test")
+    controller.modes.fault("test")
     assert see(100).mode == "safe"
     controller.resume()
     assert see(100).mode == "hold"
-    controller.order("float")
+    controller.modes.order("float")
     assert see(100).mode == "float"
     controller.resume()
-    controller._modes.motion.run(Trajectory.stop(model.joint_names, HOME + 0.03, STILL, 0.001))
+    controller.modes.motion.run(Trajectory.stop(model.joint_names, HOME + 0.03, STILL, 0.001))
     for k in range(20):  # it comes to be stuck there
         stamp += 0.001
         controller.update(stamp, HOME, STILL, effort=np.full(7, float(k)))
@@ -125,7 +125,7 @@ def test_a_change_of_mode_is_no_push(model: Model, by: str) -> None:
     if by == "contact":
         controller.contact(True)  # the arm is held where it is
     else:  # a fault here would drop the arm
-        controller.order("float")
+        controller.modes.order("float")
     released = see(100)
     assert released.mode == {"contact": "hold", "float": "float"}[by]
     assert np.abs(pressed.torque - released.torque).max() > 0.1 * model.effort_limit.max()

@@ -33,13 +33,13 @@ def _follow(loop: Loop) -> None:
 
 def _slowed(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.order("slow")
+    loop.controller.modes.order("slow")
     loop.run(0.3)
 
 
 def _slowing(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.order("slow")
+    loop.controller.modes.order("slow")
     loop.run(0.05)
 
 
@@ -54,30 +54,30 @@ def _streaming(loop: Loop) -> None:
 
 def _stopping(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     loop.run(0.03)
 
 
 def _paused(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     loop.run(0.5)
 
 
 def _retracting(loop: Loop) -> None:
     _follow(loop)
     loop.controller.touched("link_7", np.array([0.0, 20.0, 30.0]))
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     loop.run(STOP_TIME + 0.2)
     assert np.abs(loop.arm.v).max() > 0.1
 
 
 def _slowed_retracting(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.order("slow")
+    loop.controller.modes.order("slow")
     loop.run(0.2)
     loop.controller.touched("link_7", np.array([0.0, 20.0, 30.0]))
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     loop.run(STOP_TIME + 0.2)
     assert np.abs(loop.arm.v).max() > 0.1
 
@@ -99,7 +99,7 @@ def _resumed(loop: Loop) -> None:
 
 def _floating(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.order("float")
+    loop.controller.modes.order("float")
     loop.run(0.05)
 
 
@@ -121,19 +121,19 @@ def test_at_rest_within_stop_time(
         model, simulated=HALF_RATE, contact_reaction=reaction or "none", stop_time=STOP_TIME
     )
     situation(loop)
-    mode, goal = loop.controller.mode, loop.controller._modes.outcome.goal
+    mode, goal = loop.controller.mode, loop.controller.modes.outcome.goal
     if word == "contact":
         loop.controller.contact(True)
     else:
         nothing = word == "cancel" and goal not in ("moving", "paused")
         if nothing and situation not in (_retracting, _slowed_retracting):
             with pytest.raises(InputError, match="no trajectory to cancel"):
-                loop.controller.cancel()
+                loop.controller.modes.cancel()
             assert loop.controller.mode == mode
             return
         give(loop.controller, word)
     # The retreat that an order to retract leads to, or leads to anew, is left out.
-    loop.controller._verdict.forget_force()
+    loop.controller.verdict.forget_force()
     before = loop.arm.q
     states: list[Command] = []
     loop.run(STOP_TIME + 0.01, states.append)
@@ -164,10 +164,10 @@ def test_hold_while_retracting_really_holds(model: Model) -> None:
     """A former version answered success and moved on by 0.34 rad."""
     loop = Loop(model, retract_distance=0.3, retract_time=2.0)
     loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
-    loop.controller.order("retract")
+    loop.controller.modes.order("retract")
     loop.run(0.6)
     assert np.abs(loop.arm.v).max() > 0.02
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     loop.run(STOP_TIME)
     here = loop.arm.q
     command = loop.run(1.0)
@@ -218,7 +218,7 @@ def test_orders_in_a_row_do_not_put_the_rest_off(model: Model) -> None:
     loop = Loop(model, contact_reaction="hold")
     _follow(loop)
     for k in range(10):
-        loop.controller.order("hold") if k % 2 else loop.controller.contact(k % 4 == 0)
+        loop.controller.modes.order("hold") if k % 2 else loop.controller.contact(k % 4 == 0)
         command = loop.run(0.0101)
     assert not loop.run(0.001).v_d.any()
     assert command.mode == "hold"
@@ -228,9 +228,9 @@ def test_a_trajectory_after_a_slow_stop_is_slow_without_a_jump(model: Model) -> 
     """The slow time scale outlasts a stop; the next motion begins with the present speed."""
     loop = Loop(model, slow_factor=0.25)
     _follow(loop)
-    loop.controller.order("slow")
+    loop.controller.modes.order("slow")
     loop.run(0.3)
-    loop.controller.cancel()
+    loop.controller.modes.cancel()
     loop.run(0.03)
     states: list[Command] = [loop.run(0.001)]
     loop.follow(HOME + 0.2, 1.0)
@@ -249,13 +249,13 @@ def test_a_trajectory_that_waits_for_its_begin_is_stopped_too(model: Model) -> N
     )
     controller.accept(planned)
     controller.update(0.001, HOME, STILL)
-    controller.order("hold")
+    controller.modes.order("hold")
     for k in range(2, 300):
         command = controller.update(0.001 * k, HOME, STILL)
         assert (command.mode, command.goal) == ("hold", "paused")
         assert np.array_equal(command.q_d, HOME)
     assert controller.resume() == "following the trajectory again"
-    controller.fault("test")
+    controller.modes.fault("test")
     controller.update(0.3, HOME, STILL)
     controller.resume()
     for k in range(301, 500):
@@ -268,7 +268,7 @@ def test_a_trajectory_that_waits_for_its_begin_is_stopped_too(model: Model) -> N
 def test_a_stop_takes_the_time_that_is_set(model: Model, stop_time: float) -> None:
     loop = Loop(model, stop_time=stop_time)
     _follow(loop)
-    loop.controller.order("hold")
+    loop.controller.modes.order("hold")
     assert loop.run(0.9 * stop_time).v_d.any()
     assert not loop.run(0.1 * stop_time + 0.002).v_d.any()
 
@@ -277,10 +277,10 @@ def test_cancel_gives_up_a_paused_trajectory_and_stays_latched(model: Model) -> 
     controller = started(model, ControllerParameters())
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 1.0)])
     controller.update(0.001, HOME, STILL)
-    controller.order("hold")
-    controller.cancel()
+    controller.modes.order("hold")
+    controller.modes.cancel()
     command = controller.update(0.002, HOME, STILL)
     assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "held by request")
     with pytest.raises(InputError, match="no trajectory to cancel: in hold"):
-        controller.cancel()
+        controller.modes.cancel()
     assert controller.resume() == "holding here"

@@ -102,9 +102,9 @@ def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> Non
     for k in range(1, 200):
         controller.update(0.001 * k, HOME, STILL)
     if mode == "float":
-        controller.order("float")
+        controller.modes.order("float")
     elif mode == "safe":
-        controller.fault("test")
+        controller.modes.fault("test")
     v = np.array([1.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
     command = controller.update(0.2, HOME, v)
     assert command.mode == mode
@@ -251,7 +251,7 @@ def test_no_motion_ends_where_the_arm_is_too_heavy(model: Model) -> None:
     with pytest.raises(TrajectoryError, match="too heavy: joint_2 cannot .* at the last point"):
         controller.set_trajectory(names, [TrajectoryPoint(stretched, time_from_start=9.0)])
     controller.set_trajectory(names, [TrajectoryPoint(0.1 * stretched, time_from_start=9.0)])
-    controller.order("float")
+    controller.modes.order("float")
     for k in range(1, 400):
         controller.update(0.01 * k, min(0.01 * k, 1.0) * stretched, STILL)
     with pytest.raises(InputError, match="too heavy: joint_2 cannot hold the arm here"):
@@ -322,12 +322,12 @@ def test_only_the_rest_of_a_trajectory_must_be_light_enough(model: Model) -> Non
         controller = started(model, NO_RATE, FOLDED)
         points = [TrajectoryPoint(BENT_BACK, time_from_start=9.0)]
         controller.set_trajectory(model.joint_names, points)
-        trajectory = controller._motion.trajectory
+        trajectory = controller.motion.trajectory
         stamps = np.arange(0.01, 9.0 * share, 0.01)
         for stamp in (*stamps, *(stamps[-1] + np.arange(1, 40) * 0.01)):
             controller.update(stamp, trajectory.sample(min(stamp, stamps[-1])).q_d, STILL)
             if stamp == stamps[-1]:
-                controller.order("hold")
+                controller.modes.order("hold")
         controller.set_parameters(STRAIGHT_IS_TOO_HEAVY)
         if refused:
             with pytest.raises(InputError, match="cannot resume .*joint_2 cannot .* on the way"):
@@ -366,7 +366,7 @@ def test_no_stream_leads_through_a_posture_that_is_too_heavy(model: Model) -> No
         controller.set_trajectory(names, [TrajectoryPoint(beyond, time_from_start=1.98)])
     near = FOLDED + 0.05 * (BENT_BACK - FOLDED)
     controller.set_trajectory(names, [TrajectoryPoint(near, time_from_start=1.98)])
-    assert controller._planning._stream is not None
+    assert controller.planning._stream is not None
 
 
 def test_a_stream_does_not_swing_past_its_point_where_the_arm_is_too_heavy(model: Model) -> None:
@@ -381,12 +381,12 @@ def test_a_stream_does_not_swing_past_its_point_where_the_arm_is_too_heavy(model
     for k in range(1, 12):
         q = FOLDED + 0.1 * k * (last - FOLDED)
         controller.set_trajectory(names, [TrajectoryPoint(np.minimum(q, last), (), (), 0.5)])
-        trajectory = controller._planning._streamed
+        trajectory = controller.planning._streamed
         assert trajectory is not None
         _, way = trajectory.path(0.005, 1000)
         assert np.abs(gravity_torque(model, way))[:, 1].max() < 50.0 * 1.001
         for i in range(1, 51):
-            controller.update(0.05 * (k - 1) + 1e-3 * i, controller._motion.desired().q_d, STILL)
+            controller.update(0.05 * (k - 1) + 1e-3 * i, controller.motion.desired().q_d, STILL)
 
 
 def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> None:
@@ -396,14 +396,14 @@ def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> No
     controller = started(model, NO_RATE, upright)
     controller.set_trajectory(names, [TrajectoryPoint(stretched, time_from_start=9.0)])
     controller.update(0.01, upright, STILL)
-    controller.order("hold")
+    controller.modes.order("hold")
     for k in range(2, 100):
         controller.update(0.01 * k, upright, STILL)
     controller.set_parameters(replace(NO_RATE, torque_share=(0.25,)))
     with pytest.raises(InputError, match="trajectory, cancel it: too heavy: joint_2 cannot"):
         controller.resume()
     assert controller.mode == "hold"
-    controller.cancel()
+    controller.modes.cancel()
     assert controller.resume() == "holding here"
 
 
@@ -443,7 +443,7 @@ def test_an_arm_that_carries_itself_is_not_pushed_down(model: Model, mode: str) 
         model, replace(NO_RATE, gravity_compensated=True, torque_share=(share,)), HOME
     )
     if mode == "float":
-        controller.order("float")
+        controller.modes.order("float")
     for k in range(1, 20):
         command = controller.update(0.001 * k, HOME, STILL)
         assert np.allclose(command.torque, 0.0, atol=1e-9)

@@ -31,7 +31,7 @@ def send(
 ) -> TrajectoryGoal:
     """Have a trajectory of one point followed, ``lead`` [s] from now; return its goal."""
     controller, sent = loop.controller, TrajectoryGoal(1)
-    sent.tolerances = controller.tolerances.of_goal(path, goal, 0.0)
+    sent.tolerances = controller.setup.now.tolerances.of_goal(path, goal, 0.0)
     points = [TrajectoryPoint(target, time_from_start=time)]
     names = controller.model.joint_names
     controller.accept(controller.plan_trajectory(names, points, lead=lead, streams=False), sent)
@@ -50,12 +50,12 @@ def moving(model: Model, **parameters: Any) -> tuple[Loop, TrajectoryGoal]:
 def test_a_goal_is_reached(model: Model) -> None:
     loop = Loop(model)
     goal = send(loop, HOME + 0.2, 1.0)
-    assert loop.controller.goal_motion.followed is goal
+    assert loop.controller.modes.goal_motion.followed is goal
     loop.run(0.9)
     assert goal.result is None
     assert loop.run(0.5).goal == "reached"
     assert ended(goal)[:2] == ("succeeded", ResultCode.SUCCESSFUL)
-    assert loop.controller.goal_motion.followed is None
+    assert loop.controller.modes.goal_motion.followed is None
 
 
 def test_a_goal_is_not_followed_before_its_trajectory_begins(model: Model) -> None:
@@ -64,9 +64,9 @@ def test_a_goal_is_not_followed_before_its_trajectory_begins(model: Model) -> No
     send(loop, HOME + 0.1, 0.5)
     loop.run(1.0)
     goal = send(loop, HOME, 0.5, lead=0.05)
-    assert loop.controller.goal_motion.followed is None
+    assert loop.controller.modes.goal_motion.followed is None
     loop.run(0.06)
-    motion = loop.controller.goal_motion
+    motion = loop.controller.modes.goal_motion
     assert motion.followed is goal
     assert 0.0 < motion.place.time < 0.05
     loop.run(1.0)
@@ -151,7 +151,7 @@ def test_a_contact_ends_a_goal(model: Model, reaction: str, what: str) -> None:
     loop, goal = moving(model, contact_reaction=reaction)
     loop.controller.contact(True)
     loop.controller.touched("link_5", np.array([0.0, 10.0, 0.0]))
-    assert loop.controller.goal_motion.touched_link == "link_5"
+    assert loop.controller.modes.goal_motion.touched_link == "link_5"
     result = ended(goal)
     assert (result.status, result.code) == ("aborted", ResultCode.INVALID_GOAL)
     assert result.text == f"contact; {what}; goal aborted"
@@ -161,7 +161,7 @@ def test_a_contact_ends_a_goal(model: Model, reaction: str, what: str) -> None:
     assert command.reason.startswith("contact")
     assert command.goal == "cancelled"
     with pytest.raises(TrajectoryError, match="resume first"):
-        loop.controller.require_free()
+        loop.controller.modes.require_free()
     assert loop.controller.resume() == "holding here"
 
 
@@ -177,7 +177,7 @@ def test_a_slowed_goal_takes_its_time(model: Model) -> None:
 
 def test_a_fault_ends_a_goal_and_only_resume_leads_out(model: Model) -> None:
     loop, goal = moving(model)
-    loop.controller.fault("a test")
+    loop.controller.modes.fault("a test")
     assert ended(goal).text == "safe torque: a test; goal aborted"
     with pytest.raises(TrajectoryError, match="resume first"):
         send(loop, HOME, 1.0)
@@ -205,21 +205,21 @@ def test_a_clock_that_goes_back_ends_a_goal(model: Model) -> None:
 
 def test_a_cancelled_goal_stops_the_arm_in_time(model: Model) -> None:
     loop, goal = moving(model, stop_time=0.15)
-    loop.controller.cancel_goal(goal)
+    loop.controller.modes.cancel_goal(goal)
     assert ended(goal).status == "canceled"
     stopping = []
     for _ in range(2):
         command = loop.run(0.08)
-        stopping.append(loop.controller.goal_motion.is_stopping)
+        stopping.append(loop.controller.modes.goal_motion.is_stopping)
     assert stopping == [True, False]
     assert command.mode == "hold"
-    loop.controller.require_free()
+    loop.controller.modes.require_free()
 
 
 def test_cancelling_a_goal_that_is_not_followed_leaves_the_motion(model: Model) -> None:
     loop, goal = moving(model)
     other = TrajectoryGoal(1)
-    loop.controller.cancel_goal(other)
+    loop.controller.modes.cancel_goal(other)
     assert ended(other).status == "canceled"
     assert goal.result is None
     assert loop.controller.mode == "follow"
@@ -233,4 +233,6 @@ def test_points_of_goals_are_no_stream(model: Model) -> None:
         loop.run(0.1)
     loop.run(0.5)
     assert ended(goal).status == "succeeded"
-    np.testing.assert_allclose(loop.controller.goal_motion.place.trajectory.final, HOME + 0.03)
+    np.testing.assert_allclose(
+        loop.controller.modes.goal_motion.place.trajectory.final, HOME + 0.03
+    )

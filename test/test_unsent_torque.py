@@ -27,10 +27,10 @@ def test_the_rate_limit_continues_from_the_torque_that_was_sent(model: Model) ->
     largest = np.abs(first).max()
     assert 0.0 < largest <= 1000.0 * PERIOD * (1.0 + 1e-9)  # rounding
     controller.not_sent(PERIOD)
-    assert not controller.sent.any()
+    assert not controller.path.sent.any()
     again = controller.update(2.0 * PERIOD, HOME, STILL).torque
     np.testing.assert_allclose(again, first, rtol=1e-9)  # the same step from the same torque
-    np.testing.assert_array_equal(controller.sent, again)
+    np.testing.assert_array_equal(controller.path.sent, again)
     further = controller.update(3.0 * PERIOD, HOME, STILL).torque
     assert np.abs(further).max() > 1.5 * largest
 
@@ -59,7 +59,7 @@ def test_the_tank_accounts_for_the_torque_that_acted(model: Model) -> None:
         else:
             controller.not_sent(PERIOD)
             unsent += 1
-        np.testing.assert_array_equal(controller.sent, acting)
+        np.testing.assert_array_equal(controller.path.sent, acting)
         pushing, before = acting - gravity_torque(model, sample.q), sample.q
         arm.step(acting)
     assert unsent > 90
@@ -86,11 +86,11 @@ def test_zero_torque_that_was_not_sent_did_not_act(model: Model) -> None:
     controller = started(model, replace(NO_RATE, safe_torque="zero"))
     sent = controller.update(PERIOD, HOME, STILL).torque
     assert sent.any()
-    controller.fault("test")
+    controller.modes.fault("test")
     for k in (2, 3):
         assert not controller.update(k * PERIOD, HOME, STILL).torque.any()
         controller.not_sent(PERIOD)
-        np.testing.assert_array_equal(controller.sent, sent)
+        np.testing.assert_array_equal(controller.path.sent, sent)
 
 
 def test_a_repeated_torque_that_was_not_sent_takes_back_nothing_else(model: Model) -> None:
@@ -101,7 +101,7 @@ def test_a_repeated_torque_that_was_not_sent_takes_back_nothing_else(model: Mode
     repeated = controller.update(3.0 * PERIOD, np.full(7, np.nan), STILL)
     np.testing.assert_array_equal(repeated.torque, second)
     controller.not_sent(PERIOD)
-    np.testing.assert_array_equal(controller.sent, second)
+    np.testing.assert_array_equal(controller.path.sent, second)
 
 
 def test_an_arm_without_torque_may_stand_still(model: Model) -> None:

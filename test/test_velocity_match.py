@@ -336,7 +336,7 @@ def test_the_cause_of_zero_torque_is_given_beside_that_of_the_mode(model: Model)
     loop = WrongLoop(model)
     loop.follow(HOME + 0.3, 1.0)
     loop.run(0.3)
-    loop.controller.fault("another fault")
+    loop.controller.modes.fault("another fault")
     commands = loop.distort(0.1, np.negative)
     assert commands[-1].reason.startswith("another fault; zero torque now: the velocity of joint_")
     with pytest.raises(InputError, match="no valid joint states .the velocity of joint_"):

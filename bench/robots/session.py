@@ -136,7 +136,7 @@ class Session:
         """Give an order without arguments, such as ``hold``; return whether it is accepted."""
         try:
             if name in ORDERS:
-                self.controller.order(name)
+                self.controller.modes.order(name)
             else:
                 getattr(self.controller, name)()
         except InputError:

@@ -121,7 +121,7 @@ class Run:
             if sample is not None:
                 stamp, q, v, effort = sample
                 command = controller.update(stamp, q, v, self.now, effort)
-                balance = controller.balance(effort)
+                balance = controller.energy.balance(effort)
                 self.energies.append(_checksum(*asdict(balance).values()) if balance else 0)
             elif k % 10 == 0:
                 command = controller.silence(self.now)
@@ -236,7 +236,7 @@ def _goal(run: Run, cancels: bool = False, waits: float = 0.0) -> None:
     run.order("accept", run.controller.accept, planned, goal)
     run.run(0.3 if cancels else 1.2)
     if cancels:
-        run.order("cancel_goal", run.controller.cancel_goal, goal)
+        run.order("cancel_goal", run.controller.modes.cancel_goal, goal)
 
 
 def _stream(run: Run) -> None:
@@ -284,15 +284,15 @@ def _plain(name: str, moves: bool = True) -> Callable[[Run], None]:
 
 def _call(run: Run, name: str) -> Callable[[], Any]:
     if name in ORDERS:
-        return partial(run.controller.order, name)
-    method: Callable[[], Any] = getattr(run.controller, name)
+        return partial(run.controller.modes.order, name)
+    owner = run.controller.modes if name == "cancel" else run.controller
+    method: Callable[[], Any] = getattr(owner, name)
     return method
 
 
 def _retract(run: Run) -> None:
     link, force = run.model.joint_links[-1], run.rng.uniform(-30.0, 30.0, 3)
-    touched = run.controller.touched if run.rng.random() < 0.5 else run.controller.touched_in_frame
-    run.order("touched", touched, link, force)
+    run.order("touched", run.controller.touched, link, force, run.rng.random() >= 0.5)
     run.order("retract", _call(run, "retract"))
     run.run(0.7)
 
@@ -316,13 +316,13 @@ def _contact(run: Run) -> None:
 def _lose_the_detector(run: Run) -> None:
     run.verdict = None
     run.run(0.8)
-    run.order("warning", run.controller.detector_warning, run.now)
+    run.order("warning", run.controller.watches.detector_warning, run.now)
     run.verdict = False
 
 
 def _fault(run: Run) -> None:
     run.follow(run.points(), 0.3)
-    run.order("fault", run.controller.fault, "a fault of the driver")
+    run.order("fault", run.controller.modes.fault, "a fault of the driver")
     run.run(0.3)
 
 
@@ -341,7 +341,7 @@ def _frozen(run: Run) -> None:
     run.follow(run.points(), 0.3)
     stamp, q, v, effort = run.reading() or (run.arm.time, run.arm.q, run.arm.v, None)
     run.run(0.15, lambda sample, k: (sample[0], q, v, effort))
-    run.order("frozen", lambda: run.controller.frozen)
+    run.order("frozen", lambda: run.controller.path.frozen)
 
 
 def _push(size: float) -> Callable[[Run], None]:
@@ -383,10 +383,10 @@ def _not_sent(run: Run) -> None:
 def _observe(run: Run) -> None:
     for k in range(40):
         beside = 0.5 * (k % 2)
-        run.controller.observe(
+        run.controller.observed.take(
             run.arm.time + run.shift + 0.001 * k, run.arm.q + beside, run.arm.v, run.now
         )
-    run.order("contradicted", lambda: run.controller.is_contradicted)
+    run.order("contradicted", lambda: run.controller.observed.mixed)
 
 
 def _tune(run: Run) -> None:
@@ -519,12 +519,12 @@ def _measured_loop(seed: int) -> Case:
     run.controller.contact(False, run.now)
     run.start()
     run.run(0.5)
-    run.order("measure_loop", run.controller.measure_loop)
+    run.order("measure_loop", run.controller.loop.begin)
     for _ in range(120):
         run.run(0.5)
-        if not run.controller.is_measuring_loop:
+        if not run.controller.loop.is_running:
             break
-    found = run.controller.loop_result
+    found = run.controller.loop.result
     if found is None:
         return run.result()
     return run.result() | {

@@ -6,7 +6,7 @@
 
 :mod:`~rbd_control.control.adaptive` defines the metric and the bounds.
 
-**The adaptive control law of Slotine and Li: payload and friction are learned while the arm moves.**
+**The adaptive control law of Slotine and Li: it learns payload and friction in motion.**
 
 The law of :mod:`~rbd_control.control.slotine_li` for the described arm, ``tau_fixed``, is
 unchanged. What is learned is added as a feed-forward torque of the desired motion::

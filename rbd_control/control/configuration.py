@@ -1,4 +1,4 @@
-"""The parts of the controller that are built anew for each model and set of parameters."""
+"""The configuration of the controller: all that follows from the arm and the parameters."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ It is 1 % of gravity, or a tilt of 0.6 degrees; gravity varies on the Earth by h
 
 
 @dataclass(frozen=True, eq=False)
-class ConfiguredParts:
-    """The parts of the controller that the model of the arm and the parameters determine.
+class Configuration:
+    """What the model of the arm and the parameters determine.
 
-    They are built together, before any other part changes. An error in a parameter therefore
-    leaves the controller with its former parts.
+    It is built as a whole, before any part of the controller changes. An error in a parameter
+    therefore leaves the controller with its former configuration.
 
     Attributes:
         model: the arm with its payload.
@@ -58,9 +58,9 @@ class ConfiguredParts:
         cls,
         model: Model,
         parameters: ControllerParameters,
-        before: ConfiguredParts | None = None,
+        before: Configuration | None = None,
         here: Array | None = None,
-    ) -> ConfiguredParts:
+    ) -> Configuration:
         """Build all parts for a model and parameters.
 
         Args:
@@ -100,6 +100,17 @@ class ConfiguredParts:
             safe=SafeTorque(model, limits, parameters),
             law=TrackingLaw(model, parameters, soft, None if before is None else before.law),
         )
+
+
+class Setup:
+    """The present configuration of a controller, which all its parts read.
+
+    Attributes:
+        now: the configuration. It is replaced as a whole, so that another thread may read it.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.now = configuration
 
 
 def _refuse_sinking(model: Model, parameters: ControllerParameters) -> None:

@@ -58,34 +58,24 @@ class DetectorVerdict:
         self._flag, self._heard = flag, now
         return begins
 
-    def feel(self, link: str, force: Array, stamp: float) -> None:
+    def feel(
+        self, model: Model, link: str, force: Array, stamp: float, here: Array | None = None
+    ) -> None:
         """Store an estimate of the contact force on a link.
 
         A force that is zero, not finite or of another shape is ignored.
 
         Args:
-            link: the touched link.
-            force: (3,) force on it, in world axes [N].
-            stamp: stamp of the last joint state [s].
-        """
-        if _is_usable(force):
-            self._force = ContactForce(link, np.array(force, dtype=float), stamp)
-
-    def feel_in_frame(self, model: Model, q: Array, link: str, force: Array, stamp: float) -> None:
-        """Store an estimate of the contact force on a link, given along the axes of that link.
-
-        The force is rotated to world axes at ``q``. A force that is zero, not finite or of another
-        shape is ignored.
-
-        Args:
             model: the arm.
-            q: (nq,) positions of the last joint state [rad or m].
             link: the touched link, which ``model`` has.
-            force: (3,) force on it, along the axes of the link [N].
+            force: (3,) force on it [N], in world axes or, with ``here``, along the link's axes.
             stamp: stamp of the last joint state [s].
+            here: (nq,) positions at which the force is rotated to world axes [rad or m].
         """
         if _is_usable(force):
-            self.feel(link, frame_placement(model, q, link)[:3, :3] @ force, stamp)
+            if here is not None:
+                force = frame_placement(model, here, link)[:3, :3] @ force
+            self._force = ContactForce(link, np.array(force, dtype=float), stamp)
 
     def forget_force(self) -> None:
         """Discard the force estimate, for example after a jump of the clock of the stamps."""

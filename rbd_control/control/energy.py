@@ -233,7 +233,7 @@ def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
 
 
 if TYPE_CHECKING:
-    from rbd_control.control.configuration import ConfiguredParts
+    from rbd_control.control.configuration import Setup
 
 Array = NDArray[np.float64]
 
@@ -563,25 +563,23 @@ class EnergyAccount:
     returned None.
 
     Args:
-        samples, motion, modes, path: parts of the controller, which are only read.
+        setup, samples, motion, modes, path: parts of the controller, which are only read.
     """
 
     def __init__(
-        self, samples: SampleJudge, motion: Motion, modes: Modes, path: TorquePath
+        self,
+        setup: Setup,
+        samples: SampleJudge,
+        motion: Motion,
+        modes: Modes,
+        path: TorquePath,
     ) -> None:
+        self._setup = setup
         self._samples, self._motion, self._modes, self._path = samples, motion, modes, path
         self._jumps = -1
         """Count of jumps of the motion at the last sample in the balance; -1 for a restart."""
 
-    def set_parts(self, parts: ConfiguredParts) -> None:
-        """Use the parts for new parameters from the next sample on."""
-        self._law = parts.law
-        # Arms that compensate gravity measure torque with their weight (Franka) or without (UR).
-        # The measured torque of an arm that compensates friction may contain this compensation.
-        parameters = parts.parameters
-        self._uses_sent = parameters.gravity_compensated or parameters.friction_compensated
-
-    def balance(self, effort: Array | None) -> EnergyBalance | None:
+    def balance(self, effort: Array | None = None) -> EnergyBalance | None:
         """Return the energies of the period before the last sample; call it once for each sample.
 
         Args:
@@ -594,17 +592,20 @@ class EnergyAccount:
             loss of joint states or repeats a stamp, or if ``effort`` is used and has the wrong
             shape or is not finite.
         """
-        samples, law = self._samples, self._law
+        samples, law, p = self._samples, self._setup.now.law, self._setup.now.parameters
         if not self._path.is_tracking or samples.dt <= 0.0:
             self._jumps = -1
             return None
         if self._jumps != self._motion.jumps:
             self._jumps = self._motion.jumps
             law.jump()
-        acting = self._path.acted if effort is None or self._uses_sent else effort
+        # Arms that compensate gravity measure torque with their weight (Franka) or without (UR).
+        # The measured torque of an arm that compensates friction may contain this compensation.
+        if effort is None or p.gravity_compensated or p.friction_compensated:
+            effort = self._path.acted
         try:
             return law.balance(
-                samples.stamp, samples.q, samples.v, self._modes.desired, acting, samples.dt
+                samples.stamp, samples.q, samples.v, self._modes.desired, effort, samples.dt
             )
         except InputError:  # The effort is missing for a joint, or is not finite.
             self._jumps = -1

@@ -446,7 +446,7 @@ class Goals:
         is known, at most ``NAMING_TIME`` after the first call that finds it ended.
 
         Args:
-            motion: state of the motion, see :attr:`PassivityController.goal_motion`.
+            motion: state of the motion, see :attr:`Modes.goal_motion`.
             now: the time.
         """
         link = motion.touched_link
@@ -503,10 +503,6 @@ class TrajectoryOutcome:
         self.goal: Goal = "none"
         self.sent: TrajectoryGoal | None = None
 
-    def set_tolerances(self, tolerances: Tolerances) -> None:
-        """Use new tolerances for trajectories without tolerances of their own."""
-        self._tolerances = tolerances
-
     def reset(self) -> None:
         """Forget the outcome of the last trajectory."""
         self.goal = "none"
@@ -549,18 +545,19 @@ class TrajectoryOutcome:
         if sent is not None:
             sent.end(end.code, end.text)
 
-    def judge(self, motion: Motion, q: Array, v: Array) -> End | None:
+    def judge(self, motion: Motion, q: Array, v: Array, tolerances: Tolerances) -> End | None:
         """Return how the trajectory ends with a sample; None while it continues.
 
         While it moves, it is aborted if the arm violates its path tolerance. After the last point
         it is reached when position and speed are within the goal tolerance, and missed if they are
-        not after ``goal_time``. The tolerances are those of the goal, or else of the parameters.
+        not after ``goal_time``.
 
         Args:
             motion: the desired motion.
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            tolerances: tolerances of a trajectory without tolerances of its own.
         """
-        tolerances, final = self._tolerances, motion.trajectory.final
+        final = motion.trajectory.final
         if self.sent is not None and self.sent.tolerances is not None:
             tolerances = self.sent.tolerances
         if motion.moving:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.configuration import ConfiguredParts
+from rbd_control.control.configuration import Setup
 from rbd_control.control.controller_parameters import DriveParameters, commanded
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.drive_response import DriveFault
@@ -543,26 +543,28 @@ def _least_step(x: Array) -> float:
 class LoopOrder:
     """Measures the loop of one arm on request, while the arm is held.
 
-    Call :meth:`set_parts` before all other methods.
-
     Args:
-        samples, motion, modes, verdict: parts of the controller that the order reads.
+        setup, samples, motion, modes, verdict: parts of the controller that the order reads.
 
     Attributes:
         result: the last result; None before the first measurement has ended.
     """
 
     def __init__(
-        self, samples: SampleJudge, motion: Motion, modes: Modes, verdict: DetectorVerdict
+        self,
+        setup: Setup,
+        samples: SampleJudge,
+        motion: Motion,
+        modes: Modes,
+        verdict: DetectorVerdict,
     ) -> None:
-        self._samples, self._motion = samples, motion
+        self._setup, self._samples, self._motion = setup, samples, motion
         self._modes, self._verdict = modes, verdict
         self._running: LoopMeasurement | None = None
         self.result: LoopResult | None = None
 
-    def set_parts(self, parts: ConfiguredParts) -> None:
-        """Use other parts from now on; a measurement ends."""
-        self._parts = parts
+    def reconfigure(self) -> None:
+        """End a measurement, because the configuration has changed."""
         self._end("the parameters changed")
 
     @property
@@ -584,9 +586,9 @@ class LoopOrder:
             obstacle = "the arm moves; wait until it stands"
         if obstacle:
             raise InputError(f"cannot measure the loop: {obstacle}")
-        limits = self._parts.limits
+        now = self._setup.now
         self._running = LoopMeasurement(
-            self._parts.model, limits.effort, limits.torque_rate, self._parts.parameters
+            now.model, now.limits.effort, now.limits.torque_rate, now.parameters
         )
 
     def torque(self, sent: Array, effort: Array | None) -> tuple[Array | None, DriveFault | None]:

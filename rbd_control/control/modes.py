@@ -1,12 +1,19 @@
 """Modes of the controller, and the orders that change them.
 
-Modes:
+The mode is one state: :class:`Safe`, :class:`Float`, :class:`Follow` or :class:`Hold`. An order
+replaces it as a whole:
 
-- ``hold``: the law keeps the arm at a point,
-- ``follow``: the law tracks a trajectory, then holds its last point,
-- ``float``: gravity compensation only, the arm can be guided by hand,
-- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` and :meth:`Modes.start`
-  leave it.
+======== ====================== ============================ =============== ==================
+order    in follow              in hold                      in float        in safe
+======== ====================== ============================ =============== ==================
+follow   replace the trajectory follow, unless latched       refused         refused
+cancel   stop, hold             end interruption and retreat refused         refused
+hold     hold, interrupted      stop unless held, latched    hold, latched   refused
+float    float                  float                        float           refused
+slow     slower                 slower                       slower later    refused
+resume   at full speed          go on, or end the latch      hold            hold
+fault    safe                   safe                         safe            the first one counts
+======== ====================== ============================ =============== ==================
 
 A stop brings the desired motion to rest within ``stop_time`` in real time, from any motion: a
 trajectory at any speed factor, a stream, a retreat. A new order does not restart a stop in
@@ -18,22 +25,27 @@ A mode that was ordered, or that is a reaction to contact, is latched: it lasts 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.command import Mode
-from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
-from rbd_control.control.goals import GoalMotion, Tolerances, TrajectoryGoal, TrajectoryOutcome
+from rbd_control.control.goals import GoalMotion, TrajectoryGoal, TrajectoryOutcome
 from rbd_control.control.limits import SoftLimits
 from rbd_control.control.motion import Interruption, Motion, Place
+from rbd_control.control.planner import require_hold
 from rbd_control.control.reactions import ORDERS, REACTIONS, Reaction
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, TrajectoryError
+
+if TYPE_CHECKING:
+    from rbd_control.control.configuration import Setup
+    from rbd_control.control.controller_parameters import ControllerParameters
 
 Array = NDArray[np.float64]
 
@@ -41,81 +53,129 @@ CONTACT_LASTS = "the contact detector reports contact"
 """Text of the error while a contact prevents a trajectory from beginning or continuing."""
 
 
+@dataclass
+class Safe:
+    """After a fault, and before the start. Only :meth:`Modes.resume` and ``start`` leave it."""
+
+    mode: ClassVar[Mode] = "safe"
+    tracks: ClassVar[bool] = False
+    latched: ClassVar[bool] = False
+
+    reason: str
+
+
+@dataclass
+class Float:
+    """Gravity compensation only: the arm can be guided by hand."""
+
+    mode: ClassVar[Mode] = "float"
+    tracks: ClassVar[bool] = False
+    latched: ClassVar[bool] = True
+
+    reason: str
+
+
+@dataclass
+class Follow:
+    """The law tracks a trajectory, then holds its last point."""
+
+    mode: ClassVar[Mode] = "follow"
+    tracks: ClassVar[bool] = True
+    latched: ClassVar[bool] = False
+
+    reason: str = ""
+
+
+@dataclass
+class Hold:
+    """The law keeps the arm at a point, after a stop or a retreat that may still be in progress.
+
+    Attributes:
+        reason: why the arm is held; empty after a trajectory or a start.
+        latched: whether the mode lasts until :meth:`Modes.resume`.
+        interruption: the trajectory that :meth:`Modes.resume` continues; None without one.
+        pending: the reaction that goes on after the stop in progress; None without one.
+    """
+
+    mode: ClassVar[Mode] = "hold"
+    tracks: ClassVar[bool] = True
+
+    reason: str = ""
+    latched: bool = False
+    interruption: Interruption | None = None
+    pending: Reaction | None = None
+
+
 class Modes:
-    """Stores the mode of one arm, executes orders, reacts to contact, advances the desired motion.
+    """Stores the state of one arm, executes orders, reacts to contact, advances the motion.
 
     Args:
-        model: the arm.
+        setup: the present configuration of the controller.
         samples: the measured state.
         motion: the desired motion.
         verdict: the verdict of the contact detector.
 
     Attributes:
-        mode: hold, follow, float or safe, see the module.
-        reason: fault, order, contact or aborted trajectory that led to the mode, or ``slowed``;
-            otherwise an empty text.
-        latched: whether the mode hold or float lasts until :meth:`resume`; false in mode safe.
+        state: the mode, with the reason that led to it: fault, order, contact or aborted
+            trajectory, or ``slowed``; otherwise an empty text.
         outcome: outcome of the last trajectory, and the goal whose sender waits for it.
         desired: the desired state of the last sample; in modes without a desired state, the
             measured state.
         started: whether the controller was started.
-        pending: the reaction that continues after the present stop, or None.
-        model, samples, motion, verdict: the parts of the arguments, for reactions.
-        parameters, soft, require_hold: of :meth:`set_parameters`, for reactions.
+        samples, motion, verdict: the parts of the arguments, for reactions.
     """
 
     def __init__(
-        self, model: Model, samples: SampleJudge, motion: Motion, verdict: DetectorVerdict
+        self, setup: Setup, samples: SampleJudge, motion: Motion, verdict: DetectorVerdict
     ) -> None:
-        self.model, self.samples = model, samples
+        self._setup, self.samples = setup, samples
         self.motion, self.verdict = motion, verdict
         self.outcome = TrajectoryOutcome()
-        self.mode: Mode = "safe"
-        self.reason = "not started"
-        self.latched = False
-        self.desired = DesiredState.at_rest(np.zeros(model.nv))
+        self.state: Safe | Float | Follow | Hold = Safe("not started")
+        self.desired = DesiredState.at_rest(np.zeros(self.model.nv))
         self.started = False
-        self._interruption: Interruption | None = None
         self._slow_next = False
         """Whether the next :meth:`resume` continues slowly."""
-        self._stopping = False
-        self.pending: Reaction | None = None
         self._reactions = {kind.name: kind(self) for kind in REACTIONS}
 
-    def set_parameters(
-        self,
-        parameters: ControllerParameters,
-        soft: SoftLimits,
-        tolerances: Tolerances,
-        require_hold: Callable[[Place], None],
-    ) -> None:
-        """Apply new parameters from the next sample on.
-
-        Args:
-            parameters, soft, tolerances: parts made of the new parameters.
-            require_hold: raises a :class:`TrajectoryError` if the motors cannot hold the arm on the
-                rest of a trajectory.
-        """
-        self.parameters, self.soft, self.require_hold = parameters, soft, require_hold
-        self.outcome.set_tolerances(tolerances)
+    @property
+    def model(self) -> Model:
+        """The arm."""
+        return self._setup.now.model
 
     @property
-    def tracks(self) -> bool:
-        """Whether the control law tracks a desired motion: in the modes hold and follow."""
-        return self.mode in ("hold", "follow")
+    def parameters(self) -> ControllerParameters:
+        """The parameters of the controller."""
+        return self._setup.now.parameters
+
+    @property
+    def soft(self) -> SoftLimits:
+        """The soft position limits."""
+        return self._setup.now.soft
+
+    @property
+    def mode(self) -> Mode:
+        """The name of the mode."""
+        return self.state.mode
+
+    @property
+    def reason(self) -> str:
+        """The reason of the mode."""
+        return self.state.reason
 
     @property
     def paused(self) -> Place | None:
         """The interrupted trajectory that :meth:`resume` continues, and the time on it; or None."""
-        return None if self._interruption is None else self._interruption.place
+        interruption = self._interruption
+        return None if interruption is None else interruption.place
 
     @property
     def is_retreating(self) -> bool:
-        """Whether an arm in mode hold retracts, or stops or waits for a force estimate to do so.
-
-        It has no meaning in the other modes.
-        """
-        return self.pending is not None or (self.motion.moving and not self._stopping)
+        """Whether a held arm retracts, or stops or waits for a force estimate to do so."""
+        state = self.state
+        if not isinstance(state, Hold):
+            return False
+        return state.pending is not None or (self.motion.moving and not self.motion.is_stop)
 
     @property
     def goal_motion(self) -> GoalMotion:
@@ -132,15 +192,13 @@ class Modes:
     def end(self) -> None:
         """Return to the state before :meth:`start`: mode safe, without a trajectory."""
         self._leave_motion("the controller was started anew")
-        self.started, self.latched = False, False
-        self.mode, self.reason = "safe", "not started"
+        self.started, self.state = False, Safe("not started")
 
     def start(self) -> None:
         """Begin control: stop the arm and hold it at its measured position, in mode hold."""
-        self.started = True
+        self.started, self._slow_next = True, False
         self.outcome.reset()
         self.motion.wanted_pace = 1.0
-        self._stopping = self._slow_next = False
         self._hold_here()
 
     def require_free(self) -> None:
@@ -150,10 +208,27 @@ class Modes:
             TrajectoryError: in mode safe, in a latched mode, and while the detector reports a
                 contact to which the reaction is hold, float or retract.
         """
-        if self.mode == "safe" or self.latched:
-            raise TrajectoryError(f"the arm stays in {self.mode} ({self.reason}): resume first")
+        state = self.state
+        if isinstance(state, Safe) or state.latched:
+            raise TrajectoryError(f"the arm stays in {state.mode} ({state.reason}): resume first")
         if self._is_kept_by_contact():
             raise TrajectoryError(f"{CONTACT_LASTS}: the arm moves after the contact has ended")
+
+    def require_hold(self, place: Place) -> None:
+        """Raise an error if the motors cannot hold the arm on the rest of a trajectory.
+
+        :func:`~rbd_control.control.planner.require_hold` has the rule; the start is the measured
+        position.
+
+        Args:
+            place: the trajectory, and the time on it from which it goes on.
+
+        Raises:
+            TrajectoryError: naming the joint, its gravity torque and its limit.
+        """
+        now = self._setup.now
+        now.law.take_estimates()
+        require_hold(now.limits, now.law.weight, self.samples.q, place.trajectory, place.time)
 
     def follow(
         self, trajectory: Trajectory, at: float | None, sent: TrajectoryGoal | None = None
@@ -175,8 +250,7 @@ class Modes:
         self.motion.follow(trajectory, at)
         self._end_reactions()
         self.outcome.begin(sent)
-        self._stopping, self.pending = False, None
-        self.mode, self.reason = "follow", self._slowness()
+        self.state = Follow(self._slowness())
         if not self._reaction.ends and self._has_contact():
             self._reaction.react()
 
@@ -186,15 +260,16 @@ class Modes:
         Raises:
             InputError: if there is neither a trajectory nor a retreat.
         """
-        if self.mode == "follow":
+        state = self.state
+        if isinstance(state, Follow):
             self._give_up("cancelled by request")
             self._hold_here()
-        elif self.mode == "hold" and (self._interruption is not None or self.is_retreating):
+        elif isinstance(state, Hold) and (state.interruption is not None or self.is_retreating):
             self._give_up("cancelled by request")
             if self.is_retreating:
                 self.stop()
         else:
-            raise InputError(f"no trajectory to cancel: in {self.mode}")
+            raise InputError(f"no trajectory to cancel: in {state.mode}")
 
     def cancel_goal(self, goal: TrajectoryGoal) -> None:
         """Cancel a goal, and stop if its trajectory is followed.
@@ -206,7 +281,7 @@ class Modes:
         if self.outcome.sent is goal:
             self.cancel()
 
-    def hold(self, reason: str, again: bool = False) -> None:
+    def hold(self, reason: str, again: bool = False, then: Reaction | None = None) -> None:
         """Stop and hold until :meth:`resume`, which continues the trajectory, or a waiting one.
 
         The trajectory of a goal is cancelled instead and its sender is told, because the arm must
@@ -216,6 +291,7 @@ class Modes:
             reason: reason of the hold.
             again: whether an arm that is held already is held at its measured position from now
                 on, instead of its former desired position.
+            then: the reaction whose :meth:`Reaction.at_rest` is called after the stop.
 
         Raises:
             InputError: in mode safe.
@@ -227,28 +303,28 @@ class Modes:
         elif self.mode == "follow":
             waiting = self.motion.waiting
             place = Place(waiting.trajectory, 0.0) if waiting else self.motion.place
-        rests = self.mode == "hold" and self.latched and not self.motion.moving
+        rests = self.mode == "hold" and self.state.latched and not self.motion.moving
         if again or not (rests or self._is_held()):
             self.stop()
-        self.pending = None
-        self.mode, self.latched, self.reason = "hold", True, reason
+        interruption = self._interruption
         if place is not None:
-            self._interruption = Interruption(place, self.motion.trajectory.final)
-        if self._interruption is not None:
+            interruption = Interruption(place, self.motion.trajectory.final)
+        self.state = Hold(reason, True, interruption, then)
+        if interruption is not None:
             self.outcome.pause()
 
     def float_(self, reason: str) -> None:
         """Compensate gravity only, until :meth:`resume`; the trajectory is cancelled.
 
         Args:
-            reason: reason of the order, for the attribute and for the sender of a goal.
+            reason: reason of the order, for the state and for the sender of a goal.
 
         Raises:
             InputError: in mode safe.
         """
         self._leave_safe_first()
         self._leave_motion(reason)
-        self.mode, self.latched, self.reason = "float", True, reason
+        self.state = Float(reason)
 
     def slow(self, reason: str, factor: float) -> None:
         """Continue at a share ``factor`` of the speed, also in later trajectories, until resumed.
@@ -261,9 +337,9 @@ class Modes:
         """
         self._leave_safe_first()
         self.motion.wanted_pace = factor
-        self._slow_next = self.latched
-        if not self.latched:
-            self.reason = reason
+        self._slow_next = self.state.latched
+        if not self.state.latched:
+            self.state.reason = reason
 
     def react(self, begins: bool) -> None:
         """React to a contact as the parameter ``contact_reaction`` selects, in hold and follow.
@@ -274,7 +350,7 @@ class Modes:
                 changed since the contact began.
         """
         lasts_in_motion = self.mode == "follow" and self._is_kept_by_contact()
-        if not self.tracks or not (begins or lasts_in_motion):
+        if not self.state.tracks or not (begins or lasts_in_motion):
             return
         self.outcome.touch(self._reaction.ends)
         self._reaction.react()
@@ -312,7 +388,7 @@ class Modes:
         if not self.samples.good:
             why = self.samples.refusal or self.reason
             raise InputError(f"cannot resume: no valid joint states ({why})")
-        interruption = self._interruption
+        state, interruption = self.state, self._interruption
         if interruption is not None and self._is_kept_by_contact():
             raise InputError(
                 f"cannot resume: {CONTACT_LASTS}; end the contact first, or order float or retract"
@@ -321,13 +397,12 @@ class Modes:
         if not self._slow_next:
             self.motion.wanted_pace = 1.0
         self._slow_next = False
-        if self.mode != "safe" and not self.latched:
-            self.reason = ""
-            return "at full speed" if slowed else f"nothing to resume from: in {self.mode}"
+        if not isinstance(state, Safe) and not state.latched:
+            state.reason = ""
+            return "at full speed" if slowed else f"nothing to resume from: in {state.mode}"
         if interruption is None:
             if self._is_held():
-                self.reason, self.latched = self._slowness(), False
-                self.pending = None
+                self.state = Hold(self._slowness())
             else:
                 self._hold_here()
             return "holding here"
@@ -339,7 +414,7 @@ class Modes:
             self._give_up("it cannot go on")
             self._hold_here()
             return f"holding here; the trajectory cannot go on: {error}"
-        self.pending, self._interruption, self.latched = None, None, False
+        self.state = Hold()
         self.follow(rest, None)
         return "following the trajectory again" + (", slowly" if self._slowness() else "")
 
@@ -348,15 +423,19 @@ class Modes:
 
         In mode safe nothing changes, so that the first reason is kept.
         """
-        if self.mode == "safe":
-            return
-        self._leave_motion(f"safe torque: {reason}")
-        self.mode, self.latched, self.reason = "safe", False, reason
+        if self.mode != "safe":
+            self._leave_motion(f"safe torque: {reason}")
+            self.state = Safe(reason)
 
-    def explain(self, text: str) -> None:
-        """Add a text to the reason of the mode, unless it is there already."""
-        if text not in self.reason:
-            self.reason += f"; {text}"
+    def explain(self, text: str, after: str = "; ") -> None:
+        """Add a text to the reason of the mode, unless it is there already.
+
+        Args:
+            text: the text.
+            after: what separates it from the reason.
+        """
+        if text not in self.state.reason:
+            self.state.reason += after + text
 
     def start_again(self) -> None:
         """Cancel the trajectory after a jump of the clock; hold the arm if the mode tracks.
@@ -365,12 +444,12 @@ class Modes:
         """
         self._give_up("the clock of the joint states jumped")
         self.verdict.forget_force()
-        if self.tracks:
-            latched, reason = self.latched, self.reason
-            self._stopping = False  # A stop in progress leads to the former position of the arm.
-            self._hold_here()
-            self.latched = latched
-            self.reason = reason if latched else self._slowness()
+        before = self.state
+        if before.tracks:
+            # A stop in progress leads to the former position of the arm.
+            self._hold_here(again=True)
+            if before.latched:
+                self.state = Hold(before.reason, True)
 
     # --- Samples ---------------------------------------------------------------------------------
 
@@ -380,39 +459,23 @@ class Modes:
         After the end of a trajectory the arm is held, and a trajectory that the arm does not follow
         within its tolerances ends. In float and safe the result is the measured state.
         """
-        if not self.tracks:
+        if not self.state.tracks:
             samples = self.samples
             self.desired = DesiredState(samples.q, samples.v, np.zeros_like(samples.v))
             return self.desired
         motion = self.motion
         motion.advance(dt, self.parameters.stop_time)
-        if self.mode == "follow":
+        if isinstance(self.state, Follow):
             self._judge()
-        elif not motion.moving:
-            self._stopping = False
-            if self.pending is not None:
-                self.pending.at_rest()
+        elif not motion.moving and self._pending is not None:
+            self._pending.at_rest()
         if self.mode == "hold":
             for reaction in self._reactions.values():
                 reaction.check()
         self.desired = motion.desired()
         return self.desired
 
-    # --- Inside ----------------------------------------------------------------------------------
-
-    def _judge(self) -> None:
-        """Hold the arm if its trajectory has ended, or the arm violates its path tolerance."""
-        end = self.outcome.judge(self.motion, self.samples.q, self.samples.v)
-        if end is None:
-            return
-        if end.goal == "reached":
-            self.mode = "hold"
-        else:
-            # If the arm continued to a missed goal, it would press against an obstacle.
-            self._hold_here()
-        if end.goal == "aborted":
-            self.reason = end.text
-        self.outcome.end(end)
+    # --- For reactions ---------------------------------------------------------------------------
 
     def go(self, way: Trajectory) -> Array:
         """Move along a trajectory of a reaction; return its displacement, (nv,) [rad or m].
@@ -425,15 +488,41 @@ class Modes:
             self._interruption.retreated(stopped, way.final)
         return np.asarray(way.final - stopped)
 
-    def stop(self) -> None:
-        """Bring the desired motion to rest at the arm's position, unless a stop is in progress."""
-        self.pending = None
+    def stay(self) -> None:
+        """End the wait of a reaction after the stop; the arm stays held."""
+        if isinstance(self.state, Hold):
+            self.state.pending = None
+
+    def stop(self, again: bool = False) -> None:
+        """Bring the desired motion to rest at the arm's position, unless a stop is in progress.
+
+        Args:
+            again: whether a stop in progress is replaced.
+        """
+        self.stay()
         self._end_reactions()
-        if self._stopping and self.motion.moving:
+        is_held = isinstance(self.state, Hold)
+        if is_held and self.motion.is_stop and self.motion.moving and not again:
             return
         q, v = self.samples.q, self.samples.v
         self.motion.stop(self.model.joint_names, q, v, self.parameters.stop_time)
-        self._stopping = True
+
+    # --- Inside ----------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """Hold the arm if its trajectory has ended, or the arm violates its path tolerance."""
+        samples, tolerances = self.samples, self._setup.now.tolerances
+        end = self.outcome.judge(self.motion, samples.q, samples.v, tolerances)
+        if end is None:
+            return
+        if end.goal == "reached":
+            self.state = Hold(self.reason)
+        else:
+            # If the arm continued to a missed goal, it would press against an obstacle.
+            self._hold_here()
+        if end.goal == "aborted":
+            self.state.reason = end.text
+        self.outcome.end(end)
 
     def _is_held(self) -> bool:
         """Return whether the arm is held within ``START_TOLERANCE`` of a desired position at rest.
@@ -446,22 +535,34 @@ class Modes:
         away = float(np.abs(self.samples.q - self.motion.desired().q_d).max())
         return away <= START_TOLERANCE
 
-    def _hold_here(self) -> None:
-        self.stop()
-        self.mode, self.reason, self.latched = "hold", self._slowness(), False
-        self._interruption = None
+    def _hold_here(self, again: bool = False) -> None:
+        self.stop(again)
+        self.state = Hold(self._slowness())
 
     def _leave_motion(self, why: str) -> None:
         """Cancel the trajectory, a waiting one, and a retreat."""
         self._give_up(why)
         self.motion.drop_waiting()
-        self._stopping, self.pending = False, None
         self._end_reactions()
 
     def _end_reactions(self) -> None:
         """End the motions of reactions, because another motion or mode takes their place."""
         for reaction in self._reactions.values():
             reaction.end()
+
+    def _give_up(self, why: str) -> None:
+        """Forget an interrupted trajectory, and cancel the present one."""
+        if isinstance(self.state, Hold):
+            self.state.interruption = None
+        self.outcome.cancel(why)
+
+    @property
+    def _interruption(self) -> Interruption | None:
+        return self.state.interruption if isinstance(self.state, Hold) else None
+
+    @property
+    def _pending(self) -> Reaction | None:
+        return self.state.pending if isinstance(self.state, Hold) else None
 
     @property
     def _reaction(self) -> Reaction:
@@ -478,10 +579,6 @@ class Modes:
 
     def _slowness(self) -> str:
         return "" if self.motion.wanted_pace == 1.0 else "slowed"
-
-    def _give_up(self, why: str) -> None:
-        self._interruption = None
-        self.outcome.cancel(why)
 
     def _leave_safe_first(self) -> None:
         if self.mode == "safe":

@@ -34,12 +34,13 @@ class Motion:
 
     Attributes:
         wanted_pace: requested speed factor of trajectories, 0 to 1; :meth:`advance` approaches it.
+        is_stop: whether the present motion is a stop.
         jumps: number of discontinuities of the desired state so far: one for each stop.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.wanted_pace = 1.0
-        self.jumps = 0
+        self.jumps, self.is_stop = 0, False
         self._place = Place(trajectory, 0.0)
         self._next: Place | None = None
         self._rest: DesiredState | None = None
@@ -88,6 +89,7 @@ class Motion:
         """
         self._run(Trajectory.stop(names, q, v, time))
         self.jumps += 1
+        self.is_stop = True
 
     def run(self, trajectory: Trajectory) -> None:
         """Move along a trajectory that begins with the present state, in real time, at once."""
@@ -148,7 +150,7 @@ class Motion:
         return DesiredState(q, self._pace * v, self._pace**2 * a + self._pace_rate * v)
 
     def _run(self, trajectory: Trajectory) -> None:
-        self._place = Place(trajectory, 0.0)
+        self._place, self.is_stop = Place(trajectory, 0.0), False
         self._rest, self._paced, self._next = None, False, None
         self._pace, self._pace_rate = 1.0, 0.0
 
@@ -156,7 +158,7 @@ class Motion:
         # From rest any pace can begin at once; a motion in real time keeps its pace.
         if not self._paced and self.overtime >= 0.0:
             self._pace = self.wanted_pace
-        self._place = Place(trajectory, time)
+        self._place, self.is_stop = Place(trajectory, time), False
         self._rest, self._paced, self._next = None, True, None
 
 

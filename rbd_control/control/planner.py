@@ -23,15 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.configuration import ConfiguredParts
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.control.limits import ArmLimits, PositionLimits
-from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion, Place
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.trajectory import (
@@ -45,6 +44,10 @@ from rbd_control.control.waypoints import Points, Waypoints, check_size
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, StalePlanError, TrajectoryError
 from rbd_control.robot.weight import needed_share, require_weight
+
+if TYPE_CHECKING:
+    from rbd_control.control.configuration import Setup
+    from rbd_control.control.modes import Modes
 
 Array = NDArray[np.float64]
 
@@ -500,7 +503,7 @@ class Planning:
     """Plans trajectories, and passes accepted plans to the modes of the controller.
 
     :meth:`prepare` may run in another thread than all other calls: it reads the controller and
-    changes nothing. :meth:`accept` takes microseconds. Call :meth:`set_parts` before all others.
+    changes nothing. :meth:`accept` takes microseconds.
 
     Args:
         model: the arm.
@@ -509,18 +512,13 @@ class Planning:
         modes: the modes, which permit and follow trajectories.
     """
 
-    def __init__(self, model: Model, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
-        self._model = model
+    def __init__(self, setup: Setup, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
+        self._setup = setup
         self._samples, self._motion, self._modes = samples, motion, modes
         self._continuous: Sequence[int] = samples.continuous.tolist()
         self._stream: StreamPoint | None = None
         self._streamed: Trajectory | None = None
         """The motion to the last point of the stream; another motion, such as a stop, ends it."""
-
-    def set_parts(self, parts: ConfiguredParts) -> None:
-        """Use the model, law, limits and parameters in ``parts`` from the next plan on."""
-        self._model, self._law, self._limits = parts.model, parts.law, parts.limits
-        self._soft, self._parameters = parts.soft, parts.parameters
 
     def forget_stream(self) -> None:
         """Forget the last point of a stream, so that the arm stops at the next single point.
@@ -557,7 +555,8 @@ class Planning:
                 reason; for a posture on the way or at the end in which the motors cannot hold the
                 arm; while the mode or a contact does not permit a trajectory, naming it.
         """
-        check_size(self._model.joint_names, names, points)
+        now = self._setup.now
+        check_size(now.model.joint_names, names, points)
         self._modes.require_free()
         if lead is None:
             lead = LEAD + LEAD_PER_POINT * len(points)
@@ -568,10 +567,10 @@ class Planning:
         is_streaming = any(each is self._streamed for each in present)
         splice = place.time + self._motion.pace * lead
         state = PlanningState(
-            parameters=self._parameters,
-            limits=self._limits,
-            soft=self._soft.now(),
-            weight=self._law.weight,
+            parameters=now.parameters,
+            limits=now.limits,
+            soft=now.soft.now(),
+            weight=now.law.weight,
             base=place.trajectory,
             splice=splice,
             start=place.trajectory.sample(splice),
@@ -581,22 +580,7 @@ class Planning:
             stream=self._stream if is_streaming else None,
         )
         request = TrajectoryRequest(names, points, starts_in, samples.now, streams)
-        return plan(self._model, self._continuous, request, state)
-
-    def require_hold(self, place: Place) -> None:
-        """Raise an error if the motors cannot hold the arm on the rest of a trajectory.
-
-        :func:`~rbd_control.control.planner.require_hold` has the rule; the start is the measured
-        position.
-
-        Args:
-            place: the trajectory, and the time on it from which it goes on.
-
-        Raises:
-            TrajectoryError: naming the joint, its gravity torque and its limit.
-        """
-        self._law.take_estimates()
-        require_hold(self._limits, self._law.weight, self._samples.q, place.trajectory, place.time)
+        return plan(now.model, self._continuous, request, state)
 
     def require_hold_ahead(self, limits: ArmLimits, weight: Callable[[Array], Array]) -> None:
         """Raise an error if the motors could not hold the arm on its present trajectories.
@@ -609,7 +593,7 @@ class Planning:
             weight: function that returns gravity torques, see :class:`PlanningState`.
 
         Raises:
-            TrajectoryError: as :meth:`require_hold`.
+            TrajectoryError: as :meth:`Modes.require_hold`.
         """
         for place in self._ahead():
             require_hold(limits, weight, self._samples.q, place.trajectory, place.time)
@@ -622,7 +606,7 @@ class Planning:
         Raises:
             TrajectoryError: naming the segment, the joint and its limit.
         """
-        limits = self._soft.now()
+        limits = self._setup.now.soft.now()
         for place in self._ahead():
             place.trajectory.check_speeds(limits, place.time)
 
@@ -678,10 +662,10 @@ class Planning:
 
     def _fits(self, planned: PlannedTrajectory) -> bool:
         """Return whether a plan continues the present motion."""
-        state, place = planned.state, self._motion.place
+        state, place, now = planned.state, self._motion.place, self._setup.now
         # New limits come with new parameters and with a new model, for example another payload. A
         # plan that was begun amid a change has either old parameters or old limits.
-        if state.parameters is not self._parameters or state.limits is not self._limits:
+        if state.parameters is not now.parameters or state.limits is not now.limits:
             return False
         if state.base is not place.trajectory:
             return False

@@ -15,16 +15,16 @@ hold at its end.
 **Reactions to contact, and orders to the arm: one class each.**
 
 A class in :data:`REACTIONS` is a choice of the parameter ``contact_reaction``; with ``order`` it is
-also an order of :meth:`PassivityController.order` and a service of the node. To add one, write the
+also an order of :meth:`Modes.order` and a service of the node. To add one, write the
 class, with parameters of its own as a base of :class:`ReactionParameters`, and name it in the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import hypot, inf
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ from rbd_control.dynamics import Model, frame_jacobian, frame_placement
 from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.errors import RbdControlError, TrajectoryError
 from rbd_control.parameters import Parameters, parameter
+
+if TYPE_CHECKING:
+    from rbd_control.control.limits import SoftLimits
 
 Array = NDArray[np.float64]
 
@@ -290,29 +293,34 @@ class Arm(Protocol):
     """What a reaction knows of an arm and may do with it: :class:`~rbd_control.control.Modes`.
 
     Attributes:
-        model: the arm.
         motion, verdict: desired motion, verdict of the detector.
-        soft: soft position limits, :class:`~rbd_control.control.limits.SoftLimits`.
-        parameters: parameters of the controller, with those of the reaction.
-        reason: reason of the mode, to which a reaction adds.
-        pending: the reaction whose :meth:`Reaction.at_rest` is called after the present stop.
     """
 
-    model: Model
     motion: Motion
     verdict: DetectorVerdict
-    soft: Any
-    parameters: Any
-    reason: str
-    pending: Reaction | None
-    require_hold: Callable[[Place], None]
+
+    @property
+    def model(self) -> Model:
+        """The arm."""
+
+    @property
+    def soft(self) -> SoftLimits:
+        """The soft position limits."""
+
+    @property
+    def parameters(self) -> Any:
+        """The parameters of the controller, with those of the reaction."""
 
     @property
     def samples(self) -> Measured:
         """The measured state."""
 
-    def hold(self, reason: str, again: bool = False) -> None:
-        """Stop and hold; ``again``: at the measured position, also if the arm is held already."""
+    def hold(self, reason: str, again: bool = False, then: Reaction | None = None) -> None:
+        """Stop and hold; ``again``: at the measured position, also if the arm is held already.
+
+        The method :meth:`Reaction.at_rest` of the reaction ``then`` is called after the stop, until
+        :meth:`stay`.
+        """
 
     def float_(self, reason: str) -> None:
         """Compensate gravity only."""
@@ -323,8 +331,17 @@ class Arm(Protocol):
     def stop(self) -> None:
         """Stop at the measured position."""
 
+    def stay(self) -> None:
+        """End the wait of a reaction after the stop."""
+
+    def require_hold(self, place: Place) -> None:
+        """Raise a TrajectoryError if the motors cannot hold the arm on the rest of a trajectory."""
+
     def go(self, way: Trajectory) -> Array:
         """Move along a trajectory; return its displacement, (nv,) [rad or m]."""
+
+    def explain(self, text: str, after: str = "; ") -> None:
+        """Add a text to the reason of the mode."""
 
 
 class Reaction:
@@ -364,7 +381,7 @@ class Reaction:
         self.begin("contact")
 
     def at_rest(self) -> None:
-        """Continue after a stop, if ``Arm.pending`` is this reaction; called for each sample."""
+        """Continue after a stop of :meth:`Arm.hold`; called for each sample until it goes on."""
 
     def check(self) -> None:
         """Supervise a motion of the reaction; called for each sample of an arm in mode hold."""
@@ -442,8 +459,8 @@ class Retract(Reaction):
 
     def begin(self, reason: str) -> None:
         """Stop, and retract afterwards."""
-        self._arm.hold(reason, again=True)
-        self._arm.pending, self._ordered = self, self._arm.samples.stamp
+        self._arm.hold(reason, again=True, then=self)
+        self._ordered = self._arm.samples.stamp
 
     def at_rest(self) -> None:
         """Retract along the force, or wait for it: it arrives after the flag."""
@@ -451,9 +468,9 @@ class Retract(Reaction):
         found = arm.verdict.force(self._ordered, FORCE_AGE)
         if found is None and arm.motion.overtime < FORCE_WAIT:
             return
-        arm.pending = None
+        arm.stay()
         if found is None:
-            arm.reason += ": not retracted, because no contact force is known"
+            arm.explain("not retracted, because no contact force is known", ": ")
             return
         try:
             way = retreat(
@@ -467,10 +484,10 @@ class Retract(Reaction):
             )
             arm.require_hold(Place(way, 0.0))
         except (RbdControlError, np.linalg.LinAlgError) as error:
-            arm.reason += f": cannot retract along the force on {found.link}: {error}"
+            arm.explain(f"cannot retract along the force on {found.link}: {error}", ": ")
             return
         self._watch.begin(arm.samples.stamp, arm.samples.now, arm.go(way))
-        arm.reason += f": retracted along the force on {found.link}"
+        arm.explain(f"retracted along the force on {found.link}", ": ")
 
     def check(self) -> None:
         """Stop a retreat that does not end the contact, so that the arm stops pressing.
@@ -485,7 +502,7 @@ class Retract(Reaction):
         why = self._watch.finds(samples.stamp, samples.now, lag, motion.moving)
         if why:
             arm.stop()
-            arm.reason += f", and stopped: {why}"
+            arm.explain(f"stopped: {why}", ", and ")
 
     def end(self) -> None:
         """Supervise the retreat no longer."""

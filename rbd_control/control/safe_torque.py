@@ -13,10 +13,10 @@ and brake all joints with the damping of the control law, which the loop is know
 
     tau = g + brake        brake = -rate M(q) v_f        rate = damping_rate, or less
 
-Here v_f is the measured velocity after the filter of :mod:`~rbd_control.control.slotine_li`. With the
-whole mass matrix every velocity decays with the same rate, ``v_dot = -rate v``, in any posture, and
-no joint accelerates another; damping each joint by itself would decay with thirty times that rate
-in the direction in which parallel axes turn against each other.
+Here v_f is the measured velocity after the filter of :mod:`~rbd_control.control.slotine_li`. With
+the whole mass matrix every velocity decays with the same rate, ``v_dot = -rate v``, in any posture,
+and no joint accelerates another; damping each joint by itself would decay with thirty times that
+rate in the direction in which parallel axes turn against each other.
 
 Guarantee. In every sample the power of the brake, ``sum of brake_i v_i`` with the measured
 velocities, is at most zero. Four rules preserve this, and keep the brake from driving the arm:

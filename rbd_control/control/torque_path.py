@@ -46,7 +46,7 @@ from rbd_control.control.trajectory import POSITION_SLACK, DesiredState
 from rbd_control.dynamics import Model, gravity_torque
 
 if TYPE_CHECKING:
-    from rbd_control.control.configuration import ConfiguredParts
+    from rbd_control.control.configuration import Setup
 
 Array = NDArray[np.float64]
 
@@ -342,10 +342,10 @@ class TorquePath:
 
     For each sample call :meth:`wanted` and :meth:`limit` in the modes hold, follow and float,
     otherwise one of :meth:`brake`, :meth:`repeat`, :meth:`zero` and :meth:`halt`. Call
-    :meth:`set_parts` before all others.
+    :meth:`reconfigure` first, and after each change of the configuration.
 
     Args:
-        model: the arm.
+        setup: the present configuration of the controller.
         samples: the measured state.
 
     Attributes:
@@ -358,8 +358,9 @@ class TorquePath:
         is_braking: whether :meth:`brake` was the last command and not zero by its rules.
     """
 
-    def __init__(self, model: Model, samples: SampleJudge) -> None:
-        self._samples = samples
+    def __init__(self, setup: Setup, samples: SampleJudge) -> None:
+        model = setup.now.model
+        self._setup, self._samples = setup, samples
         self._motors = MotorTorque(model)
         self._roll_off = RollOff(model.nv)
         self._is_limited = self._slows = False
@@ -370,14 +371,12 @@ class TorquePath:
         self.is_braking = False
         self._trusted = np.ones(model.nv)
 
-    def set_parts(self, parts: ConfiguredParts) -> None:
-        """Use the parts for new parameters from the next sample on."""
+    def reconfigure(self) -> None:
+        """Continue from the last command with the present configuration."""
+        now = self._setup.now
         here = self._samples.q if self._samples.good else None
-        self._motors.set_parameters(parts.model, parts.parameters, here)
-        self._law, self._limits, self._safe = parts.law, parts.torque_limits, parts.safe
-        self._roll_off.set_resonances(resonances(parts.parameters.resonance, parts.model))
-        self._timeout = parts.parameters.timeout
-        self._has_tank = parts.parameters.tank_capacity > 0.0
+        self._motors.set_parameters(now.model, now.parameters, here)
+        self._roll_off.set_resonances(resonances(now.parameters.resonance, now.model))
 
     @property
     def v_f(self) -> Array:
@@ -427,7 +426,8 @@ class TorquePath:
             FloatingPointError: for a torque that is not finite.
             InputError: for a torque of the adaptive law that is not finite.
         """
-        samples, law = self._samples, self._law
+        samples, now = self._samples, self._setup.now
+        law = now.law
         if desired is None or not may_learn:
             # A contact is reported late, so the law may have learned from it. Without feedback
             # nothing corrects a weight that was learned wrongly.
@@ -437,7 +437,7 @@ class TorquePath:
             self._roll_off.restart()
             # An arm that floats from a fast motion is braked first; a hand may move it then.
             self._slows = (self._slows or self.is_tracking) and bool(
-                (np.abs(samples.v) > SLOW * self._limits.fastest).any()
+                (np.abs(samples.v) > SLOW * now.torque_limits.fastest).any()
             )
             wanted = law.floating(samples.q, self._roll_off.v, 1.0 if self._slows else 0.0)
         else:
@@ -459,11 +459,12 @@ class TorquePath:
         Raises:
             FloatingPointError: for a torque that is not finite; the last command is kept.
         """
-        samples, law, limits, motors = self._samples, self._law, self._limits, self._motors
+        samples, now, motors = self._samples, self._setup.now, self._motors
+        law, limits = now.law, now.torque_limits
         q, v, period = samples.q, samples.v, samples.longest_period
         cut = limits.cut(wanted.torque, law.packed, q, v, wanted.s, period, wanted.share)
         let = limited = cut
-        if self._has_tank:
+        if now.parameters.tank_capacity > 0.0:
             # The first sample after a jump of the clock has no period of its own.
             dt = samples.dt if samples.dt >= SHORTEST else period
             let = law.tank.limit(q, v, cut, dt, wanted.share)
@@ -482,17 +483,17 @@ class TorquePath:
 
         It is zero without a valid sample, and for joints whose drives cannot be trusted.
         """
-        samples = self._samples
-        self._law.forget_recent()
-        self._law.forget_bias()
+        samples, law, safe = self._samples, self._setup.now.law, self._setup.now.safe
+        law.forget_recent()
+        law.forget_bias()
         self._roll_off.measure(samples.v, samples.dt)
         self._roll_off.restart()
         if not samples.good:
             return self.zero()
         self.is_tracking = False
-        self._law.tank.skip()
-        step = self._safe.torque(
-            self._safe.weightless if self.model_error else self._law.packed,
+        law.tank.skip()
+        step = safe.torque(
+            safe.weightless if self.model_error else law.packed,
             samples.q,
             samples.v,
             self._roll_off.v,
@@ -533,7 +534,7 @@ class TorquePath:
     def zero(self) -> LimitedTorque:
         """Store and return the command of exactly zero, (nv,)."""
         self.is_tracking, self.is_braking = False, False
-        self._law.tank.skip()
+        self._setup.now.law.tank.skip()
         return LimitedTorque(self._motors.zero(self._samples.q))
 
     def halt(self) -> LimitedTorque:
@@ -545,9 +546,9 @@ class TorquePath:
         """Treat the last command as not sent; the previous command continues to act."""
         self._motors.take_back()
         self.is_braking = False
-        self._law.tank.acts(self._motors.acting)
+        self._setup.now.law.tank.acts(self._motors.acting)
         self._is_limited = True
 
     def _elapsed(self) -> float:
         """Return the time since the previous valid sample, at most ``timeout`` [s]."""
-        return min(self._samples.dt, self._timeout)
+        return min(self._samples.dt, self._setup.now.parameters.timeout)

@@ -44,10 +44,11 @@ joints. Torque that limits have withheld is subtracted.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.configuration import ConfiguredParts
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.drive_response import (
     CERTAIN,
@@ -70,6 +71,9 @@ from rbd_control.control.samples import ROUNDING, SampleJudge
 from rbd_control.dynamics import mass_matrix
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.errors import InputError
+
+if TYPE_CHECKING:
+    from rbd_control.control.configuration import Setup
 
 Array = NDArray[np.float64]
 
@@ -298,10 +302,11 @@ def drive_of_standing(
 class Watches:
     """Checks samples, torque and verdicts, and switches the mode after a failed check.
 
-    A fault is a switch to the mode safe. Call :meth:`set_parts` before all other methods.
+    A fault is a switch to the mode safe. Call :meth:`reconfigure` first, and after each change of
+    the configuration.
 
     Args:
-        joints: number of joints.
+        setup: the present configuration of the controller.
         samples, motion, verdict: parts of the controller that the checks read. A check that finds
             frozen or silent joint states marks ``samples`` as lost.
         modes: the mode, which a failed check changes.
@@ -309,14 +314,15 @@ class Watches:
 
     def __init__(
         self,
-        joints: int,
+        setup: Setup,
         samples: SampleJudge,
         motion: Motion,
         verdict: DetectorVerdict,
         modes: Modes,
     ) -> None:
-        self._samples, self._motion, self._verdict = samples, motion, verdict
-        self._modes = modes
+        self._setup, self._samples, self._motion = setup, samples, motion
+        self._verdict, self._modes = verdict, modes
+        joints = setup.now.model.nv
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
         self._fastest = np.full(joints, np.inf)
@@ -327,19 +333,18 @@ class Watches:
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
 
-    def set_parts(self, parts: ConfiguredParts) -> None:
-        """Use the parts for new parameters from the next sample on."""
-        self._parameters, self._limits = parts.parameters, parts.limits
-        self._tolerances, self._law, self._model = parts.tolerances, parts.law, parts.model
-        self._slowest = SPEED_SHARE * parts.limits.assumed_velocity
-        self._drives.set_parameters(parts.model, parts.limits.effort, parts.parameters)
+    def reconfigure(self) -> None:
+        """Compare drives with the present configuration from the next sample on."""
+        now = self._setup.now
+        self._slowest = SPEED_SHARE * now.limits.assumed_velocity
+        self._drives.set_parameters(now.model, now.limits.effort, now.parameters)
 
     def gap(self) -> None:
         """Switch to a fault if the time since the previous sample exceeds ``timeout``.
 
         Both the difference of the stamps and the difference of the arrivals are compared.
         """
-        samples, timeout = self._samples, self._parameters.timeout
+        samples, timeout = self._samples, self._setup.now.parameters.timeout
         # After a stop of the process its queue has samples without a gap, but no torque was sent.
         if samples.wait > timeout:
             self._modes.fault(f"no joint states for {samples.wait:.3g} s")
@@ -348,14 +353,14 @@ class Watches:
 
     def speed(self) -> None:
         """Switch to a fault if a joint has been too fast for too long, see :class:`Overspeed`."""
-        fast = self._overspeed.fault(self._samples.dt, self._samples.v, self._limits)
+        fast = self._overspeed.fault(self._samples.dt, self._samples.v, self._setup.now.limits)
         if fast:
             self._modes.fault(fast)
 
     def tracking(self) -> None:
         """Switch to a fault if a joint exceeds ``tracking_limit`` in the modes hold and follow."""
-        if self._modes.tracks:
-            lost = self._tolerances.lost(self._samples.q, self._modes.desired.q_d)
+        if self._modes.state.tracks:
+            lost = self._setup.now.tolerances.lost(self._samples.q, self._modes.desired.q_d)
             if lost:
                 self._modes.fault(lost)
 
@@ -384,12 +389,12 @@ class Watches:
         acceleration = self._modes.desired.a_d
         demanded = acceleration  # zero at rest and in float
         if acceleration.any():
-            demanded = mass_matrix(self._model, samples.q) @ acceleration
-        swings = self._chatter.fault(samples.now, torque, demanded, self._limits)
+            demanded = mass_matrix(self._setup.now.model, samples.q) @ acceleration
+        swings = self._chatter.fault(samples.now, torque, demanded, self._setup.now.limits)
         if swings:
-            if self._law.adaptive is not None:
+            if self._setup.now.law.adaptive is not None:
                 swings += "; the estimates of the adaptive law are discarded"
-            self._law.discard_estimates()
+            self._setup.now.law.discard_estimates()
             self._modes.fault(swings)
 
     def drives(self, sent: Array) -> None:
@@ -420,7 +425,7 @@ class Watches:
         """
         samples = self._samples
         if self._since_fault == 0.0:
-            fast = np.maximum(self._limits.assumed_velocity, np.abs(samples.v))
+            fast = np.maximum(self._setup.now.limits.assumed_velocity, np.abs(samples.v))
             self._fastest = RUNAWAY_SPEED * fast
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
@@ -440,7 +445,9 @@ class Watches:
         if not is_braking or self._named or self._doubted:
             self._overshoot.reset()
             return found, False
-        return found, self._overshoot.found(samples.dt, mass_matrix(self._model, samples.q), v_f)
+        return found, self._overshoot.found(
+            samples.dt, mass_matrix(self._setup.now.model, samples.q), v_f
+        )
 
     def finds_standing(self, s: Array, withheld: Array) -> bool:
         """Switch to a fault if a joint does not move, see :class:`StandingJoint`.
@@ -453,15 +460,17 @@ class Watches:
             Whether there is such a joint.
         """
         samples, standing = self._samples, self._standing
-        if not self._modes.tracks:
+        if not self._modes.state.tracks:
             standing.forget()
             return False
         driven = standing.driven(samples.stamp, samples.q, samples.v, s, samples.repetition.longest)
         if driven is None:
             return False
-        torque = self._law.damping(samples.q) * driven
+        torque = self._setup.now.law.damping(samples.q) * driven
         torque -= np.clip(torque, -np.abs(withheld), np.abs(withheld))
-        fault = standing.fault(torque, self._limits, self._parameters.repeated_torque_share)
+        fault = standing.fault(
+            torque, self._setup.now.limits, self._setup.now.parameters.repeated_torque_share
+        )
         if fault:
             self._modes.fault(fault)
         return bool(fault)
@@ -487,7 +496,7 @@ class Watches:
         Args:
             age: time since a torque was last published [s].
         """
-        parameters = self._parameters
+        parameters = self._setup.now.parameters
         if age > 0.5 * parameters.repeated_time:
             self._standing.forget()
         if age > parameters.timeout:
@@ -503,9 +512,9 @@ class Watches:
             now: time on the steady clock [s].
         """
         modes = self._modes
-        if not self._parameters.require_detector or self._verdict.fresh(now):
+        if not self._setup.now.parameters.require_detector or self._verdict.fresh(now):
             return
-        moves = not modes.latched or modes.is_retreating
+        moves = not modes.state.latched or modes.is_retreating
         if modes.mode == "follow" or (modes.mode == "hold" and moves):
             modes.hold(self._verdict.missing(now))
 
@@ -520,7 +529,7 @@ class Watches:
             InputError: naming the action and the age of the verdict.
         """
         missing = self._verdict.missing(now)
-        if self._parameters.require_detector and missing:
+        if self._setup.now.parameters.require_detector and missing:
             raise InputError(f"cannot {what}: require_detector is true, and {missing}")
 
     def detector_warning(self, now: float) -> str:
@@ -532,7 +541,7 @@ class Watches:
         Args:
             now: time on the steady clock [s].
         """
-        reaction, missing = self._parameters.contact_reaction, self._verdict.missing(now)
+        reaction, missing = self._setup.now.parameters.contact_reaction, self._verdict.missing(now)
         if missing and reaction != "none":
             return f"{missing}: no {reaction} on contact"
-        return missing if self._parameters.require_detector else ""
+        return missing if self._setup.now.parameters.require_detector else ""

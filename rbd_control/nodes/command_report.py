@@ -90,7 +90,7 @@ class CommandReport:
             error, rate = sample.q - command.q_d, sample.v - command.v_d
             self._writer.publish(answered.stamp, error, rate, answered.torque)
         self.note(command)
-        self._energy.add(controller.balance(answered.effort), controller.law.tank.level)
+        self._energy.add(controller.energy.balance(answered.effort), controller.law.tank.level)
 
     def note(self, command: Command) -> None:
         """Store a command as ``last``, log its mode if it has changed, and count saturation.
@@ -139,8 +139,8 @@ class CommandReport:
             status.raise_to(ERROR, f"safe torque: {command.reason}")
         elif command.reason:
             status.raise_to(WARN, command.reason)
-        if controller.frozen:
-            status.raise_to(WARN, controller.frozen)
+        if controller.path.frozen:
+            status.raise_to(WARN, controller.path.frozen)
         self._energy.report(status, controller)
 
     def report_saturation(self, status: Status) -> None:
@@ -155,8 +155,8 @@ def report_loop(status: Status, controller: PassivityController) -> None:
         status: the status to fill in.
         controller: the active controller.
     """
-    result, parameters = controller.loop_result, controller.parameters
-    if controller.is_measuring_loop:
+    result, parameters = controller.loop.result, controller.parameters
+    if controller.loop.is_running:
         status.add("loop", "is being measured")
     if result is None:
         return

@@ -117,7 +117,7 @@ class FollowJointTrajectoryServer:
     def tick(self) -> None:
         """Send the feedback and results of goals that are due. Call it periodically."""
         if self._goals:
-            self._goals.tick(self._controller().goal_motion, time.monotonic())
+            self._goals.tick(self._controller().modes.goal_motion, time.monotonic())
 
     def stop(self, why: str) -> None:
         """Abort all goals and send their results, with the reason ``why``.
@@ -157,7 +157,7 @@ class FollowJointTrajectoryServer:
         if len(self._goals) >= MOST_GOALS:
             return f"{MOST_GOALS} goals have not been answered yet"
         try:
-            self._controller().require_free()
+            self._controller().modes.require_free()
         except TrajectoryError as error:
             return str(error)
         if not self._budget.take(points, time.monotonic()):
@@ -174,7 +174,7 @@ class FollowJointTrajectoryServer:
         self._by_id[bytes(handle.goal_id.uuid)] = goal
         self._goals.add(goal, _Sender(self, handle), time.monotonic())
         self.guarded(handle.execute)
-        tolerances = self._controller().tolerances
+        tolerances = self._controller().setup.now.tolerances
 
         def read() -> TrajectoryMessage:
             goal.tolerances = tolerances.of_goal(
@@ -198,7 +198,7 @@ class FollowJointTrajectoryServer:
     def _cancel_goal(self, handle: Any) -> None:
         goal = self._by_id.get(bytes(handle.goal_id.uuid))
         if goal is not None and goal.result is None:
-            self._controller().cancel_goal(goal)
+            self._controller().modes.cancel_goal(goal)
 
     # Feedback and results for the senders of goals -------------------------------------------
 

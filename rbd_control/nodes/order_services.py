@@ -56,7 +56,7 @@ class OrderServices:
         for name in ORDERS:
             order = partial(self._order, name)
             self._offer(name, self._stopping(name, order) if name in ENDING else order)
-        self._offer("cancel", self._stopping("cancel", lambda: controller().cancel()))
+        self._offer("cancel", self._stopping("cancel", lambda: controller().modes.cancel()))
         self._offer("resume", self._resume)
         self._measured: Future | None = None
         """The answer that the sender of ~/measure_loop waits for."""
@@ -84,7 +84,7 @@ class OrderServices:
         self._node.create_service(Trigger, f"~/{what}", answer)
 
     def _order(self, name: str) -> None:
-        self._controller().order(name)
+        self._controller().modes.order(name)
 
     def _stopping(self, what: str, order: Callable[[], None]) -> Callable[[], str | None]:
         def stop() -> str | None:
@@ -133,7 +133,7 @@ class OrderServices:
         """Measure the loop and answer at the end; the node processes joint states meanwhile."""
         try:
             self._require_active()
-            self._controller().measure_loop()
+            self._controller().loop.begin()
             self._measured = Future(executor=self._node.executor)
             response.message, response.success = await self._measured
         except InputError as error:
@@ -150,8 +150,8 @@ class OrderServices:
         if not self._node.is_active:
             self._measured = None
             waiting.set_result(("the controller was deactivated", False))
-        elif not controller.is_measuring_loop:
-            self._measured, result = None, controller.loop_result
+        elif not controller.loop.is_running:
+            self._measured, result = None, controller.loop.result
             assert result is not None
             lines = result.lines() + result.parameter_lines(controller.parameters.resonance)
             waiting.set_result(("\n".join(lines), not isnan(result.delay)))

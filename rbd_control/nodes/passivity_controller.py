@@ -158,7 +158,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         assert controller is not None
         try:
             self._watchdog.beat()
-            if sample.model_error != controller.model_error:
+            if sample.model_error != controller.path.model_error:
                 controller.set_model_error(sample.model_error)
             self._trajectories.accept()
             effort = None
@@ -178,7 +178,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                     self._fault_late(late)
                     return
                 controller.not_sent(output.age)
-                torque = controller.sent
+                torque = controller.path.sent
             self._unreported = AnsweredSample(sample, stamp, command, torque, effort)
         except BaseException:
             self._send_zero()
@@ -191,7 +191,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     def _compare(self, sample: JointSample) -> None:
         """Compare a sample with those before it, while the node is not active."""
-        self.controller.observe(sample.stamp, sample.q, sample.v, time.monotonic())
+        self.controller.observed.take(sample.stamp, sample.q, sample.v, time.monotonic())
 
     def _report_sample(self) -> None:
         """Publish the tracking error and the energies of the last torque; raise no exception."""
@@ -235,7 +235,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         Args:
             late: time without a callback [s].
         """
-        self.controller.fault(f"the node did not respond for {late:.3g} s")
+        self.controller.modes.fault(f"the node did not respond for {late:.3g} s")
 
     def _send_zero(self) -> None:
         output = self._output  # another thread may replace it meanwhile
@@ -253,7 +253,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return
         conflict = self._access.conflict()
         if conflict:
-            self.controller.fault(conflict)
+            self.controller.modes.fault(conflict)
         self._detector.watch()
         self._report.look_for_readers()
 
@@ -289,14 +289,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Process the force on the touched link, (3,) in the frame of that link on TF [N]."""
         if self.is_active:
             model, prefix = self.controller.model, self.parameters.frame_prefix
-            self.controller.touched_in_frame(
-                self._touched.of(frame, model.link_body, prefix), force
+            self.controller.touched(
+                self._touched.of(frame, model.link_body, prefix), force, in_frame=True
             )
 
     def _detector_warning(self) -> str:
         if self._controller is None:
             return ""
-        return self._controller.detector_warning(time.monotonic())
+        return self._controller.watches.detector_warning(time.monotonic())
 
     # State of the arm --------------------------------------------------------------------------
 
@@ -400,7 +400,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return "joint states with velocities; the present ones have none"
         if sample.model_error:
             return f"held joints where the model holds them: {sample.model_error}"
-        if self.controller.is_contradicted:
+        if self.controller.observed.mixed:
             topic = self.resolve_topic_name("joint_states")
             return f"joint states of one source; on {topic} they contradict each other"
         try:
@@ -500,7 +500,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             reason: the callback and the exception as text.
         """
         if self.is_active:
-            self.controller.fault(reason)
+            self.controller.modes.fault(reason)
 
     # Parameters --------------------------------------------------------------------------------
 

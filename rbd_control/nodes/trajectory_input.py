@@ -155,7 +155,7 @@ class TrajectoryInput:
         try:
             if self._thread is None or self._controller is None or not self._node.is_active:
                 raise TrajectoryError("the controller is not active")
-            self._controller.require_free()  # planning may take longer than a stop lasts
+            self._controller.modes.require_free()  # planning may take longer than a stop lasts
             check_size(raw, self._controller.model.nv)
         except TrajectoryError as error:
             self._refuse(None, error)

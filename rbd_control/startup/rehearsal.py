@@ -120,7 +120,7 @@ def rehearse_controller(model: Model) -> None:
         ) -> None:
             for _ in range(3):  # enough joint states to be compared with each other
                 controller.update(0.001 * next(stamps), rest, zero + v, effort=zero)
-                controller.balance(zero)
+                controller.energy.balance(zero)
 
         controller.start(0.0, rest, zero)
         controller.law.damping(rest)
@@ -133,12 +133,12 @@ def rehearse_controller(model: Model) -> None:
                 controller.set_trajectory(model.joint_names, [point])
             see()
         controller.touched(model.joint_links[-1], np.array((0.0, 0.0, 1.0)))
-        controller.order("retract")
+        controller.modes.order("retract")
         see()
         see(0.5)
-        controller.order("float")
+        controller.modes.order("float")
         see(0.5)
-        controller.fault("rehearsal")
+        controller.modes.fault("rehearsal")
         see(0.5)
     inverse_dynamics(model, rest, zero, zero)
     unwrap(rest.copy(), rest, np.arange(model.nv))

@@ -84,7 +84,7 @@ class ControllerMachine(OrderRules):
     def fault(self) -> None:
         """Something else tells of a fault."""
         self.rig.faulted = True
-        self._order(self.rig.controller.fault, "told by the machine")
+        self._order(self.rig.controller.modes.fault, "told by the machine")
         self._run(self.rig.period)
 
     @rule(torque=FRACTIONS, seconds=st.sampled_from([0.02, 0.1]))

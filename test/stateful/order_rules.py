@@ -176,31 +176,31 @@ class OrderRules(MachineBase):
     @rule()
     def hold(self) -> None:
         """Stop here."""
-        if self._order(self.rig.controller.order, "hold"):
+        if self._order(self.rig.controller.modes.order, "hold"):
             self.rig.expect_stop()
 
     @rule()
     def cancel(self) -> None:
         """Stop here and give the trajectory up."""
-        if self._order(self.rig.controller.cancel):
+        if self._order(self.rig.controller.modes.cancel):
             self.rig.expect_stop()
 
     @rule()
     def let_float(self) -> None:
         """Compensate gravity only."""
-        if self._order(self.rig.controller.order, "float"):
+        if self._order(self.rig.controller.modes.order, "float"):
             self.rig.allow_motion()
 
     @rule()
     def slow_down(self) -> None:
         """Go on slowly."""
-        self._order(self.rig.controller.order, "slow")
+        self._order(self.rig.controller.modes.order, "slow")
 
     @rule(link=INDICES, force=FRACTIONS, seconds=st.sampled_from([0.0, 0.15, 0.3]))
     def retract(self, link: int, force: Fractions, seconds: float) -> None:
         """Stop, then move off along a force, for a while."""
         self._touch(link, force)
-        if self._order(self.rig.controller.order, "retract"):
+        if self._order(self.rig.controller.modes.order, "retract"):
             self.rig.expect_pause()
         if seconds:
             self._run(seconds)

@@ -224,7 +224,7 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     brake = s.torque[rows] - rig.safe_weight(q)
     mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
     rate = min(p.damping_rate or RATE, LARGEST_STEP / (HELD * p.timeout + p.loop_delay))
-    wanted = rig.controller.brake_share * rate * np.einsum("kij,kj->ki", mass, v)
+    wanted = rig.controller.path.brake_share * rate * np.einsum("kij,kj->ki", mass, v)
     least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
     room = largest - np.abs(weight)
     lacks = -np.sign(v) * brake < np.minimum(least, 0.1 * room) - ROUNDING

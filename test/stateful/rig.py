@@ -261,10 +261,10 @@ class Rig(RigState):
             self._observe(distance * (k % 2))
         if not contradicts:
             self._mismatch_until = self.now + FORGOTTEN
-        noticed = self.controller.is_contradicted or not is_clear
+        noticed = self.controller.observed.mixed or not is_clear
         for _ in range(25):
             self._observe(0.0)
-        return noticed, not self.controller.is_contradicted or not is_clear
+        return noticed, not self.controller.observed.mixed or not is_clear
 
     def _observe(self, distance: float) -> None:
         self._heard = self.now + 0.99 * self.period  # an inactive controller has no timeout
@@ -274,7 +274,7 @@ class Rig(RigState):
         self._plant.lock(place)
         q, v = self._seen()
         q, v = self._plant.measure(q + distance, v)
-        self.controller.observe(self.stamp, q, v, self.now)
+        self.controller.observed.take(self.stamp, q, v, self.now)
 
     def show(self, q: Array, v: Array | None, stamp: float | None = None) -> None:
         """Let one joint state come that no controller may use."""
@@ -336,7 +336,7 @@ class Rig(RigState):
         effort = self.shown_effort
         command = self.controller.update(stamp, q, v, self.now, effort)
         self.torque = command.torque
-        self.controller.balance(effort)
+        self.controller.energy.balance(effort)
         self._watch()
         if unusable:
             self._write(command, self.q, self.v)

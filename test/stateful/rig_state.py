@@ -395,7 +395,7 @@ class RigState:
                 self._entry,
                 disturbed,
                 self.now - self.orders.stopped,
-                self.controller.brake_share,
+                self.controller.path.brake_share,
                 self._plant.energy(self.q, self.v),
                 self._plant.given,
             ),

@@ -198,9 +198,9 @@ def test_the_safe_torque_of_a_late_loop_does_not_shake_the_arm_for_ever() -> Non
     assert "the brake of the safe torque overshot" in rig.history.reasons[-1]
     assert np.abs(rig.v).max() < 0.1
     rig.controller.resume()
-    assert rig.controller.brake_share < 1.0  # the delay is still there
+    assert rig.controller.path.brake_share < 1.0  # the delay is still there
     machine.start_again()
-    assert rig.controller.brake_share == 1.0
+    assert rig.controller.path.brake_share == 1.0
 
 
 def test_a_joint_that_a_mechanical_stop_throws_back_is_a_fault_in_time() -> None:
