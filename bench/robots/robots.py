@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from rbd_control.control import ControllerParameters
+from rbd_control.dynamics import Model
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
+from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -81,6 +83,14 @@ class Robot:
     """Damping ratio of a joint's own resonance: its rotor against its link inertia."""
     acceleration: float = 5.0
     """Largest acceleration of the trajectories of the study [rad/s²]."""
+
+    def model(self, described: Model) -> Model:
+        """Return the described arm with the corrections of the shipped file."""
+        if not self.config:
+            return described
+        values = read_parameter_file(CONFIG / self.config, "passivity_controller")
+        own = {name: values[name] for name in CORRECTIONS if name in values}
+        return InertialCorrections.from_mapping(own).corrected(described)
 
     def parameters(self) -> ControllerParameters:
         """Return the parameters of the controller, from the shipped file or the defaults."""

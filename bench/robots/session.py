@@ -60,7 +60,7 @@ class Session:
         self.parameters = parameters or plant.robot.parameters()
         self.names = plant.arm.model.joint_names
         plant.start(plant.arm.centre if start is None else start)
-        self.controller = PassivityController(plant.arm.model, self.parameters)
+        self.controller = PassivityController(plant.robot.model(plant.arm.model), self.parameters)
         self.fault: Fault | None = None
         self.lose: Callable[[float], bool] | None = None
         self.second: tuple[Array, Array] | None = None
@@ -138,7 +138,7 @@ class Session:
             if name in ORDERS:
                 self.controller.modes.order(name)
             else:
-                getattr(self.controller, name)()
+                getattr(self.controller.modes if name == "cancel" else self.controller, name)()
         except InputError:
             return False
         return True

@@ -19,7 +19,10 @@ A hand or a collision accelerates a healthy joint against its motor torque, too:
 and torque changes all the time, and the fit is poor. The bounds are therefore narrow while the arm
 is under control, and wide just after a fault, whose cause must be found before the brake acts. A
 drive that has moved its joint with the sent torque for :data:`PROOF` since the start is wired
-right: whatever accelerates its joint later is a hand or a collision.
+right: whatever accelerates its joint later is a hand or a collision, and its motor is not swapped.
+
+Joint states that repeat, because the hardware updates less often than the driver publishes, are no
+measurements: the next new one is compared with the mean torque since the last.
 
 A dead drive shows no torque, as if ``ratio`` were zero. A joint that is pushed may show none
 either, so a dead drive is named only just after a fault, and its joint still gets torque: a brake
@@ -44,6 +47,12 @@ Array = NDArray[np.float64]
 
 WINDOW = 0.05
 """Time constant of the fit [s]."""
+
+PERIODS = 5.0
+"""Least time constant of the fit in periods of the joint states."""
+
+LONGEST_PERIOD = 0.05
+"""Longest time between two new joint states that are compared [s]."""
 
 SMOOTHING = 0.005
 """Time constant of the filter of both torques [s]; differences of velocities are noisy."""
@@ -105,13 +114,6 @@ LIKELY = Evidence(0.3, 1.5, FIT)
 SUSPECT = Evidence(0.02, 1.5, 0.8)
 """Bounds for the first :data:`FRESH` after a fault."""
 
-RUNAWAY = Evidence(0.05, 1.2, 0.5)
-"""Bounds in mode safe for a joint whose speed exceeds :data:`RUNAWAY_SPEED`."""
-
-RUNAWAY_SPEED = 1.2
-"""Speed of a joint in mode safe that no brake permits, as a multiple of the larger of its speed at
-the fault and its velocity limit."""
-
 SPEED_SHARE = 0.5
 """Least speed of the joint under control, as a share of its velocity limit."""
 
@@ -131,6 +133,8 @@ class DriveResponse:
         self._products = np.zeros((joints, joints))
         self._proof = np.zeros(joints)
         self._time = 0.0
+        self._held, self._impulse = 0.0, np.zeros(joints)
+        """Time of repeated joint states [s], and the integral of the sent torque over it."""
 
     def set_parameters(self, model: Model, effort: Array, drives: DriveParameters) -> None:
         """Use another model, other effort limits or another kind of arm from now on.
@@ -145,18 +149,27 @@ class DriveResponse:
 
     def reset(self) -> None:
         """Forget all samples, and which drives are proven."""
-        self._time = 0.0
+        self._time, self._held = 0.0, 0.0
         self._proof[:] = 0.0
 
-    def take(self, dt: float, q: Array, v: Array, sent: Array) -> None:
+    def take(self, dt: float, q: Array, v: Array, sent: Array, repeats: bool = False) -> None:
         """Take a sample.
 
         Args:
             dt: time since the previous sample [s]; 0 restarts the comparison.
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             sent: (nv,) command since the previous sample [N·m or N].
+            repeats: whether the sample repeats the previous one, so that it shows nothing.
         """
-        if dt <= 0.0:
+        if repeats and dt > 0.0:
+            self._impulse += dt * sent
+            self._held += dt
+            return
+        if self._held > 0.0:
+            sent = (self._impulse + dt * sent) / (self._held + dt)
+            dt, self._held = dt + self._held, 0.0
+            self._impulse[:] = 0.0
+        if not 0.0 < dt <= LONGEST_PERIOD:
             self._time = 0.0
         continues = self._time > 0.0
         compare_torques(self._model, q, v, sent, dt, continues, self._memory, self._products)
@@ -235,7 +248,7 @@ def compare_torques(packed, q, v, sent, dt, continues, memory, products):  # typ
     momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, CTv, g)
     if continues and dt > 0.0:
         smooth = 1.0 - np.exp(-dt / SMOOTHING)
-        share = 1.0 - np.exp(-dt / WINDOW)
+        share = 1.0 - np.exp(-dt / max(WINDOW, PERIODS * dt))
         for i in range(n):
             shown = (p[i] - memory[0, i]) / dt - CTv[i] + g[i]
             memory[1, i] += smooth * (shown - memory[1, i])
@@ -295,7 +308,7 @@ def find_fault(memory, products, effort, v, slowest, proven, bounds):  # type: i
     for i in range(n):
         for j in range(i):
             moves = max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
-            is_open = moves and not (proven[i] and proven[j])
+            is_open = moves and not (proven[i] or proven[j])
             if is_open and is_swapped(memory, products, effort, bounds.fit, i, j):
                 return j, i
     return found, -1

@@ -38,8 +38,9 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   at the fault, the rate is halved for all joints until the next start
   (:class:`~rbd_control.control.safe_torque.Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
-  drive the arm. The torque of its joint is then zero until the next start; if the joint is faster
-  than at the fault, the torque of all joints.
+  drive the arm. The torque of its joint is then zero until the next start.
+- An arm that gains energy although it is braked, whatever the cause, gets zero torque on all joints
+  until the next start (:class:`Runaway`): time-domain passivity, judged by the motion itself.
 
 Without trustworthy joint states (silence, no velocity, invalid numbers, frozen data, velocities
 that contradict the positions) the command is exactly zero. The velocity is then unknown, so any
@@ -141,6 +142,54 @@ def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
             memory[1, i] = 0.0
             found = True
     return found
+
+
+GAIN = 0.1
+"""Share of the kinetic energy at a fault by which noise and errors of masses may change it."""
+
+RUNAWAY_SPEED = 1.2
+"""Speed of a joint that no brake permits, as a multiple of the larger of its speed at the fault and
+its velocity limit. A hand may move a slow arm in mode safe."""
+
+
+class Runaway:
+    """Detects that an arm gains energy in mode safe although it is braked.
+
+    The gravity torque of the motors balances the weight, and the brake takes energy out, so that
+    the kinetic energy T can only fall. A drive that does not obey may let its joint fall. Hence the
+    motors drive the arm, or somebody pushes it hard, if a joint exceeds :data:`RUNAWAY_SPEED` and::
+
+        T > (1 + GAIN) T_fault + integral of the sum of max(-g_i v_i, 0)
+
+    with the torque g of the weight. Source: Hannaford & Ryu, Time-domain passivity control of
+    haptic interfaces, IEEE Transactions on Robotics and Automation 18(1), 2002: the energy is
+    observed, instead of a model of what produces it trusted.
+    """
+
+    def __init__(self) -> None:
+        self._fastest: Array | None = None
+        self._most = 0.0
+
+    def reset(self) -> None:
+        """Forget the fault; the next sample is the first after a fault."""
+        self._fastest = None
+
+    def found(self, dt: float, v: Array, M: Array, g: Array, limit: Array) -> bool:
+        """Take a sample; return whether the arm gains energy.
+
+        Args:
+            dt: time since the previous sample [s].
+            v: (nv,) measured velocities [rad/s or m/s].
+            M: mass matrix, (nv, nv) [kg·m² or kg].
+            g: (nv,) gravity torque [N·m or N].
+            limit: (nv,) velocity limits [rad/s or m/s].
+        """
+        energy = 0.5 * float(v @ M @ v)
+        if self._fastest is None:
+            self._fastest = RUNAWAY_SPEED * np.maximum(np.abs(v), limit)
+            self._most = (1.0 + GAIN) * energy
+        self._most += dt * float(np.maximum(-g * v, 0.0).sum())
+        return energy > self._most and bool((np.abs(v) > self._fastest).any())
 
 
 STILL = 0.02

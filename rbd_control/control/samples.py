@@ -392,7 +392,9 @@ class SampleJudge:
         repetition = self.repetition
         defect = repetition.take(stamp, reported, velocity, measured)
         # A repeated sample is no new measurement, unless the arm is known to be at rest.
-        if not defect and (not repetition.is_repeating or repetition.is_overdue):
+        if not defect and repetition.is_repeating and not repetition.is_overdue:
+            defect = self._match.contradiction
+        elif not defect:
             defect = self._match.take(stamp, reported, velocity, self._parameters.velocity_mismatch)
         if defect:
             return self._distrust(defect)

@@ -110,6 +110,11 @@ class VelocityMatch:
         for row in self._sums:
             row.fill(0.0)
 
+    @property
+    def contradiction(self) -> str:
+        """The present contradiction, see :meth:`take`."""
+        return self._contradiction
+
     def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
         """Compare a sample with the previous samples.
 

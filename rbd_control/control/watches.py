@@ -54,8 +54,6 @@ from rbd_control.control.drive_response import (
     CERTAIN,
     FRESH,
     LIKELY,
-    RUNAWAY,
-    RUNAWAY_SPEED,
     SLOWEST,
     SPEED_SHARE,
     SUSPECT,
@@ -66,9 +64,9 @@ from rbd_control.control.kernels import Swings, first_above, largest_share, swin
 from rbd_control.control.limits import ArmLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
-from rbd_control.control.safe_torque import Overshoot
+from rbd_control.control.safe_torque import Overshoot, Runaway
 from rbd_control.control.samples import ROUNDING, SampleJudge
-from rbd_control.dynamics import mass_matrix
+from rbd_control.dynamics import gravity_torque, mass_matrix
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.errors import InputError
 
@@ -299,6 +297,13 @@ def drive_of_standing(
     return found
 
 
+GAINS_ENERGY = (
+    "the arm gains energy although it is braked: a motor is reversed, swapped or dead, or the arm "
+    "is pushed; check wiring, signs and order of the motors"
+)
+"""Text for an arm that :class:`Runaway` finds."""
+
+
 class Watches:
     """Checks samples, torque and verdicts, and switches the mode after a failed check.
 
@@ -325,7 +330,7 @@ class Watches:
         joints = setup.now.model.nv
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
         self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
-        self._fastest = np.full(joints, np.inf)
+        self._runaway = Runaway()
         self._named: set[int] = set()
         """Joints whose drives are known not to obey."""
         self._doubted: set[int] = set()
@@ -404,7 +409,7 @@ class Watches:
             sent: (nv,) command until this sample [N·m or N].
         """
         samples = self._samples
-        self._drives.take(samples.dt, samples.q, samples.v, sent)
+        self._drives.take(samples.dt, samples.q, samples.v, sent, samples.repetition.is_repeating)
         if self._modes.mode == "safe":
             return
         self._since_fault = 0.0
@@ -423,31 +428,25 @@ class Watches:
         Returns:
             The drives that cannot be trusted, or None; and whether the brake overshoots.
         """
-        samples = self._samples
+        samples, now = self._samples, self._setup.now
+        M = mass_matrix(now.model, samples.q)
         if self._since_fault == 0.0:
-            fast = np.maximum(self._setup.now.limits.assumed_velocity, np.abs(samples.v))
-            self._fastest = RUNAWAY_SPEED * fast
+            self._runaway.reset()
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
         found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
-        if found is None:
-            found = self._drives.fault(RUNAWAY, samples.v, self._fastest)
-            if found is not None and self._named.issuperset(found.joints):
-                found = None  # it falls without torque
-            elif found is not None and not self._doubted.issuperset(found.joints):
-                # Another motor may drive this joint, so none is trusted.
-                found = found._replace(joints=tuple(range(len(samples.v))))
-            elif found is None and bounds is SUSPECT and not self._named:
-                found = self._drives.dead(samples.v)
+        if found is None and bounds is SUSPECT and not self._named:
+            found = self._drives.dead(samples.v)
+        g = gravity_torque(now.model, samples.q)
+        if self._runaway.found(samples.dt, samples.v, M, g, now.limits.assumed_velocity):
+            found = DriveFault(tuple(range(len(samples.v))), GAINS_ENERGY)
         if found is not None:
             (self._named if found.is_certain else self._doubted).update(found.joints)
         # An arm that falls with a joint that is not braked gains energy.
         if not is_braking or self._named or self._doubted:
             self._overshoot.reset()
             return found, False
-        return found, self._overshoot.found(
-            samples.dt, mass_matrix(self._setup.now.model, samples.q), v_f
-        )
+        return found, self._overshoot.found(samples.dt, M, v_f)
 
     def finds_standing(self, s: Array, withheld: Array) -> bool:
         """Switch to a fault if a joint does not move, see :class:`StandingJoint`.
