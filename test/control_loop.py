@@ -57,7 +57,8 @@ def give(controller: PassivityController, order: str, *arguments: Any) -> None:
     if order in ORDERS:
         controller.modes.order(order, *arguments)
     else:
-        getattr(controller, order)(*arguments)
+        owner = controller.modes if order in ("cancel", "fault") else controller
+        getattr(owner, order)(*arguments)
 
 
 def rigid(**parameters: Any) -> ControllerParameters:

@@ -67,8 +67,8 @@ class Bench:
         self.controller = SimpleNamespace(
             start=self._start,
             clock_went_back=lambda: None,
-            detector_warning=lambda _now: "",
-            is_contradicted=False,
+            watches=SimpleNamespace(detector_warning=lambda _now: ""),
+            observed=SimpleNamespace(mixed=False, take=lambda *_: None),
             set_model_error=lambda _error: None,
         )
         self.node.__dict__.update(

@@ -191,7 +191,9 @@ def test_all_goals_of_a_request_are_cancelled(bench: Bench, first: str) -> None:
         del goals[bytes([1] * 16)]
     action: Any = FollowJointTrajectoryServer.__new__(FollowJointTrajectoryServer)
     action._by_id = goals
-    action._controller = lambda: SimpleNamespace(cancel_goal=TrajectoryGoal.cancel)
+    action._controller = lambda: SimpleNamespace(
+        modes=SimpleNamespace(cancel_goal=TrajectoryGoal.cancel)
+    )
     guard = SimpleNamespace(run=lambda _name, callback, *arguments: callback(*arguments))
     action._node = SimpleNamespace(guard=guard)
     bench.server._cancel_callback = action._cancel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,8 @@ def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
     loop.run(0.5)
     loop.controller.contact(True)
-    for tell in (loop.controller.touched, loop.controller.touched_in_frame):
+    for in_frame in (False, True):
+        tell = partial(loop.controller.touched, in_frame=in_frame)
         tell("no such link", np.array([0.0, 10.0, 0.0]))
         for nonsense in ((0.0, 0.0, 0.0), (np.nan, 1.0, 0.0), (np.inf, 1.0, 0.0), (1.5e308,) * 3):
             tell("link_7", np.array(nonsense))
@@ -329,8 +331,8 @@ def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
         assert np.allclose(b.torque, a.torque - weight)
     assert a.saturated
     assert b.saturated
-    plain.order("float")
-    without.order("float")
+    plain.modes.order("float")
+    without.modes.order("float")
     assert np.allclose(without.update(0.005, HOME, STILL).torque, 0.0, atol=1e-12)
     assert not without.silence(9.0).torque.any()
 

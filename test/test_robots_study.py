@@ -18,6 +18,7 @@ from rich.console import Console
 from bench.robots.__main__ import write
 from bench.robots.energy import EnergyAfterFault, Reading
 from bench.robots.failures import BEFORE, Failure, Outcome, fail, failures, standstill
+from bench.robots.motion import Reference
 from bench.robots.plant import Plant, make_plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
@@ -74,6 +75,22 @@ def test_a_healthy_arm_has_no_fault() -> None:
     use = ordinary(ROBOTS["panda"], 8.0)
     assert use.faults == []
     assert sum(use.activities.values()) >= 2
+
+
+def test_the_wrists_of_a_ur_do_not_hunt() -> None:
+    """Gains for links without rotors were too low for the friction: 1.8 times the speed limit."""
+    plant = make_plant("ur10", 0)
+    motion = Reference.random(plant, np.random.default_rng(4000), 4.0, 0.5)
+    session, fastest = Session(plant), np.zeros(6)
+
+    def watch(_: Session) -> None:
+        np.maximum(fastest, np.abs(plant.state.v), out=fastest)
+
+    assert session.follow(motion.sampled())
+    session.watch = watch
+    session.run(motion.times[-1])
+    assert session.fault is None
+    assert (fastest <= 0.75 * plant.arm.model.velocity_limit).all()  # half of it was ordered
 
 
 def _reading(**energies: float) -> Reading:

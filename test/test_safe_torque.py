@@ -244,7 +244,8 @@ def test_learned_masses_take_nothing_from_the_brake_of_an_arm_that_carries_itsel
     v = np.array([1.0, 1.0, -1.0, -1.0, 0.0, 0.0, 0.0])
     motors = gravity_torque(model, HOME)
     for _ in range(1000):
-        sent, motors, _ = safe.torque(learned.packed, HOME, v, v, motors, 0.001, 0.001)
+        together, times = np.zeros(7, np.bool_), (0.001, 0.001)
+        sent, motors, _ = safe.torque(learned.packed, HOME, v, v, together, motors, times)
     wanted = -rate * mass_matrix(model, HOME) @ v
     assert np.allclose(sent, wanted, rtol=1e-9)
     assert np.allclose(motors, sent + gravity_torque(model, HOME), rtol=1e-12)

@@ -150,7 +150,7 @@ def test_a_limit_closes_behind_the_arm_as_it_comes_back(model: Model, mode: str)
     parked = HOME.copy()
     parked[3] = LOWER + 0.01
     controller = started(model, NO_RATE, parked)
-    soft = controller._parts.soft
+    soft = controller.setup.now.soft
     assert soft.lower_limit[3] == pytest.approx(LOWER + 0.01)
     if mode == "float":
         controller.modes.order("float")
@@ -158,13 +158,13 @@ def test_a_limit_closes_behind_the_arm_as_it_comes_back(model: Model, mode: str)
     stamp = led(controller, q, np.arange(LOWER + 0.01, LOWER + 0.03, 1e-4), 0.0)
     # As far as the arm has come back, but for a millimetre.
     assert soft.lower_limit[3] == pytest.approx(LOWER + 0.03 - 1e-3, abs=2e-4)
-    assert controller._parts.soft.now().lower_limit[3] == soft.lower_limit[3]
+    assert controller.setup.now.soft.now().lower_limit[3] == soft.lower_limit[3]
     stamp = led(controller, q, np.arange(LOWER + 0.03, LOWER + 0.015, -1e-4), stamp)
     # Beyond where it closed the spring pushes: out of where it stood at first, too.
     assert soft.torque(q)[3] > 0.01 * 0.5 * model.effort_limit[3] / 0.05
     led(controller, q, np.arange(LOWER + 0.015, LOWER + 0.06, 1e-4), stamp)
     assert soft.lower_limit[3] == pytest.approx(LOWER + 0.05)
-    assert not controller._parts.soft._is_open
+    assert not controller.setup.now.soft._is_open
 
 
 def test_noise_does_not_creep_an_open_limit_in(model: Model) -> None:
@@ -185,20 +185,20 @@ def test_new_parameters_neither_push_nor_release_an_arm_beyond_its_limits(model:
     controller = started(model, NO_RATE, parked)
     controller.update(0.001, parked, STILL)
     controller.set_parameters(replace(NO_RATE, limit_margin=(0.1,)))
-    assert not controller._parts.soft.torque(parked).any()
+    assert not controller.setup.now.soft.torque(parked).any()
     # Pushed into the spring from inside, it is not let out by a change of parameters.
     pushed = started(model)
     q = HOME.copy()
     stamp = led(pushed, q, np.arange(HOME[3], LOWER + 0.03, -2e-3), 0.0)
-    before = pushed._parts.soft.torque(q)[3]
+    before = pushed.setup.now.soft.torque(q)[3]
     assert before > 0.0
     pushed.set_parameters(replace(NO_RATE, goal_time=2.0))
-    assert pushed._parts.soft.torque(q)[3] == pytest.approx(before)
+    assert pushed.setup.now.soft.torque(q)[3] == pytest.approx(before)
     # After a fault the arm is held where it is found, as after a start.
-    pushed.fault("test")
+    pushed.modes.fault("test")
     pushed.update(stamp + 0.001, q, STILL)
     pushed.resume()
-    assert not pushed._parts.soft.torque(q).any()
+    assert not pushed.setup.now.soft.torque(q).any()
 
 
 @pytest.mark.parametrize("side", ["lower", "upper"])

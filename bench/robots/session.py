@@ -138,7 +138,8 @@ class Session:
             if name in ORDERS:
                 self.controller.modes.order(name)
             else:
-                getattr(self.controller.modes if name == "cancel" else self.controller, name)()
+                owner = self.controller.modes if name == "cancel" else self.controller
+                getattr(owner, name)()
         except InputError:
             return False
         return True

@@ -80,9 +80,11 @@ FRESH = 0.06
 """Time after a fault in which the bounds of :data:`SUSPECT` apply [s]."""
 
 
-SWAPPED, OWN = (0.3, 1.5), (0.3, 3.0)
-"""Ratios of the torque that a joint shows to the sent torque of the swapped joint, and ratios to
-its own sent torque with which it is not swapped."""
+SWAPPED = (0.3, 1.5)
+"""Ratios of the torque that a joint shows to the sent torque of the swapped joint."""
+
+OWN = 0.5
+"""R² of the fit to its own sent torque with which a joint is not swapped: both may be alike."""
 
 
 class DriveFault(NamedTuple):
@@ -324,6 +326,6 @@ def is_swapped(memory, products, effort, fit, i, j):  # type: ignore[no-untyped-
             return False
         if cross * cross < fit * xx * yy:
             return False
-        if OWN[0] * memory[3, a] <= own <= OWN[1] * memory[3, a]:
+        if own > 0.0 and own * own >= OWN * memory[3, a] * yy:
             return False
     return True

@@ -382,17 +382,19 @@ def joint_damper(M, rate, damping, period, L, column, D):
 
 
 @compiled
-def safe_step(packed, described, q, v, v_f, last, largest, rate, slew):
+def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
     """Return the gravity torque within the motor limits, and the braking torque to add to it.
 
     The brake is ``-rate M v_f`` within the limits; its power at the measured velocities is at most
-    zero, see :mod:`~rbd_control.control.safe_torque`.
+    zero, see :mod:`~rbd_control.control.safe_torque`. Joints that are braked apart couple with no
+    other joint: ``-rate M_ii v_f_i``, with a power of at most zero each.
 
     Args:
         packed: the model of the gravity torque, as :attr:`Model.packed`.
         described: the model of the brake, in the same form.
         q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
         v_f: filtered velocities, (n,) [rad/s or m/s].
+        apart: (n,) whether a joint is braked apart.
         last: previous motor torque, (n,) [N·m or N].
         largest: torque limits, (n,) [N·m or N].
         rate: decay rate of the velocities [1/s].
@@ -404,20 +406,29 @@ def safe_step(packed, described, q, v, v_f, last, largest, rate, slew):
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
     weight, brake, p, unused = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    momentum_sweep(unpacked(described), q, v_f, sweep, p, unused, weight)
+    moving, wanted_p = np.empty(n), np.empty(n)
+    for i in range(n):
+        moving[i] = 0.0 if apart[i] else v_f[i]
+    momentum_sweep(unpacked(described), q, moving, sweep, wanted_p, unused, weight)
+    for i in range(n):
+        if apart[i]:
+            moving[:] = 0.0
+            moving[i] = v_f[i]
+            momentum_sweep(unpacked(described), q, moving, sweep, p, unused, weight)
+            wanted_p[i] = p[i]
     gravity_sweep(model, q, sweep, weight)
     power = 0.0
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
-        wanted = -rate * p[i]
+        wanted = -rate * wanted_p[i]
         wanted = min(max(wanted, -largest[i] - weight[i]), largest[i] - weight[i])
         acting = min(max(last[i] - weight[i], min(wanted, 0.0)), max(wanted, 0.0))
         brake[i] = acting + min(max(wanted - acting, -slew[i]), slew[i])
-        power += brake[i] * v[i]
-    if not power <= 0.0:
-        for i in range(n):
-            if brake[i] * v[i] > 0.0:
-                brake[i] = 0.0
+        if not apart[i]:
+            power += brake[i] * v[i]
+    for i in range(n):
+        if (apart[i] or not power <= 0.0) and brake[i] * v[i] > 0.0:
+            brake[i] = 0.0
     return weight, brake
 
 

@@ -157,16 +157,18 @@ class PassivityController:
 
     def _brake(self) -> Command:
         """Return the torque of mode safe; a brake that drives the arm is weakened, or zero."""
-        fault, overshoots = self.watches.brake(self.path.is_braking, self.path.v_f)
+        path = self.path
+        fault, weaker = self.watches.brake(path.is_braking, path.v_f, path.brake_share)
         if fault is not None:
             self.modes.explain(fault.reason)
+            path.brake_apart(fault.joints)
             if fault.is_certain:
-                self.path.distrust(fault.joints)
+                path.distrust(fault.joints)
                 self.modes.explain(DISTRUSTED)
-        if overshoots:
-            self.path.weaken_brake()
+        if weaker < 1.0:
+            path.weaken_brake(weaker)
             self.modes.explain(WEAKENED)
-        return self._answer(self.path.brake())
+        return self._answer(path.brake())
 
     def _refuse(self, refusal: str) -> Command:
         """Repeat the last torque for a few unusable samples, then switch to mode safe.

@@ -35,10 +35,13 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   holds for constant M. In a fast motion M and the filter's lag change the direction of the brake:
   on an arm without friction that is 15 ms late, the energy rose to 1.33 times its value.
 - A brake that overshoots comes late: when a joint has reversed and has a part of the kinetic energy
-  at the fault, the rate is halved for all joints until the next start
+  at the fault, the rate is halved for all joints until the next start, and reduced to
+  :data:`LEAST_BRAKE` if the arm gains energy all the same
   (:class:`~rbd_control.control.safe_torque.Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
-  drive the arm. The torque of its joint is then zero until the next start.
+  drive the arm. The torque of its joint is then zero until the next start. A joint whose drive is
+  reversed or may be dead is braked apart from all others: the brake of a joint would otherwise
+  depend on a velocity that no motor brakes, and drive the arm.
 - An arm that gains energy although it is braked, whatever the cause, gets zero torque on all joints
   until the next start (:class:`Runaway`): time-domain passivity, judged by the motion itself.
 
@@ -147,6 +150,9 @@ def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
 GAIN = 0.1
 """Share of the kinetic energy at a fault by which noise and errors of masses may change it."""
 
+LATEST = 0.03
+"""Time after which a torque that was sent before does not act any more [s]."""
+
 RUNAWAY_SPEED = 1.2
 """Speed of a joint that no brake permits, as a multiple of the larger of its speed at the fault and
 its velocity limit. A hand may move a slow arm in mode safe."""
@@ -167,12 +173,14 @@ class Runaway:
     """
 
     def __init__(self) -> None:
-        self._fastest: Array | None = None
-        self._most = 0.0
+        self.reset()
 
     def reset(self) -> None:
-        """Forget the fault; the next sample is the first after a fault."""
-        self._fastest = None
+        """Begin anew, after a fault and after a drive has lost its torque.
+
+        The torque before still acts for :data:`LATEST`, so that the bounds begin after this time.
+        """
+        self._time, self._most, self._fastest = 0.0, 0.0, np.zeros(0)
 
     def found(self, dt: float, v: Array, M: Array, g: Array, limit: Array) -> bool:
         """Take a sample; return whether the arm gains energy.
@@ -185,12 +193,20 @@ class Runaway:
             limit: (nv,) velocity limits [rad/s or m/s].
         """
         energy = 0.5 * float(v @ M @ v)
-        if self._fastest is None:
+        self._time += dt
+        self._most += dt * float(np.maximum(-g * v, 0.0).sum())
+        if self._time <= LATEST or not self._fastest.size:
             self._fastest = RUNAWAY_SPEED * np.maximum(np.abs(v), limit)
             self._most = (1.0 + GAIN) * energy
-        self._most += dt * float(np.maximum(-g * v, 0.0).sum())
         return energy > self._most and bool((np.abs(v) > self._fastest).any())
 
+
+LEAST_BRAKE = 1.0 / 16.0
+"""Smallest share of the rate of the brake to which :meth:`TorquePath.weaken_brake` reduces it.
+
+A loop with the delay T is stable up to the rate pi / (2 T): a sixteenth of 80 1/s with a delay of
+0.3 s. If a joint still reverses, a person may be shaking the arm, which must not remove the brake.
+"""
 
 STILL = 0.02
 """Speed of every joint below which an arm counts as standing [rad/s or m/s]."""
@@ -244,9 +260,9 @@ class SafeTorque:
         q: Array,
         v: Array,
         v_f: Array,
+        apart: NDArray[np.bool_],
         acting: Array,
-        dt: float,
-        period: float,
+        times: tuple[float, float],
         share: float = 1.0,
     ) -> SafeStep:
         """Return the command and the motor torque ``g + brake``; see the module.
@@ -258,15 +274,16 @@ class SafeTorque:
                 ignored for an arm that compensates its own gravity.
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             v_f: (nv,) filtered velocities [rad/s or m/s].
+            apart: (nv,) joints that are braked apart from all others, as their drives may not obey.
             acting: (nv,) last torque of the motors [N·m or N].
-            dt: time since the last torque [s].
-            period: longest time for which the torque is held [s].
+            times: time since the last torque, and longest time for which the torque is held [s].
             share: share of the rate that is used, 0 to 1.
 
         Returns:
             The torques. The command of an arm that holds its own weight is the brake, and the
             gravity torque that the arm leaves over unless ``packed`` is :attr:`weightless`.
         """
+        dt, period = times
         is_weightless = packed is self.weightless
         rate = min(self._rate, LARGEST_STEP / (HELD * period + self._delay))
         if self._compensated:
@@ -279,6 +296,7 @@ class SafeTorque:
             q,
             v,
             v_f,
+            apart,
             acting,
             self._largest,
             share * rate,

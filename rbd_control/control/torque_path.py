@@ -40,6 +40,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.gains import law_gains, resonances
 from rbd_control.control.kernels import cut_step, needs_cut, slowed
 from rbd_control.control.limits import ArmLimits, SoftLimits
+from rbd_control.control.safe_torque import LEAST_BRAKE
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.slotine_li import LawTorque, RollOff
 from rbd_control.control.trajectory import POSITION_SLACK, DesiredState
@@ -314,13 +315,6 @@ WEAKENED = (
 )
 """Text for a brake that :meth:`TorquePath.weaken_brake` has weakened."""
 
-LEAST_BRAKE = 1.0 / 16.0
-"""Smallest share of the rate of the brake to which :meth:`TorquePath.weaken_brake` reduces it.
-
-A loop with the delay T is stable up to the rate pi / (2 T): a sixteenth of 80 1/s with a delay of
-0.3 s. If a joint still reverses, a person may be shaking the arm, which must not remove the brake.
-"""
-
 
 SLOW = 0.05
 """Speed as a share of the velocity limit to which an arm is braked before it floats."""
@@ -369,7 +363,7 @@ class TorquePath:
         self.model_error = ""
         self.brake_share = 1.0
         self.is_braking = False
-        self._trusted = np.ones(model.nv)
+        self._trusted, self._apart = np.ones(model.nv), np.zeros(model.nv, np.bool_)
 
     def reconfigure(self) -> None:
         """Continue from the last command with the present configuration."""
@@ -497,31 +491,36 @@ class TorquePath:
             samples.q,
             samples.v,
             self._roll_off.v,
+            self._apart,
             self._motors.acting,
-            self._elapsed(),
-            samples.longest_period,
+            (self._elapsed(), samples.longest_period),
             self.brake_share,
         )
         sent = self._motors.send_command(self._trusted * step.command, samples.q)
         self.is_braking = True
         return LimitedTorque(sent)
 
+    def brake_apart(self, joints: tuple[int, ...]) -> None:
+        """Brake joints, by index, apart from all others until :meth:`restore_brake`."""
+        self._apart[list(joints)] = True
+
     def distrust(self, joints: tuple[int, ...]) -> None:
         """Send zero torque to joints, by index, in :meth:`brake` until :meth:`restore_brake`."""
         self._trusted[list(joints)] = 0.0
+        self.brake_apart(joints)
 
-    def weaken_brake(self) -> None:
-        """Halve the rate of :meth:`brake`, which is too high for the delay of the loop.
+    def weaken_brake(self, factor: float) -> None:
+        """Reduce the rate of :meth:`brake`, which is too high for the delay of the loop.
 
         A brake that comes late drives the arm. The rate stays reduced, also in later faults, until
         :meth:`restore_brake`; :data:`LEAST_BRAKE` of it stays in any case.
         """
-        self.brake_share = max(0.5 * self.brake_share, LEAST_BRAKE)
+        self.brake_share = max(factor * self.brake_share, LEAST_BRAKE)
 
     def restore_brake(self) -> None:
         """Trust the brake again and use its full rate, from a start on."""
         self.brake_share = 1.0
-        self._trusted[:] = 1.0
+        self._trusted[:], self._apart[:] = 1.0, False
 
     def repeat(self) -> LimitedTorque:
         """Return the last command once more, and store it as the command of this sample.

@@ -64,7 +64,7 @@ from rbd_control.control.kernels import Swings, first_above, largest_share, swin
 from rbd_control.control.limits import ArmLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
-from rbd_control.control.safe_torque import Overshoot, Runaway
+from rbd_control.control.safe_torque import LEAST_BRAKE, Overshoot, Runaway
 from rbd_control.control.samples import ROUNDING, SampleJudge
 from rbd_control.dynamics import gravity_torque, mass_matrix
 from rbd_control.dynamics.compiled import compiled
@@ -418,15 +418,17 @@ class Watches:
         if found is not None:
             self._modes.fault(found.reason)
 
-    def brake(self, is_braking: bool, v_f: Array) -> tuple[DriveFault | None, bool]:
+    def brake(self, is_braking: bool, v_f: Array, share: float) -> tuple[DriveFault | None, float]:
         """Check the brake of mode safe for the last sample.
 
         Args:
             is_braking: whether the last command was a brake.
             v_f: (nv,) filtered velocities of the last command [rad/s or m/s].
+            share: share of its rate that the brake uses, see :meth:`TorquePath.weaken_brake`.
 
         Returns:
-            The drives that cannot be trusted, or None; and whether the brake overshoots.
+            The drives that cannot be trusted, or None; and the factor by which the brake must
+            become weaker, because it overshoots: 1 if it does not.
         """
         samples, now = self._samples, self._setup.now
         M = mass_matrix(now.model, samples.q)
@@ -438,15 +440,25 @@ class Watches:
         if found is None and bounds is SUSPECT and not self._named:
             found = self._drives.dead(samples.v)
         g = gravity_torque(now.model, samples.q)
+        weaker = 1.0
         if self._runaway.found(samples.dt, samples.v, M, g, now.limits.assumed_velocity):
-            found = DriveFault(tuple(range(len(samples.v))), GAINS_ENERGY)
+            if LEAST_BRAKE < share < 1.0:  # it is late, as an overshoot has shown
+                self._runaway.reset()
+                weaker = 0.0
+            elif found is None or not found.is_certain:
+                found = DriveFault(tuple(range(len(samples.v))), GAINS_ENERGY)
         if found is not None:
-            (self._named if found.is_certain else self._doubted).update(found.joints)
+            known = self._named if found.is_certain else self._doubted
+            if not known.issuperset(found.joints):
+                self._runaway.reset()
+            known.update(found.joints)
         # An arm that falls with a joint that is not braked gains energy.
         if not is_braking or self._named or self._doubted:
             self._overshoot.reset()
-            return found, False
-        return found, self._overshoot.found(samples.dt, M, v_f)
+            return found, weaker
+        if self._overshoot.found(samples.dt, M, v_f):
+            weaker = min(weaker, 0.5)
+        return found, weaker
 
     def finds_standing(self, s: Array, withheld: Array) -> bool:
         """Switch to a fault if a joint does not move, see :class:`StandingJoint`.
