@@ -150,7 +150,7 @@ def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
 GAIN = 0.1
 """Share of the kinetic energy at a fault by which noise and errors of masses may change it."""
 
-LATEST = 0.03
+LATEST = 0.015
 """Time after which a torque that was sent before does not act any more [s]."""
 
 RUNAWAY_SPEED = 1.2
@@ -167,9 +167,9 @@ class Runaway:
 
         T > (1 + GAIN) T_fault + integral of the sum of max(-g_i v_i, 0)
 
-    with the torque g of the weight. Source: Hannaford & Ryu, Time-domain passivity control of
-    haptic interfaces, IEEE Transactions on Robotics and Automation 18(1), 2002: the energy is
-    observed, instead of a model of what produces it trusted.
+    with the torque g of the weight, which is zero for an arm that compensates it. Source: Hannaford
+    & Ryu, Time-domain passivity control of haptic interfaces, IEEE Transactions on Robotics and
+    Automation 18(1), 2002: the energy is observed, instead of a model of what produces it trusted.
     """
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ class Runaway:
             dt: time since the previous sample [s].
             v: (nv,) measured velocities [rad/s or m/s].
             M: mass matrix, (nv, nv) [kg·m² or kg].
-            g: (nv,) gravity torque [N·m or N].
+            g: (nv,) gravity torque that commands balance [N·m or N].
             limit: (nv,) velocity limits [rad/s or m/s].
         """
         energy = 0.5 * float(v @ M @ v)

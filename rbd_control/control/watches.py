@@ -439,7 +439,9 @@ class Watches:
         found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
         if found is None and bounds is SUSPECT and not self._named:
             found = self._drives.dead(samples.v)
-        g = gravity_torque(now.model, samples.q)
+        g = np.zeros_like(samples.v)
+        if not now.parameters.gravity_compensated:
+            g = gravity_torque(now.model, samples.q)
         weaker = 1.0
         if self._runaway.found(samples.dt, samples.v, M, g, now.limits.assumed_velocity):
             if LEAST_BRAKE < share < 1.0:  # it is late, as an overshoot has shown
