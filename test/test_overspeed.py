@@ -8,6 +8,7 @@ from control_loop import HOME, SCRIPTED, STILL, Loop, started
 
 from rbd_control.control import Command, ControllerParameters
 from rbd_control.control.limits import ArmLimits
+from rbd_control.control.safe_torque import LATEST, PROBE
 from rbd_control.control.watches import OVERSPEED_TIME, Overspeed
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
@@ -89,7 +90,8 @@ def test_an_arm_that_comes_free_under_load_stays_below_twice_its_speed_limits(
 def test_an_arm_far_beyond_its_limits_is_braked(model: Model, joint: int, rate: float) -> None:
     """[17] Somebody drives a joint with its effort limit to eight velocity limits.
 
-    Its samples were refused as implausible, and the torque was zero.
+    Its samples were refused as implausible, and the torque was zero. It is zero for a moment now,
+    to find out whether the motors drive the arm themselves.
     """
     loop = Loop(
         model,
@@ -100,7 +102,7 @@ def test_an_arm_far_beyond_its_limits_is_braked(model: Model, joint: int, rate: 
     )
     loop.run(0.2)
     drive = model.effort_limit * (np.arange(7) == joint)
-    braked, fastest = 0, 0.0
+    braked, without, fastest = 0, 0, 0.0
     for _ in range(round(0.25 * rate)):
         sample = loop.arm.reading()
         assert sample is not None
@@ -108,11 +110,14 @@ def test_an_arm_far_beyond_its_limits_is_braked(model: Model, joint: int, rate: 
         speed = float((np.abs(loop.arm.v) / model.velocity_limit).max())
         fastest = max(fastest, speed)
         braked += speed > SHIPPED.implausible_speed and command.mode == "safe"
-        assert command.mode != "safe" or command.torque.any(), command.reason
-        loop.arm.step(drive if fastest < 8.0 else command.torque)
+        without += command.mode == "safe" and not command.torque.any()
+        is_driven = fastest < 8.0 or loop.controller.watches.is_probing
+        loop.arm.step(drive if is_driven else command.torque)
     assert fastest > 8.0
     assert command.mode == "safe"
+    assert command.torque.any(), command.reason
     assert braked > 0
+    assert without / rate <= 2.0 * (LATEST + PROBE) + 3.0 / rate  # asked twice at most
 
 
 @pytest.mark.parametrize("links", [(), ("all",)])

@@ -84,7 +84,8 @@ SWAPPED = (0.3, 1.5)
 """Ratios of the torque that a joint shows to the sent torque of the swapped joint."""
 
 OWN = 0.5
-"""R² of the fit to its own sent torque with which a joint is not swapped: both may be alike."""
+"""R² of the fit to its own sent torque with which a joint is not swapped, if it shows this torque,
+or perhaps pushed, if it shows the opposite."""
 
 
 class DriveFault(NamedTuple):
@@ -105,9 +106,11 @@ class Evidence(NamedTuple):
     """Largest ratio of shown to sent torque."""
     fit: float
     """Least R² of the fit."""
+    is_strict: bool = False
+    """Whether a joint that may be pushed does not count as swapped."""
 
 
-CERTAIN = Evidence(0.4, 1.5, 0.95)
+CERTAIN = Evidence(0.4, 1.5, 0.95, is_strict=True)
 """Bounds under control, for a joint above :data:`SPEED_SHARE` of its velocity limit."""
 
 LIKELY = Evidence(0.3, 1.5, FIT)
@@ -311,21 +314,21 @@ def find_fault(memory, products, effort, v, slowest, proven, bounds):  # type: i
         for j in range(i):
             moves = max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
             is_open = moves and not (proven[i] or proven[j])
-            if is_open and is_swapped(memory, products, effort, bounds.fit, i, j):
+            if is_open and is_swapped(memory, products, effort, bounds, i, j):
                 return j, i
     return found, -1
 
 
 @compiled
-def is_swapped(memory, products, effort, fit, i, j):  # type: ignore[no-untyped-def]
+def is_swapped(memory, products, effort, bounds, i, j):  # type: ignore[no-untyped-def]
     """Return whether two joints show each other's sent torque, and not their own."""
     for a, b in ((i, j), (j, i)):
         xx, yy = memory[3, b], memory[4, a]
         cross, own = products[a, b], products[a, a]
         if yy < (LEVEL * effort[a]) ** 2 or not SWAPPED[0] * xx <= cross <= SWAPPED[1] * xx:
             return False
-        if cross * cross < fit * xx * yy:
+        if cross * cross < bounds.fit * xx * yy:
             return False
-        if own > 0.0 and own * own >= OWN * memory[3, a] * yy:
+        if own * own >= OWN * memory[3, a] * yy and (own > 0.0 or bounds.is_strict):
             return False
     return True

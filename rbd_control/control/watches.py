@@ -298,8 +298,8 @@ def drive_of_standing(
 
 
 GAINS_ENERGY = (
-    "the arm gains energy although it is braked: a motor is reversed, swapped or dead, or the arm "
-    "is pushed; check wiring, signs and order of the motors"
+    "the arm gained energy although it was braked, and none without torque: a motor is reversed, "
+    "swapped or dead; check wiring, signs and order of the motors"
 )
 """Text for an arm that :class:`Runaway` finds."""
 
@@ -445,7 +445,6 @@ class Watches:
         weaker = 1.0
         if self._runaway.found(samples.dt, samples.v, M, g, now.limits.assumed_velocity):
             if LEAST_BRAKE < share < 1.0:  # it is late, as an overshoot has shown
-                self._runaway.reset()
                 weaker = 0.0
             elif found is None or not found.is_certain:
                 found = DriveFault(tuple(range(len(samples.v))), GAINS_ENERGY)
@@ -461,6 +460,11 @@ class Watches:
         if self._overshoot.found(samples.dt, M, v_f):
             weaker = min(weaker, 0.5)
         return found, weaker
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether the torque of mode safe must be zero, to find out what drives the arm."""
+        return self._runaway.is_probing
 
     def finds_standing(self, s: Array, withheld: Array) -> bool:
         """Switch to a fault if a joint does not move, see :class:`StandingJoint`.
