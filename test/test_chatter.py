@@ -21,7 +21,7 @@ from rbd_control.control import (
 )
 from rbd_control.control.gains import Loop as ClosedLoop
 from rbd_control.control.limits import ArmLimits
-from rbd_control.control.torque_path import LEAST_BRAKE
+from rbd_control.control.safe_torque import LEAST_BRAKE
 from rbd_control.control.watches import SWINGS, WITHIN, Chatter
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError

@@ -122,7 +122,7 @@ def test_an_arm_that_gains_energy_in_safe_gets_no_torque(model: Model, seed: int
         command = loop.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
         loop.arm.step(wiring @ command.torque)
         if command.torque.any():
-            largest = max(largest, kinetic_energy(model, loop.arm.q, loop.arm.v))
+            largest = max(largest, float(kinetic_energy(model, loop.arm.q, loop.arm.v)))
     assert not command.torque.any()
     assert "although it was braked" in command.reason or "swapped" in command.reason
     # What the fastest joint may have at its bound, and what falls until then.

@@ -127,10 +127,10 @@ def _never_frozen(self: Any, *arguments: Any) -> str:
     return ""
 
 
-def _held_already(self: Any, reason: str, again: bool = False) -> None:
-    if self.mode == "hold" and self.latched:
+def _held_already(self: Any, reason: str, again: bool = False, then: Any = None) -> None:
+    if self.mode == "hold" and self.state.latched:
         return
-    _HOLD(self, reason, again)
+    _HOLD(self, reason, again, then)
 
 
 def _as_described(described: Any, given: Any) -> Any:
