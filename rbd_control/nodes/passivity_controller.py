@@ -246,12 +246,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Check for other publishers of torque, for the detector, and for subscribers.
 
         Another publisher of torque is a fault of the active controller. While the node is not
-        active, only the claims of other controllers are checked.
+        active, this look only counts towards ``discovery_time``.
         """
-        if not self.is_active:
-            self._access.look()
-            return
         conflict = self._access.conflict()
+        if not self.is_active:
+            return
         if conflict:
             self.controller.fault(conflict)
         self._detector.watch()
@@ -387,7 +386,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         The conditions are joint states with velocity that do not contradict each other, at a rate
         at which the gains are stable (a busy machine loses some), a verdict of the detector if the
         parameter ``require_detector`` is set, no other publisher on the torque topic and, during an
-        automatic start, no claim of another controller for ``discovery_time``.
+        automatic start, ``discovery_time`` in which the node has looked for one.
         """
         return self._missing_input() or self._access.missing(is_starting=self.is_starting)
 
@@ -439,8 +438,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def activate(self) -> None:
         """Begin to publish torque, and hold the arm at its present position.
 
-        The call returns after this node has been the only one for ``discovery_time`` that claims
-        the arm.
+        The call returns after this node has looked for other controllers for ``discovery_time``.
 
         Raises:
             NotReadyError: if another node may send torque, if a condition of :meth:`waiting_for` is
@@ -452,21 +450,20 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         output = TorqueOutput(self, COMMANDS, self.robot.order)
 
         def meanwhile() -> None:
-            self._access.look()
+            self._access.others()
             self._read_waiting()
 
         try:
             output.open(meanwhile)
+            self._access.require_alone(self._read_waiting)
             self._read_waiting()
             self._refuse_without_input()
             sample = self._input.latest
             assert sample is not None
             self.refuse_when_stopping()
-            self._access.refuse_after_pause()
             self.controller.set_model_error("")  # _refuse_without_input has refused an error
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
             self.controller.clock_went_back()
-            self._access.withdraw_claim()
             self._trajectories.start(self.controller)
             self._watchdog.start()
             self._detector.watch()

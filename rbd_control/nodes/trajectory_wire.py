@@ -94,6 +94,21 @@ def read_trajectory(raw: bytes) -> TrajectoryMessage:
     return TrajectoryMessage(stamp, names, [_point(reader) for _ in range(count)])
 
 
+def trajectory_of_message(message: JointTrajectory) -> TrajectoryMessage:
+    """Return a trajectory that rclpy has deserialized as plain values."""
+    stamp = message.header.stamp
+    points = [
+        TrajectoryPoint(
+            point.positions,
+            point.velocities,
+            point.accelerations,
+            point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec,
+        )
+        for point in message.points
+    ]
+    return TrajectoryMessage(stamp.sec + 1e-9 * stamp.nanosec, tuple(message.joint_names), points)
+
+
 class _Reader:
     """Reads CDR values in sequence, aligned relative to the end of the encapsulation header.
 
@@ -208,17 +223,7 @@ def _by_the_middleware(raw: bytes) -> TrajectoryMessage:
         message = deserialize_message(raw, JointTrajectory)
     except Exception as failure:
         raise TrajectoryError(f"the message cannot be read: {failure}") from failure
-    stamp = message.header.stamp
-    points = [
-        TrajectoryPoint(
-            tuple(point.positions),
-            tuple(point.velocities),
-            tuple(point.accelerations),
-            point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec,
-        )
-        for point in message.points
-    ]
-    return TrajectoryMessage(stamp.sec + 1e-9 * stamp.nanosec, tuple(message.joint_names), points)
+    return trajectory_of_message(message)
 
 
 def _truncated(raw: bytes) -> TrajectoryError:

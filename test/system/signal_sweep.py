@@ -39,7 +39,6 @@ WATCHED = {
     f"{FOLDER}/{name}.py"
     for name in (
         "autostart",
-        "claim",
         "exclusive_access",
         "managed_node",
         "passivity_controller",

@@ -33,7 +33,7 @@ import time
 from rclpy.node import Node
 begin, count = [], Node.count_publishers
 def slowly(self, topic):
-    if "commands" not in topic:
+    if not topic.endswith("/commands"):
         return count(self, topic)
     begin.append(time.monotonic())
     return count(self, topic) if begin[-1] > begin[0] + 2.5 else 0
@@ -108,8 +108,9 @@ def test_a_pause_does_not_shorten_the_wait(probe: Probe, bring_up: BringUp) -> N
     remapped = ["-r", "__node:=paused", "-r", f"{COMMANDS}:=paused/commands"]
     commands = probe.listen(Float64MultiArray, "paused/commands")
     process = bring_up.start(NODE, parameters, remapped)
-    # A controller that waits publishes its claim; its first diagnostics may come too late.
-    probe.wait(lambda: probe.node.count_publishers("paused/commands/claim"), "does not wait")
+    probe.wait_for_report(
+        "paused", lambda r: "without another controller" in r.message, "does not wait"
+    )
     process.signal(signal.SIGSTOP)
     sent = len(commands)
     time.sleep(PAUSE)

@@ -51,9 +51,6 @@ USED: dict[str, Callable[[Node, str], list[Any]]] = {
 ONLY_SIMULATED_TIME = "/clock"
 """Granted to all nodes and subscribed to only with ``use_sim_time``."""
 
-UNTIL_ACTIVE = "/effort_controller/commands/claim"
-"""Published by a controller that waits to be activated, and by no active one for long."""
-
 ONLY_FOR_COLLISIONS = "/contact_detector/contact_stamped"
 """Subscribed to by a guard with ``stop_at: collision`` only."""
 
@@ -113,7 +110,7 @@ OF_THE_ACTION = {
 }
 """Used by the controller where ``control_msgs`` is installed."""
 
-SOMETIMES = {ONLY_SIMULATED_TIME, UNTIL_ACTIVE}
+SOMETIMES = {ONLY_SIMULATED_TIME}
 if find_spec("control_msgs") is None:
     SOMETIMES |= OF_THE_ACTION
 
