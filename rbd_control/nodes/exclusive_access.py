@@ -6,9 +6,8 @@ controller is active or about to be. The rules are those of listen before talk:
 1. A controller looks for other publishers for ``discovery_time`` before it creates its own. Of two
    Fast DDS participants that start within some seconds of each other, one may wait up to 3 s for
    the periodic announcement of the other.
-2. It then looks for another :data:`ALONE_TIME` before it sends its first torque. Controllers that
-   created their publishers at the same time see each other, give way, and try again after a random
-   time.
+2. It looks again when its publisher exists, before the first torque. Controllers that see each
+   other there give way, and try again after a random time.
 3. An active controller looks every 0.1 s. Another publisher is a fault, so that of two controllers
    that send torque in spite of the first two rules both send safe torque within 0.1 s.
 """
@@ -33,12 +32,6 @@ LONGEST_GAP = 0.5
 
 A process that was paused has received nothing meanwhile, and other nodes could not discover it. The
 default ``discovery_time`` exceeds the 3 s of discovery by this time.
-"""
-
-ALONE_TIME = 0.1
-"""Time for which a new publisher must be the only one before it sends torque [s].
-
-Participants that know each other discover a publisher within some milliseconds.
 """
 
 BACK_OFF = 1.0
@@ -142,30 +135,21 @@ class ExclusiveAccess:
         if self.others() > 0:
             raise NotReadyError(f"waiting for other publishers of torque on {self.topic} to end")
 
-    def require_alone(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Block until the new publisher of this node has been the only one for a while.
+    def require_alone(self) -> None:
+        """Refuse the first torque if another controller has appeared since :meth:`wait`.
 
-        Call it when the publisher exists and ``is_sending`` still returns False. The wait lasts
-        :data:`ALONE_TIME`.
-
-        Args:
-            meanwhile: called every :data:`POLL`.
+        Call it when the publisher of this node exists and ``is_sending`` still returns False.
 
         Raises:
             NotReadyError: if another publisher exists beside that of this node, or if the process
                 was paused after :meth:`wait`.
         """
-        end = self._clock() + ALONE_TIME
-        while self.others() <= 1:
-            if self.time_left() > 0.0:
-                raise NotReadyError(
-                    f"waiting for {self.time_left():.1f} s without another controller of "
-                    f"{self.topic}, because this process was paused"
-                )
-            if self._clock() >= end:
-                return
-            meanwhile()
-            time.sleep(POLL)
-        # Otherwise two controllers that collide would collide again.
-        self._observed = self._discovery_time() - random.uniform(0.0, BACK_OFF)
-        raise NotReadyError(f"waiting for other publishers of torque on {self.topic} to end")
+        if self.others() > 1:
+            # Otherwise two controllers that collide would collide again.
+            self._observed = self._discovery_time() - random.uniform(0.0, BACK_OFF)
+            raise NotReadyError(f"waiting for other publishers of torque on {self.topic} to end")
+        if self.time_left() > 0.0:
+            raise NotReadyError(
+                f"waiting for {self.time_left():.1f} s without another controller of "
+                f"{self.topic}, because this process was paused"
+            )

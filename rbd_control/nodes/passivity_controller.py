@@ -455,12 +455,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
         try:
             output.open(meanwhile)
-            self._access.require_alone(self._read_waiting)
             self._read_waiting()
             self._refuse_without_input()
             sample = self._input.latest
             assert sample is not None
             self.refuse_when_stopping()
+            self._access.require_alone()
             self.controller.set_model_error("")  # _refuse_without_input has refused an error
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
             self.controller.clock_went_back()

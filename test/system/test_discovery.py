@@ -25,8 +25,12 @@ from .probe import Probe, Source
 DEFAULT_DISCOVERY = True
 """Whether participants announce themselves as seldom as those of users."""
 
-ROOM = {"discovery_time": 5.0}
-"""More than the default of 3.5 s, as a busy machine takes longer to discover a node."""
+ROOM = {"left": 5.0, "right": 7.0}
+"""``discovery_time`` of each [s].
+
+It is more than the default of 3.5 s, because a busy machine takes longer to discover a node. Two
+controllers that send their first torque at the same time would both be safe.
+"""
 
 SLOW = """
 import time
@@ -44,8 +48,6 @@ Node.count_publishers = slowly
 Without a wait for discovery both controllers would send torque in that time.
 """
 
-NAMES = ("left", "right")
-
 
 @pytest.fixture
 def source(probe: Probe) -> Source:
@@ -59,8 +61,10 @@ def pair(bring_up: BringUp) -> Iterator[list[Process]]:
     They are ended in order: ROS would list killed ones for 20 s.
     """
     processes = [
-        bring_up.start(NODE, {**PARAMETERS, **ROOM}, ["-r", f"__node:={name}"], SLOW)
-        for name in NAMES
+        bring_up.start(
+            NODE, {**PARAMETERS, "discovery_time": room}, ["-r", f"__node:={name}"], SLOW
+        )
+        for name, room in ROOM.items()
     ]
     yield processes
     for process in processes:
