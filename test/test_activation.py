@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.nodes import contact_aware_controller, passivity_controller
-from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.contact_aware_controller import TappingDetector
 from rbd_control.nodes.passivity_controller import (
     PassivityControllerNode,
     PassivityControllerParameters,
 )
+from rbd_control.ros.managed_node import NotReadyError
 
 
 class Output:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.autostart import AutoStart, NotReadyError
+from rbd_control.ros.managed_node import AutoStart, NotReadyError
 
 
 class Node:

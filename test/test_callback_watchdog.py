@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rbd_control.nodes.callback_watchdog import SHORTEST_PERIOD, CallbackWatchdog
+from rbd_control.ros.threads import SHORTEST_PERIOD, CallbackWatchdog
 
 PATIENCE = 30.0
 """Deadline of operations that take some milliseconds on an idle machine [s]."""

@@ -16,7 +16,7 @@ from rbd_control.control import TrajectoryPoint
 from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.errors import TrajectoryError
 from rbd_control.nodes.trajectory_input import TrajectoryInput
-from rbd_control.nodes.trajectory_wire import TrajectoryMessage
+from rbd_control.ros.trajectory_wire import TrajectoryMessage
 
 
 class Controller:

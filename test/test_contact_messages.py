@@ -22,18 +22,18 @@ from visualization_msgs.msg import Marker
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent, Detection
-from rbd_control.nodes.contact_messages import (
+from rbd_control.nodes.detection_output import CovarianceWriter
+from rbd_control.ros.contact_messages import (
     ARROW_SCALE,
     ForceArrow,
     ForceWriter,
+    StampedVerdict,
     WrenchWriter,
     event_from_status,
     event_line,
     event_message,
 )
-from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
-from rbd_control.nodes.tool_wrench_output import CovarianceWriter
-from rbd_control.nodes.verdict_output import StampedVerdict
+from rbd_control.ros.messages import JointStateWriter, Stamp, TorqueWriter
 from rbd_control.simulation import arm7_urdf
 
 ONSET = replace(

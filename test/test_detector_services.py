@@ -18,8 +18,8 @@ from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_detector import ContactDetectorNode
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.flag_output import FlagOutput
+from rbd_control.nodes.detection_output import FlagOutput
+from rbd_control.ros.diagnostics import Status
 
 
 class Node(ContactDetectorNode):

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.exclusive_access import (
     BACK_OFF,
     LONGEST_GAP,
@@ -18,6 +17,7 @@ from rbd_control.nodes.exclusive_access import (
     POLL,
     ExclusiveAccess,
 )
+from rbd_control.ros.managed_node import NotReadyError
 
 DURATION = 3.5
 """Default of the parameter ``discovery_time`` [s]."""

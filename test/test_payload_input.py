@@ -15,10 +15,10 @@ from geometry_msgs.msg import InertiaStamped
 from rclpy.qos import QoSProfile
 
 from rbd_control.errors import InputError
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.messages import LATCHED
-from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.robot.robot import Robot
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.messages import LATCHED
+from rbd_control.ros.payload_input import PayloadInput
 
 Q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 ARM = Robot.load("arm7")

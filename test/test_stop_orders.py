@@ -16,8 +16,8 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from rbd_control.nodes import stop_orders
-from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.nodes.stop_orders import ANSWER_TIME, MOST_PENDING, StopOrders
+from rbd_control.ros.threads import ShortLock
 
 PERIOD = 0.2
 """Period of the requests [s]."""

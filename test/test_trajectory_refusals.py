@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.guard import LOG_PERIOD
 from rbd_control.nodes.trajectory_input import MOST_LOGGED, TrajectoryInput
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.guard import LOG_PERIOD
 
 
 def test_a_stream_of_bad_trajectories_does_not_fill_the_log(

@@ -33,11 +33,10 @@ from bench.loop.stages import RECEIVE, TOTAL, StageClock, stage_times
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
-from rbd_control.nodes.joint_state_wire import JointStateTemplate
-from rbd_control.nodes.messages import TorqueWriter, to_array
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.processes import reserved_domain
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.messages import JointStateTemplate, TorqueWriter, to_array
+from rbd_control.ros.processes import reserved_domain
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 CONFIG = Path(__file__).with_name("nodes.yaml")

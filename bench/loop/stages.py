@@ -23,11 +23,9 @@ from rbd_control.control import PassivityController
 from rbd_control.estimation import ContactDetector
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.joint_states.cdr import HEAD, JointStateReader
-from rbd_control.nodes.arrivals import Arrivals
-from rbd_control.nodes.energy_output import EnergyOutput
-from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
-from rbd_control.nodes.messages import TorqueWriter
+from rbd_control.nodes.command_report import EnergyOutput
+from rbd_control.ros.joint_state_input import Arrivals, JointStateInput
+from rbd_control.ros.messages import JointStateTemplate, TailTemplate, TorqueWriter
 
 RECEIVE, REST, TOTAL = "receive", "rest", "total"
 

@@ -24,21 +24,18 @@ from rbd_control.node_parameters import (
     ReceivingParameters,
     StartCheckParameters,
 )
-from rbd_control.nodes.contact_messages import THRESHOLD
-from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
-from rbd_control.nodes.diagnostics import WARN, Status
-from rbd_control.nodes.flag_output import FlagOutput
-from rbd_control.nodes.joint_state_input import SAMPLES, JointStateInput
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import READERS_PERIOD, Stamp
-from rbd_control.nodes.model_checks import ModelChecks
-from rbd_control.nodes.payload_input import PayloadInput
-from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
-from rbd_control.nodes.run import run
-from rbd_control.nodes.verdict_counts import VerdictCounts
+from rbd_control.nodes.detection_output import DetectionOutput, FlagOutput, JudgedSample
+from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.robot.surface import missing_geometry, surface_of_robot
+from rbd_control.ros.contact_messages import THRESHOLD
+from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import READERS_PERIOD, REPEAT_PERIOD, Stamp, verdict_qos
+from rbd_control.ros.payload_input import PayloadInput
+from rbd_control.ros.run import run
 from rbd_control.startup.rehearsal import rehearse_detector
 
 SILENCE = 0.1

@@ -18,8 +18,8 @@ import random
 import time
 from collections.abc import Callable
 
-from rbd_control.nodes.autostart import NotReadyError
-from rbd_control.nodes.guarded_node import GuardedNode
+from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.managed_node import NotReadyError
 
 POLL = 0.01
 """Polling period of an activation that waits for discovery [s]."""

@@ -38,10 +38,10 @@ from rbd_control.control.trajectory_goal import (
 )
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.guard import describe
-from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.trajectory_input import TrajectoryInput
-from rbd_control.nodes.trajectory_wire import TrajectoryMessage, trajectory_of_message
+from rbd_control.ros.guard import describe
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.trajectory_wire import TrajectoryMessage, trajectory_of_message
 
 try:
     from control_msgs.action import FollowJointTrajectory

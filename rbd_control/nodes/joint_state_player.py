@@ -15,13 +15,13 @@ from sensor_msgs.msg import JointState
 from rbd_control.errors import ParameterError, RbdControlError, RecordingError
 from rbd_control.joint_states import JointMessage
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import to_array, to_stamp
-from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.playback.pace import BURST, Pace, timeline
 from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import to_array, to_stamp
+from rbd_control.ros.run import run
 
 TICK = 0.001
 """Period at which due messages are published [s]."""

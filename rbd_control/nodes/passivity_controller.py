@@ -17,26 +17,23 @@ from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
-from rbd_control.nodes.autostart import NotReadyError
-from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport, report_loop
-from rbd_control.nodes.detector_input import DetectorInput
-from rbd_control.nodes.diagnostics import ERROR, WARN, Status
-from rbd_control.nodes.estimates_file import read_estimates
+from rbd_control.nodes.detector_input import DetectorInput, TouchedLink
 from rbd_control.nodes.exclusive_access import ExclusiveAccess
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
-from rbd_control.nodes.joint_state_input import JointStateInput, Tap
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import Stamp
-from rbd_control.nodes.order_services import OrderServices
-from rbd_control.nodes.payload_input import PayloadInput
-from rbd_control.nodes.run import run
+from rbd_control.nodes.order_services import OrderServices, read_estimates
 from rbd_control.nodes.torque_output import TorqueOutput
-from rbd_control.nodes.touched_link import TouchedLink
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.robot.robot import Robot
+from rbd_control.ros.diagnostics import ERROR, WARN, Status
+from rbd_control.ros.joint_state_input import JointStateInput, Tap
+from rbd_control.ros.managed_node import ManagedNode, NotReadyError
+from rbd_control.ros.messages import Stamp
+from rbd_control.ros.payload_input import PayloadInput
+from rbd_control.ros.run import run
+from rbd_control.ros.threads import CallbackWatchdog
 from rbd_control.startup.rehearsal import rehearse_controller
 
 Array = NDArray[np.float64]
@@ -79,7 +76,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     Attributes:
         tap: called with sample and stamp of every usable joint state among the newest
-            :data:`~rbd_control.nodes.joint_state_input.MOST_READ` in the queue, including skipped
+            :data:`~rbd_control.ros.joint_state_input.MOST_READ` in the queue, including skipped
             ones, before the controller processes the newest. It must not raise an exception. Set it
             before the configuration; None disables it.
         after_torque: called without arguments each time joint states were read from the queue:

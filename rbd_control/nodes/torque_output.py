@@ -13,9 +13,9 @@ from rclpy.duration import Duration
 from std_msgs.msg import Float64MultiArray
 
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, TorqueWriter
-from rbd_control.nodes.publications import GuardedPublisher
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import EVERY_SAMPLE, TorqueWriter
+from rbd_control.ros.publications import GuardedPublisher
 
 ACKNOWLEDGE_TIME = 1.0
 """Longest time to publish the last zero torque, and again to wait for its acknowledgement [s]."""

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 import rbd_control
-from rbd_control.nodes.processes import ending_with_parent
+from rbd_control.ros.processes import ending_with_parent
 
 from .forked_nodes import ForkedNode
 

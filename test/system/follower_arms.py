@@ -16,7 +16,7 @@ import numpy as np
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, STIFF, BringUp, Process

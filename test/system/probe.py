@@ -24,8 +24,8 @@ from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from rbd_control.nodes.run import SPIN_TIME, make_executor
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.run import SPIN_TIME, make_executor
+from rbd_control.ros.transports import without_shared_memory
 
 from .bringup import PATIENCE, REPORT_PERIOD
 from .machine_delays import MachineDelays

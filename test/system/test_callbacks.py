@@ -42,7 +42,7 @@ FAILING = """
 import time
 from rclpy.node import Node
 from rbd_control.nodes import passivity_controller as module
-from rbd_control.nodes.energy_output import EnergyOutput
+from rbd_control.nodes.command_report import EnergyOutput
 from rbd_control.nodes.passivity_controller import PassivityControllerNode as Controller
 
 def fail(kind, name, calls=1):

@@ -27,8 +27,8 @@ from trajectory_msgs.msg import JointTrajectory
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_guard import ContactGuardParameters
-from rbd_control.nodes.contact_messages import event_message
-from rbd_control.nodes.messages import Stamp
+from rbd_control.ros.contact_messages import event_message
+from rbd_control.ros.messages import Stamp
 
 from . import detector_scenarios
 from .bringup import SINGLE_THREADED, BringUp, Process

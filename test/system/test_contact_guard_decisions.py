@@ -23,14 +23,13 @@ from std_msgs.msg import Bool
 from rbd_control.contact_stop import ContactStop
 from rbd_control.contact_stop.arm_motion import RECOVERY
 from rbd_control.dynamics import Model
-from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.contact_guard import LATEST_RETREAT, STAMPED, ContactGuard
-from rbd_control.nodes.contact_messages import event_message
-from rbd_control.nodes.diagnostics import ERROR, Status
-from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.nodes.retreat_output import RetreatOutput
 from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders, StopRequest
-from rbd_control.nodes.verdict_output import StampedVerdict
+from rbd_control.ros.contact_messages import StampedVerdict, event_message
+from rbd_control.ros.diagnostics import ERROR, Status
+from rbd_control.ros.messages import Stamp, to_stamp
+from rbd_control.ros.threads import CallbackWatchdog
 
 from .fault_setting import ros_here
 from .test_contact_guard_retreat import STEP, Cell, cell

@@ -20,7 +20,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.nodes import contact_guard, retreat_output
 from rbd_control.nodes.contact_guard import ContactGuard
-from rbd_control.nodes.diagnostics import Status
+from rbd_control.ros.diagnostics import Status
 
 from .bringup import BringUp
 from .fault_setting import ros_here

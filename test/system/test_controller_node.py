@@ -26,10 +26,10 @@ from urdf_texts import with_root_last
 from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
-from rbd_control.nodes.estimates_file import LARGEST_FILE, read_estimates, write_estimates
-from rbd_control.nodes.messages import to_stamp
+from rbd_control.nodes.order_services import LARGEST_FILE, read_estimates, write_estimates
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.robot import RobotParameters
+from rbd_control.ros.messages import to_stamp
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process

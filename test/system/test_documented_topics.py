@@ -10,7 +10,7 @@ from geometry_msgs.msg import Vector3, WrenchStamped
 from published import KEYS, TYPES, key_pattern
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes.verdict_output import TOPIC
+from rbd_control.ros.contact_messages import STAMPED
 from rbd_control.share import share_directory
 
 from . import scenarios
@@ -42,7 +42,7 @@ def test_documented_topics(bring_up: BringUp, probe: Probe) -> None:
         if node == scenarios.DETECTOR:
             own["tool_frame"] = "tool"
         bring_up.start(node, own, ["--params-file", str(config)])
-    verdicts = probe.listen(DiagnosticArray, TOPIC.replace("~", scenarios.DETECTOR), LATCHED)
+    verdicts = probe.listen(DiagnosticArray, STAMPED.replace("~", scenarios.DETECTOR), LATCHED)
     events = probe.listen(DiagnosticArray, f"{scenarios.DETECTOR}/events")
     wrenches = probe.listen(WrenchStamped, f"{scenarios.DETECTOR}/external_wrench")
     tools = probe.listen(WrenchStamped, f"{scenarios.DETECTOR}/tool_wrench")

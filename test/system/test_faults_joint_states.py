@@ -19,7 +19,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.nodes.messages import to_seconds, to_stamp
+from rbd_control.ros.messages import to_seconds, to_stamp
 
 from .bringup import BringUp
 from .controller_scenarios import (

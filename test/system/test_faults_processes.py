@@ -21,7 +21,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import REPORT_PERIOD, STANDSTILL, BringUp, Process, command

@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 from urdf_texts import with_root_last
 from visualization_msgs.msg import MarkerArray
 
-from rbd_control.nodes.touched_link import link_of_frame
+from rbd_control.nodes.detector_input import link_of_frame
 from rbd_control.share import share_directory
 from rbd_control.simulation import arm7_urdf
 

@@ -14,8 +14,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states.cdr import JointStateReader, stamp_of
-from rbd_control.nodes.joint_state_wire import JointStateTemplate, joint_state_reader
-from rbd_control.nodes.messages import JointStateWriter
+from rbd_control.ros.messages import JointStateTemplate, JointStateWriter, joint_state_reader
 
 texts = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=9)
 numbers = st.lists(st.floats(width=64), max_size=8)

@@ -290,11 +290,11 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
 @pytest.mark.parametrize(
     ("node", "owner", "rehearsal"),
     [
-        ("contact_detector", "contact_detector", "rehearse_detector"),
-        ("contact_detector", "joint_state_input", "rehearse_intake"),
-        ("passivity_controller", "passivity_controller", "rehearse_controller"),
-        ("passivity_controller", "joint_state_input", "rehearse_intake"),
-        ("simulated_arm", "simulated_arm", "rehearse_arm"),
+        ("contact_detector", "nodes.contact_detector", "rehearse_detector"),
+        ("contact_detector", "ros.joint_state_input", "rehearse_intake"),
+        ("passivity_controller", "nodes.passivity_controller", "rehearse_controller"),
+        ("passivity_controller", "ros.joint_state_input", "rehearse_intake"),
+        ("simulated_arm", "nodes.simulated_arm", "rehearse_arm"),
     ],
 )
 def test_a_configured_node_has_rehearsed(
@@ -302,7 +302,7 @@ def test_a_configured_node_has_rehearsed(
 ) -> None:
     """Forked nodes would not show it otherwise: they begin with loaded code."""
     told = f"""
-from rbd_control.nodes import {owner} as owner
+import rbd_control.{owner} as owner
 rehearse = owner.{rehearsal}
 def tell(*given):
     rehearse(*given)

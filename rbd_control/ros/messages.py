@@ -1,0 +1,306 @@
+"""Messages on the wire: stamps, arrays, quality of service, and serialization for a 1 kHz loop.
+
+The bytes of messages with the same names and lengths differ only in stamp and numbers, which always
+have the same offsets, the *layout*. A layout is used only after its result was compared with the
+result of rclpy for the same message, to the last bit. All other messages are converted by rclpy.
+
+These are ``~/contact`` and ``~/contact_stamped`` of the detector and ``~/stopped`` of the guard.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+from rclpy.duration import Duration
+from rclpy.publisher import Publisher
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from rbd_control.joint_states import JointMessage
+from rbd_control.joint_states.cdr import HEAD, STAMP, JointStateReader, Layout
+from rbd_control.ros.publications import GuardedPublisher
+
+Array = NDArray[np.float64]
+
+
+def joint_state_reader() -> JointStateReader:
+    """Return a reader of serialized joint states.
+
+    It reads messages of a known layout itself. For all other messages it calls rclpy, whose
+    exceptions it passes on.
+    """
+    return JointStateReader(_decode)
+
+
+def _decode(receipt: float, raw: bytes) -> JointMessage:
+    """Return the message that rclpy makes of the bytes, received at ``receipt`` [s]."""
+    message = deserialize_message(raw, JointState)
+    stamp = message.header.stamp
+    fields = (message.position, message.velocity, message.effort)
+    numbers = [np.array(field, dtype=np.float64) for field in fields]
+    return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, tuple(message.name), *numbers)
+
+
+class JointStateTemplate:
+    """Serializes joint states that differ only in their stamp and their numbers.
+
+    Args:
+        message: a joint state with the same joints and lengths of the fields, any stamp and any
+            numbers.
+
+    Attributes:
+        is_exact: whether the bytes are those that rclpy makes of the same message; otherwise the
+            template must not be used.
+    """
+
+    def __init__(self, message: JointState) -> None:
+        raw = serialize_message(message)
+        layout = Layout.of(raw)
+        size = layout.size if layout else 0
+        self._places = layout.places if layout else ()
+        self._bytes = bytearray(raw[:size])
+        self._view = memoryview(self._bytes)  # a memoryview refuses to change its size
+        self.is_exact = layout is not None and layout.names == tuple(message.name)
+        if self.is_exact:
+            stamp = message.header.stamp
+            fields = [np.array(f) for f in (message.position, message.velocity, message.effort)]
+            self.is_exact = raw[:size] == self.filled(stamp.sec, stamp.nanosec, fields)
+
+    def filled(self, sec: int, nanosec: int, fields: Sequence[Array | None]) -> bytes:
+        """Return the serialized message with this stamp and these numbers.
+
+        Args:
+            sec, nanosec: the stamp.
+            fields: position, velocity and effort, each with the length that it has in the template;
+                None leaves a field unchanged.
+
+        Raises:
+            ValueError: for a field of another length.
+        """
+        STAMP.pack_into(self._bytes, HEAD, sec, nanosec)
+        for (at, count), values in zip(self._places, fields, strict=True):
+            if values is not None:
+                self._view[at : at + 8 * count] = np.asarray(values, np.float64).tobytes()
+        return bytes(self._bytes)
+
+
+class TailTemplate:
+    """Serializes messages that differ only in their stamp and in one sequence of numbers.
+
+    Args:
+        make: returns such a message with the given numbers, (count,).
+        count: length of the sequence.
+        has_header: whether the message begins with a header, whose stamp is set.
+
+    Attributes:
+        is_exact: whether rclpy reads the bytes as the same message; otherwise the template must
+            not be used.
+    """
+
+    def __init__(
+        self, make: Callable[[Array], Any], count: int, *, has_header: bool = False
+    ) -> None:
+        # Two messages show the place of the numbers, and that no other bytes depend on them.
+        one, other = np.arange(1.0, count + 1.0), np.arange(-1.0, -count - 1.0, -1.0)
+        raw, expected = serialize_message(make(one)), make(other)
+        self._at = raw.find(one.tobytes())
+        self._size, self._has_header = 8 * count, has_header
+        self._bytes = bytearray(raw)
+        self._view = memoryview(self._bytes)
+        # Messages are compared, not bytes, because padding may hold any value.
+        self.is_exact = (
+            self._at > 0 and deserialize_message(self.filled(other), type(expected)) == expected
+        )
+
+    def filled(self, numbers: Array, sec: int = 0, nanosec: int = 0) -> bytes:
+        """Return the serialized message with these numbers and this stamp.
+
+        Args:
+            numbers: the numbers of the sequence, (count,).
+            sec, nanosec: the stamp; ignored for messages without a header.
+
+        Raises:
+            ValueError: unless there are ``count`` numbers.
+        """
+        if self._has_header:
+            STAMP.pack_into(self._bytes, HEAD, sec, nanosec)
+        self._view[self._at : self._at + self._size] = np.asarray(numbers, np.float64).tobytes()
+        return bytes(self._bytes)
+
+
+REPEAT_PERIOD = 0.02
+"""Period at which a valid flag is published again [s]."""
+
+LIFESPAN = 2.5 * REPEAT_PERIOD
+"""Age at which the middleware discards a flag that it stores for late subscribers [s]."""
+
+LIFESPAN_KEEPERS = ("rmw_fastrtps", "rmw_cyclonedds", "rmw_connextdds")
+"""Prefixes of the names of the middlewares that discard expired messages."""
+
+
+def verdict_qos(middleware: str) -> QoSProfile:
+    """Return the quality of service of ``~/contact`` and of other flags that are repeated.
+
+    It is reliable with depth 1. A late subscriber must not receive an outdated flag, but
+    subscriptions that request transient-local durability must still match. Therefore the middleware
+    stores the last flag for late subscribers for :data:`LIFESPAN`. If the middleware does not
+    support lifespans, the durability is volatile.
+
+    Args:
+        middleware: name of the ROS middleware implementation, such as ``rmw_fastrtps_cpp``.
+    """
+    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+    if middleware.startswith(LIFESPAN_KEEPERS):
+        qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
+        qos.lifespan = Duration(seconds=LIFESPAN)
+    else:
+        qos.durability = DurabilityPolicy.VOLATILE
+    return qos
+
+
+EVERY_SAMPLE = QoSProfile(depth=1000)
+"""Quality of service of topics with a message per joint state: reliable, depth of 1 s at 1 kHz."""
+
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+"""Quality of service of a topic whose last message is stored for late subscribers."""
+
+READERS_PERIOD = 0.1
+"""Period at which nodes check whether their topics have subscribers [s]."""
+
+_NONE = array("d")
+
+Message = TypeVar("Message")
+
+
+class Stamp(NamedTuple):
+    """A time as in ``builtin_interfaces/Time``: ``sec`` [s] and ``nanosec`` [ns].
+
+    It replaces the message in the control loop, because the message takes long to construct.
+    """
+
+    sec: int
+    nanosec: int
+
+    def to_msg(self) -> Time:
+        """Return the stamp as a message."""
+        return Time(sec=self.sec, nanosec=self.nanosec)
+
+
+def to_seconds(stamp: Time | Stamp) -> float:
+    """Return the time of a stamp, on the clock of the stamp [s]."""
+    return float(stamp.sec + 1e-9 * stamp.nanosec)
+
+
+def to_stamp(seconds: float) -> Time:
+    """Return the time ``seconds`` [s], rounded to nanoseconds, as a message."""
+    nanoseconds = round(seconds * 1e9)
+    return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
+
+
+def to_array(values: NDArray[np.float64]) -> array[float]:
+    """Return the values as an array that a message field accepts without checking each value."""
+    return array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
+
+
+class TorqueWriter:
+    """Publishes commands as ``Float64MultiArray``, and reuses the bytes of one message.
+
+    Args:
+        publisher: publisher of the topic.
+        count: number of values in each message, one for each joint.
+    """
+
+    def __init__(self, publisher: GuardedPublisher[Float64MultiArray], count: int) -> None:
+        self._publisher = publisher
+        self._template = TailTemplate(_multi_array, count)
+
+    def publish(self, values: NDArray[np.float64]) -> bool:
+        """Publish the torques ``values``, (count,) [N·m or N].
+
+        Returns:
+            Whether the middleware accepted the message.
+        """
+        exact = self._template.is_exact
+        return self._publisher.try_publish(
+            self._template.filled(values) if exact else _multi_array(values)
+        )
+
+
+def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:
+    return Float64MultiArray(data=to_array(values))
+
+
+class Writer(Generic[Message]):
+    """Base class of objects that publish on one topic only while the topic has subscribers.
+
+    Attributes:
+        is_heard: whether the topic had subscribers at the last call of :meth:`look_for_readers`;
+            True before the first call.
+    """
+
+    def __init__(self, publisher: Publisher[Message]) -> None:
+        self._publisher = publisher
+        self.is_heard = True
+
+    def look_for_readers(self) -> None:
+        """Check for subscribers, without which nothing is published. Call it periodically."""
+        self.is_heard = self._publisher.get_subscription_count() > 0
+
+
+class JointStateWriter(Writer[JointState]):
+    """Publishes joint states with the same joint names in every message.
+
+    Args:
+        publisher: publisher of the topic.
+        names: of the joints.
+        frame: the root link of the arm, as ``header.frame_id``; an empty text leaves it empty.
+    """
+
+    def __init__(
+        self, publisher: Publisher[JointState], names: Sequence[str], frame: str = ""
+    ) -> None:
+        super().__init__(publisher)
+        self._message = JointState()
+        self._message.header.frame_id = frame
+        self._message.name = list(names)
+        self._templates: dict[tuple[bool, ...], JointStateTemplate] = {}
+
+    def publish(
+        self,
+        stamp: Time | Stamp,
+        position: NDArray[np.float64] | None = None,
+        velocity: NDArray[np.float64] | None = None,
+        effort: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Publish a joint state if :attr:`is_heard`; fields that are None stay empty.
+
+        Args:
+            stamp: time of the joint state.
+            position, velocity, effort: one value for each of ``names``, in their order, (n,) each
+                [rad or m, rad/s or m/s, N·m or N].
+        """
+        if not self.is_heard:
+            return
+        fields = (position, velocity, effort)
+        present = (position is not None, velocity is not None, effort is not None)
+        template = self._templates.get(present)
+        if template is not None and template.is_exact:
+            self._publisher.publish(template.filled(stamp.sec, stamp.nanosec, fields))
+            return
+        message = self._message
+        message.header.stamp = stamp.to_msg() if isinstance(stamp, Stamp) else stamp
+        message.position = _NONE if position is None else to_array(position)
+        message.velocity = _NONE if velocity is None else to_array(velocity)
+        message.effort = _NONE if effort is None else to_array(effort)
+        if template is None:
+            self._templates[present] = JointStateTemplate(message)
+        self._publisher.publish(message)

@@ -1,0 +1,245 @@
+"""The robot of a node: its description and joints, from parameters and topics."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, ModelError, ModelWarning, RbdControlError
+from rbd_control.robot.joint_choice import Measured, ReportedJoints, is_one_arm
+from rbd_control.robot.robot import Robot, description_text
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.messages import LATCHED
+
+PATIENCE = 2.0
+"""Longest wait for positions of the joints that are held fixed, from the first joint state [s]."""
+
+SETTLING = 0.5
+"""Time from the first joint state with effort to the choice of the joints [s].
+
+In this time joint states of all publishers arrive.
+"""
+
+
+class JointScout:
+    """Collects names, positions and efforts of joints until the node is configured.
+
+    The constructor subscribes to ``joint_states``.
+
+    Args:
+        node: the node to configure.
+
+    Attributes:
+        reported: joints, positions and efforts received so far.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.reported = ReportedJoints()
+        self._subscription: Subscription | None = None
+        self._first = 0.0
+        self._parsed: tuple[str, RobotParameters, Model] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Create the subscription, unless it exists."""
+        if self._subscription is None:
+            self._subscription = self._node.create_subscription(
+                JointState, "joint_states", self._on_joint_state, qos_profile_sensor_data
+            )
+
+    def stop(self) -> None:
+        """Destroy the subscription and clear :attr:`reported`, because a held joint may move."""
+        if self._subscription is not None:
+            self._node.destroy_subscription(self._subscription)
+            self._subscription = None
+        self.reported = ReportedJoints()
+        self._first = 0.0
+
+    def waiting_for(self, arm: RobotParameters, text: str) -> str:
+        """Return which joint states the configuration waits for, as text; empty if it can begin.
+
+        If the parameter ``joints`` is empty and the description is no single chain of joints, the
+        node waits for joint states with effort, and :data:`SETTLING` longer; it waits without end
+        if these leave it doubtful which joints are the arm, see :meth:`ReportedJoints.chosen`. If
+        ``joints`` names some joints of the description, the node waits for the positions at which
+        it holds the other joints; after the first joint state it waits for at most
+        :data:`PATIENCE`.
+
+        Args:
+            arm: the parameters of the arm.
+            text: its description, as URDF text or path.
+
+        Raises:
+            RbdControlError: if the description cannot be converted to a model.
+        """
+        now, topic = time.monotonic(), self._node.resolve_topic_name("joint_states")
+        model = self._model(arm, text)
+        if not arm.joints:
+            return "" if is_one_arm(model) else self._waiting_for_efforts(model, now, topic)
+        held = set(model.joint_names) - set(arm.joints) - set(self.reported.positions)
+        if not held:
+            return ""
+        what = f"joint states on {topic}, to hold {', '.join(sorted(held))} where they are"
+        if not self.reported.positions:
+            return what
+        self._first = self._first or now
+        return what if now - self._first < PATIENCE else ""
+
+    def _waiting_for_efforts(self, model: Model, now: float, topic: str) -> str:
+        """Return the missing condition for the choice of the joints by their efforts."""
+        try:
+            chosen = self.reported.chosen(model)
+        except InputError as error:
+            return f"the choice of the arm: {error}"
+        if not chosen:
+            return (
+                f"joint states with effort on {topic}, to tell the joints of the arm from others "
+                f"of the description; or name them in joints"
+            )
+        self._first = self._first or now
+        return "" if now - self._first > SETTLING else "joint states of all joints"
+
+    def _model(self, arm: RobotParameters, text: str) -> Model:
+        """Return the model of the whole description from a cache."""
+        if self._parsed is None or self._parsed[:2] != (text, arm):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ModelWarning)
+                self._parsed = (text, arm, Model.from_urdf(text, locked=arm.locked))
+        return self._parsed[2]
+
+    def _on_joint_state(self, message: JointState) -> None:
+        self.reported.add(message.name, message.position, message.effort)
+
+
+TOPIC = "robot_description"
+
+
+class RobotSource:
+    """Receives the robot description, and builds the arm when the node is configured.
+
+    The parameters ``robot_description`` and ``urdf`` have precedence over the topic
+    ``robot_description``.
+
+    Args:
+        node: the node.
+        parameters: returns the present parameters of the arm.
+        reads_joint_states: whether joint states are read before the configuration. They determine
+            the joints of the arm if the parameter ``joints`` is empty, and the positions of fixed
+            joints.
+    """
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        parameters: Callable[[], RobotParameters],
+        *,
+        reads_joint_states: bool,
+    ) -> None:
+        self._node, self._parameters = node, parameters
+        self._received = ""
+        self._in_use: str | None = None
+        """Description of the configured arm; None while the node is not configured."""
+        node.create_subscription(String, TOPIC, self._on_description, LATCHED)
+        self._scout = JointScout(node) if reads_joint_states else None
+
+    def missing(self) -> str:
+        """Return what is missing before the arm can be built; an empty text if nothing is.
+
+        Errors of the description are reported when the node is configured.
+        """
+        if not self._received and not self._has_parameter():
+            return f"a robot description; {self._advice()}"
+        if self._scout is not None:
+            with suppress(RbdControlError):
+                arm = self._parameters()
+                return self._scout.waiting_for(arm, description_text(arm) or self._received)
+        return ""
+
+    def missing_positions(self) -> str:
+        """Return the result of :meth:`missing` if the parameter ``joints`` is set; else empty.
+
+        With this parameter, joint states tell where the node holds the other joints. Without it,
+        and in nodes that do not read joint states, the configuration does not wait for them.
+        """
+        return self.missing() if self._scout is not None and self._parameters().joints else ""
+
+    def make(self) -> Robot:
+        """Build and return the arm; log warnings about its description, and the fixed joints.
+
+        Raises:
+            RbdControlError: if there is no description, no arm can be built from it, or it is
+                doubtful which joints are the arm.
+        """
+        arm = self._parameters()
+        text = description_text(arm) or self._received
+        if not text:
+            raise ModelError(f"no robot description; {self._advice()}")
+        reported: Mapping[str, float] = {}
+        measured: Measured = ()
+        if self._scout is not None:
+            reported = self._scout.reported.positions
+            measured = self._scout.reported.chosen  # only called if the parameters name no joints
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ModelWarning)
+            robot = Robot.of(arm, text, reported=reported, measured=measured)
+        for warning in caught:
+            self._node.get_logger().warning(str(warning.message))
+        if robot.held:
+            self._node.get_logger().info(f"held joints: {robot.held_in_words}")
+        return robot
+
+    def use(self, robot: Robot) -> None:
+        """Stop reading joint states, and warn from now on if another description arrives.
+
+        Call it when the node is configured.
+
+        Args:
+            robot: the arm with which the node is configured.
+        """
+        self._in_use = robot.urdf
+        if self._scout is not None:
+            self._scout.stop()
+
+    def release(self) -> None:
+        """Read joint states again, to determine the joints of the next configuration."""
+        self._in_use = None
+        if self._scout is not None:
+            self._scout.start()
+
+    def _on_description(self, message: String) -> None:
+        if self._has_parameter():
+            return
+        if self._in_use is not None and message.data != self._in_use:
+            self._node.get_logger().warning(
+                "another robot description arrived and is ignored until the node is configured anew"
+            )
+        self._received = message.data
+
+    def _has_parameter(self) -> bool:
+        arm = self._parameters()
+        return bool(arm.robot_description or arm.urdf)
+
+    def _advice(self) -> str:
+        topic = self._node.resolve_topic_name(TOPIC)
+        return f"give robot_description or urdf, or publish it on {topic}"
+
+
+def joints_and_payload(robot: Robot) -> str:
+    """Return the joints of an arm and its payload (mass and link), if any, as text for the log."""
+    arm = robot.parameters
+    joints = ", ".join(robot.joints)
+    if not arm.payload_mass:
+        return joints
+    link = arm.payload_link or robot.model.joint_links[-1]
+    return f"{joints}; carrying {arm.payload_mass:g} kg on {link}"
