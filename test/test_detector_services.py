@@ -11,9 +11,8 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from detector_bench import Bench, on_joint
-from rclpy.qos import QoSProfile
+from fake_node import FakeNode
 from robots import panda_arm_urdf
-from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model
@@ -94,23 +93,17 @@ def test_an_automatic_restart_keeps_the_tare(bench: Bench, restart: str) -> None
 
 def test_without_a_verdict_the_flag_is_not_repeated(bench: Bench) -> None:
     """That there is no verdict is not "no contact"."""
-    flags: list[bool] = []
-
-    def publish(message: Bool) -> bool:
-        flags.append(message.data)
-        return True
-
-    publisher = SimpleNamespace(try_publish=publish)
-    owner: Any = SimpleNamespace(create_publisher=lambda *_: publisher)
+    owner: Any = FakeNode()
     output: Any = SimpleNamespace(publish_waiting_events=lambda: None, repeat=lambda: None)
     node = Node(bench)
-    node.flag, node.output = FlagOutput(owner, QoSProfile(depth=1)), output
+    node.flag, node.output = FlagOutput(owner), output
+    flags = owner.published["~/contact"]
     node._repeat()
     assert not flags
     node.flag.publish(False)
     node._repeat()
-    assert flags == [False, False]
+    assert [message.data for message in flags] == [False, False]
     node.flag.end()
     node._repeat()
-    assert flags == [False, False]
+    assert [message.data for message in flags] == [False, False]
     assert not node.has_verdict

@@ -34,7 +34,7 @@ from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.ros.messages import JointStateTemplate, TorqueWriter, to_array
+from rbd_control.ros.messages import JointStateTemplate, NumberWriter, to_array
 from rbd_control.ros.processes import reserved_domain
 from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
@@ -87,7 +87,7 @@ class ComposedCycle:
         for node in (detector, controller):
             self._require(node.trigger_activate(), "activate")
         # Without subscribers the timers publish only the torque.
-        detector._look_for_readers()
+        detector.look_for_readers()
         controller._look_around()
 
     def step(self) -> None:
@@ -225,12 +225,12 @@ def python_calls(cycle: ComposedCycle) -> dict[str, int]:
             calls[whose] += 1
             files.add(code.co_filename)
 
-    def publish(_writer: TorqueWriter, _torque: np.ndarray) -> bool:
+    def publish(_writer: NumberWriter, _torque: np.ndarray) -> bool:
         sys.setprofile(None)
         return True
 
     message = cycle.take(1)[0]
-    with patch.object(TorqueWriter, "publish", publish):
+    with patch.object(NumberWriter, "publish", publish):
         sys.setprofile(profile)
         cycle.receive(message)
     return calls | {"files": len(files)}

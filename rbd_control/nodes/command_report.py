@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
@@ -17,7 +16,8 @@ from rbd_control.control.torque_path import WEAKENED
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.diagnostics import ERROR, WARN, Status
 from rbd_control.ros.guarded_node import GuardedNode
-from rbd_control.ros.messages import EVERY_SAMPLE, JointStateWriter, Stamp
+from rbd_control.ros.messages import EVERY_SAMPLE, JointStateWriter, NumberWriter, Stamp, to_array
+from rbd_control.ros.publications import Output
 
 ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
 """Entries of ``~/energy``, in this order [J].
@@ -26,73 +26,20 @@ ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
 """
 
 
-class EnergyOutput:
-    """Publishes ``~/energy`` and counts the samples in which the control loop was not passive.
-
-    :attr:`EnergyBalance.passive` decides whether it was passive.
-
-    Args:
-        node: the node.
-    """
-
-    def __init__(self, node: Node) -> None:
-        self._publisher = node.create_publisher(Float64MultiArray, "~/energy", EVERY_SAMPLE)
-        self._message = Float64MultiArray()
-        self._message.layout.dim = [
-            MultiArrayDimension(
-                label=", ".join(f"{name} [J]" for name in ENERGIES),
-                size=len(ENERGIES),
-                stride=len(ENERGIES),
-            )
-        ]
-        self._is_heard = False
-        self._last: EnergyBalance | None = None
-        self._not_passive = 0
-
-    def look_for_readers(self) -> None:
-        """Check for subscribers, without which nothing is published. Call it periodically."""
-        self._is_heard = self._publisher.get_subscription_count() > 0
-
-    def add(self, energy: EnergyBalance | None, tank: float) -> None:
-        """Publish the energies of one sample if the topic has subscribers.
-
-        Args:
-            energy: balance of the period that ends with the sample; None if there is none, for
-                which nothing is published.
-            tank: level of the energy tank [J].
-        """
-        self._last = energy
-        if energy is None:
-            return
-        self._not_passive += not energy.passive
-        if self._is_heard:
-            values = [getattr(energy, name) for name in ENERGIES[:-1]]
-            self._message.data = [float(x) for x in (*values, tank)]
-            self._publisher.publish(self._message)
-
-    def report(self, status: Status, controller: PassivityController) -> None:
-        """Add energies and learned masses to the diagnostics of an active controller.
-
-        Samples since the last report in which the control loop was not passive are a warning.
-        """
-        law = controller.law
-        if self._last is not None:
-            status.add("storage [J]", self._last.storage)
-        status.add("samples not passive", self._not_passive)
-        if self._not_passive:
-            self._not_passive = 0
-            status.raise_to(
-                WARN,
-                "the control loop injects more energy than K_D dissipates, because of delay or "
-                "saturation; lower the gains or the delay",
-            )
-        if controller.parameters.tank_capacity:
-            status.add("tank [J]", law.tank.level)
-        if law.adaptive is not None:
-            status.add("payload learned [kg]", law.adaptive.payload)
-            for estimate in law.adaptive.estimates.links:
-                status.add(f"{estimate.link} mass [kg]", estimate.mass)
-
+TRACKING_ERROR = Output(
+    "~/tracking_error",
+    JointState,
+    EVERY_SAMPLE,
+    "q − q_d, v − v_d and the published torque: each joint state with velocity",
+    while_read=True,
+)
+ENERGY = Output(
+    "~/energy",
+    Float64MultiArray,
+    EVERY_SAMPLE,
+    f"{', '.join(ENERGIES)} [J]: each joint state",
+    while_read=True,
+)
 
 Array = NDArray[np.float64]
 
@@ -124,7 +71,7 @@ class CommandReport:
 
     The topics are ``~/tracking_error`` (sensor_msgs/JointState) and ``~/energy``
     (std_msgs/Float64MultiArray with the entries
-    :data:`~rbd_control.nodes.command_report.ENERGIES` [J]).
+    :data:`ENERGIES` [J]).
 
     Args:
         node: the node.
@@ -137,8 +84,10 @@ class CommandReport:
 
     def __init__(self, node: GuardedNode, on_fault: Callable[[], object]) -> None:
         self._node, self._on_fault = node, on_fault
-        self._errors = node.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
-        self._energy = EnergyOutput(node)
+        self._errors = node.open(TRACKING_ERROR)
+        self._energies = NumberWriter(node.open(ENERGY), len(ENERGIES), energy_message)
+        self._balance: EnergyBalance | None = None
+        self._not_passive = 0
         self._saturated = 0
         self.last: Command | None = None
 
@@ -163,11 +112,16 @@ class CommandReport:
             controller: the controller that computed the command, for the energies.
         """
         sample, command = answered.sample, answered.command
-        if sample.v is not None and self._writer.is_heard:
+        if sample.v is not None and self._errors.is_read:
             error, rate = sample.q - command.q_d, sample.v - command.v_d
             self._writer.publish(answered.stamp, error, rate, answered.torque)
         self.note(command)
-        self._energy.add(controller.balance(answered.effort), controller.law.tank.level)
+        self._balance = balance = controller.balance(answered.effort)
+        if balance is None:  # of the first sample
+            return
+        self._not_passive += not balance.passive
+        values = [getattr(balance, name) for name in ENERGIES[:-1]]
+        self._energies.publish(np.array([*values, controller.law.tank.level]))
 
     def note(self, command: Command) -> None:
         """Store a command as ``last``, log its mode if it has changed, and count saturation.
@@ -191,11 +145,6 @@ class CommandReport:
             why = f": {command.reason}" if command.reason else ""
             self._node.get_logger().info(f"{command.mode}{why}")
 
-    def look_for_readers(self) -> None:
-        """Check for subscribers, without which nothing is published. Call it periodically."""
-        self._energy.look_for_readers()
-        self._writer.look_for_readers()
-
     def report_command(self, status: Status, controller: PassivityController) -> None:
         """Add mode, goal, energies and learned masses of an active controller to the diagnostics.
 
@@ -218,11 +167,40 @@ class CommandReport:
             status.raise_to(WARN, command.reason)
         if controller.frozen:
             status.raise_to(WARN, controller.frozen)
-        self._energy.report(status, controller)
+        self._report_energy(status, controller)
+
+    def _report_energy(self, status: Status, controller: PassivityController) -> None:
+        """Add energies and learned masses; samples that were not passive are a warning."""
+        law = controller.law
+        if self._balance is not None:
+            status.add("storage [J]", self._balance.storage)
+        status.add("samples not passive", self._not_passive)
+        if self._not_passive:
+            self._not_passive = 0
+            status.raise_to(
+                WARN,
+                "the control loop injects more energy than K_D dissipates, because of delay or "
+                "saturation; lower the gains or the delay",
+            )
+        if controller.parameters.tank_capacity:
+            status.add("tank [J]", law.tank.level)
+        if law.adaptive is not None:
+            status.add("payload learned [kg]", law.adaptive.payload)
+            for estimate in law.adaptive.estimates.links:
+                status.add(f"{estimate.link} mass [kg]", estimate.mass)
 
     def report_saturation(self, status: Status) -> None:
         """Add the number of commands so far whose torque was reduced to keep the limits."""
         status.add("saturated samples", self._saturated)
+
+
+def energy_message(values: Array) -> Float64MultiArray:
+    """Return the entries :data:`ENERGIES` as a message with their names [J]."""
+    message = Float64MultiArray(data=to_array(values))
+    count = len(ENERGIES)
+    label = ", ".join(f"{name} [J]" for name in ENERGIES)
+    message.layout.dim = [MultiArrayDimension(label=label, size=count, stride=count)]
+    return message
 
 
 def report_loop(status: Status, controller: PassivityController) -> None:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from rclpy.utilities import get_rmw_implementation_identifier
 from std_srvs.srv import Trigger
 
 from rbd_control.errors import InputError, RbdControlError
@@ -24,7 +23,19 @@ from rbd_control.node_parameters import (
     ReceivingParameters,
     StartCheckParameters,
 )
-from rbd_control.nodes.detection_output import DetectionOutput, FlagOutput, JudgedSample
+from rbd_control.nodes.detection_output import (
+    CONTACT,
+    EVENTS,
+    FORCE,
+    MARKERS,
+    RESIDUAL,
+    STAMPED,
+    TOOL_COVARIANCE,
+    TOOL_WRENCH,
+    DetectionOutput,
+    FlagOutput,
+    JudgedSample,
+)
 from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
@@ -33,7 +44,7 @@ from rbd_control.ros.contact_messages import THRESHOLD
 from rbd_control.ros.diagnostics import WARN, Status
 from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput
 from rbd_control.ros.managed_node import ManagedNode
-from rbd_control.ros.messages import READERS_PERIOD, REPEAT_PERIOD, Stamp, verdict_qos
+from rbd_control.ros.messages import REPEAT_PERIOD, Stamp
 from rbd_control.ros.payload_input import PayloadInput
 from rbd_control.ros.run import run
 from rbd_control.startup.rehearsal import rehearse_detector
@@ -96,17 +107,25 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """
 
     parameters_type = ContactDetectorParameters
+    outputs = (
+        CONTACT,
+        STAMPED,
+        EVENTS,
+        RESIDUAL,
+        FORCE,
+        MARKERS,
+        TOOL_WRENCH,
+        TOOL_COVARIANCE,
+    )
     reads_joint_states = True
 
     def __init__(self) -> None:
         super().__init__("contact_detector")
-        expiring = verdict_qos(get_rmw_implementation_identifier())
-        self.flag = FlagOutput(self, expiring)
-        self.output = DetectionOutput(self, expiring)
+        self.flag = FlagOutput(self)
+        self.output = DetectionOutput(self)
         self.create_service(Trigger, "~/reset", self._on_reset)
         self.create_service(Trigger, "~/tare", self._on_tare)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
-        self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._has_judged = self._is_late = False
         self._model_error = ""
         """Reason why the last sample shows that the model is wrong; empty if it does not."""
@@ -281,10 +300,6 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             return
         self.flag.publish(self.flag.value)
         self.output.repeat()
-
-    def _look_for_readers(self) -> None:
-        if self.is_active:
-            self.output.look_for_readers()
 
     def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         # Only the service clears the tare: restarts after jumps of the clock keep it.

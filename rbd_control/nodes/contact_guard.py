@@ -14,7 +14,6 @@ from rclpy._rclpy_pybind11 import RCLError
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from rclpy.subscription import Subscription
-from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -30,7 +29,8 @@ from rbd_control.parameters import parameter
 from rbd_control.ros.contact_messages import events_in, reports_collision
 from rbd_control.ros.diagnostics import WARN, Status
 from rbd_control.ros.managed_node import ManagedNode
-from rbd_control.ros.messages import REPEAT_PERIOD, to_seconds, verdict_qos
+from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, to_seconds
+from rbd_control.ros.publications import Output
 from rbd_control.ros.run import run
 from rbd_control.ros.threads import CallbackWatchdog, ShortLock
 from rbd_control.wording import listed
@@ -176,6 +176,9 @@ An operator may have begun to free or to move the arm meanwhile. Stops take up t
 """
 
 
+STOPPED = Output("~/stopped", Bool, EXPIRING, "whether a stop is latched: 50 Hz while active")
+
+
 @dataclass(frozen=True)
 class ContactGuardParameters(NodeParameters, StopParameters):
     """Parameters of the node: the requests of a stop, and its conditions.
@@ -241,14 +244,13 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     """
 
     parameters_type = ContactGuardParameters
+    outputs = (STOPPED,)
     needs_model = False
 
     def __init__(self) -> None:
         super().__init__("contact_guard")
         self._stop = ContactStop(self.parameters)
-        self._stopped = self.create_publisher(
-            Bool, "~/stopped", verdict_qos(get_rmw_implementation_identifier())
-        )
+        self._stopped = self.open(STOPPED)
         # Volatile: a flag from before the subscription is out of date.
         self._contact_qos = QoSProfile(depth=VERDICTS_KEPT)
         self._contact = self.create_subscription(

@@ -10,8 +10,6 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from numpy.typing import NDArray
-from rclpy.publisher import Publisher
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
 from visualization_msgs.msg import MarkerArray
@@ -19,7 +17,6 @@ from visualization_msgs.msg import MarkerArray
 from rbd_control.estimation import ContactDetector, ContactEvent, Detection, ToolWrench, Verdict
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.contact_messages import (
-    STAMPED,
     ForceArrow,
     ForceWriter,
     StampedVerdict,
@@ -31,12 +28,52 @@ from rbd_control.ros.diagnostics import Status
 from rbd_control.ros.guarded_node import GuardedNode
 from rbd_control.ros.messages import (
     EVERY_SAMPLE,
+    EXPIRING,
     JointStateWriter,
+    NumberWriter,
     Stamp,
-    TailTemplate,
-    Writer,
     to_array,
     to_stamp,
+)
+from rbd_control.ros.publications import GuardedPublisher, Output
+
+CONTACT = Output("~/contact", Bool, EXPIRING, "verdict: at each change, and at 50 Hz while valid")
+STAMPED = Output(
+    "~/contact_stamped",
+    DiagnosticArray,
+    EXPIRING,
+    "verdict with the stamp of its sample: at each change of its level, and at 50 Hz while valid",
+    while_read=True,
+)
+EVENTS = Output("~/events", DiagnosticArray, 50, "onset and release of each contact")
+RESIDUAL = Output(
+    "~/external_joint_torques",
+    JointState,
+    EVERY_SAMPLE,
+    "residual in `effort`: each joint state",
+    while_read=True,
+)
+FORCE = Output(
+    "~/external_wrench",
+    WrenchStamped,
+    EVERY_SAMPLE,
+    "force on the touched link, in its frame: each joint state in contact",
+    while_read=True,
+)
+MARKERS = Output("~/markers", MarkerArray, 10, "arrow along the force, for RViz: at most 30 Hz")
+TOOL_WRENCH = Output(
+    "~/tool_wrench",
+    WrenchStamped,
+    EVERY_SAMPLE,
+    "external wrench at `tool_frame`, if it is set: each joint state with a verdict",
+    while_read=True,
+)
+TOOL_COVARIANCE = Output(
+    "~/tool_wrench_covariance",
+    Float64MultiArray,
+    EVERY_SAMPLE,
+    "covariance of the wrench, 6 × 6, row by row",
+    while_read=True,
 )
 
 
@@ -51,7 +88,6 @@ class FlagOutput:
 
     Args:
         node: the node.
-        qos: quality of service of the topic.
 
     Attributes:
         value: the flag of the last verdict; None while there is no verdict.
@@ -60,8 +96,8 @@ class FlagOutput:
         on_verdict: callback for each flag before it is published, for a controller in this process.
     """
 
-    def __init__(self, node: GuardedNode, qos: QoSProfile) -> None:
-        self._publisher = node.create_publisher(Bool, "~/contact", qos)
+    def __init__(self, node: GuardedNode) -> None:
+        self._publisher = node.open(CONTACT)
         self.value: bool | None = None
         self.is_published = True
         self.on_verdict: Callable[[bool], None] = _no_listener
@@ -100,7 +136,7 @@ class EventOutput:
 
     def __init__(self, node: GuardedNode) -> None:
         self._node = node
-        self._publisher = node.create_publisher(DiagnosticArray, "~/events", QoSProfile(depth=50))
+        self._publisher = node.open(EVENTS)
         self._waiting: deque[DiagnosticArray] = deque(maxlen=MOST_REFUSED)
         self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
         node.create_timer(LOG_PERIOD, self._log, clock=node.steady)
@@ -130,8 +166,6 @@ class EventOutput:
             self._node.get_logger().info(self._unlogged.popleft())
 
 
-TOOL_WRENCH = "~/tool_wrench"
-
 COMPONENTS = "force x y z, torque x y z"
 """Label of rows and columns of the published covariance: the order of the components."""
 
@@ -157,32 +191,22 @@ class ToolWrenchOutput:
         self, node: GuardedNode, detector: ContactDetector, frame_prefix: str = ""
     ) -> None:
         self._node, self._detector = node, detector
-        self._publishers: list[Publisher[Any]] = []
+        self._publishers: list[GuardedPublisher[Any]] = []
         if not detector.parameters.tool_frame:
             return
-        wrenches = node.create_publisher(WrenchStamped, TOOL_WRENCH, EVERY_SAMPLE)
-        covariances = node.create_publisher(
-            Float64MultiArray, f"{TOOL_WRENCH}_covariance", EVERY_SAMPLE
-        )
-        self._publishers = [wrenches, covariances]
-        self._wrench = WrenchWriter(wrenches, frame_prefix)
-        self._covariance = CovarianceWriter(covariances)
+        self._publishers = [node.open(TOOL_WRENCH), node.open(TOOL_COVARIANCE)]
+        self._wrench = WrenchWriter(self._publishers[0], frame_prefix)
+        self._covariance = NumberWriter(self._publishers[1], 36, covariance_message)
 
     def destroy(self) -> None:
         """Destroy the publishers."""
         while self._publishers:
             self._node.destroy_publisher(self._publishers.pop())
 
-    def look_for_readers(self) -> None:
-        """Check for subscribers, without which nothing is published. Call it periodically."""
-        if self._publishers:
-            self._wrench.look_for_readers()
-            self._covariance.look_for_readers()
-
     @property
-    def is_heard(self) -> bool:
+    def is_read(self) -> bool:
         """Whether one of the topics has subscribers."""
-        return bool(self._publishers) and (self._wrench.is_heard or self._covariance.is_heard)
+        return any(publisher.is_read for publisher in self._publishers)
 
     def publish(self, found: ToolWrench | None, stamp: Stamp) -> None:
         """Publish the wrench of a sample.
@@ -193,7 +217,7 @@ class ToolWrenchOutput:
         """
         if found is not None:
             self._wrench.publish(found.frame, found.wrench[_FORCE_FIRST], stamp)
-            self._covariance.publish(found.covariance[_COVARIANCE])
+            self._covariance.publish(found.covariance[_COVARIANCE].ravel())
 
     def report(self, status: Status) -> None:
         """Add frame, observable directions, damping and largest standard deviations to a status."""
@@ -208,31 +232,12 @@ class ToolWrenchOutput:
         status.add("tool wrench: largest standard deviation of the torque [N·m]", moment)
 
 
-class CovarianceWriter(Writer[Float64MultiArray]):
-    """Publishes covariances of wrenches, row by row, with the order of the components as label.
+def covariance_message(numbers: NDArray[np.float64]) -> Float64MultiArray:
+    """Return a covariance of force and torque as a message, row by row, with labels.
 
     Args:
-        publisher: publisher of the topic.
+        numbers: in the order of :data:`COMPONENTS`, (36,) [N², N²·m, (N·m)²].
     """
-
-    def __init__(self, publisher: Publisher[Float64MultiArray]) -> None:
-        super().__init__(publisher)
-        self._template = TailTemplate(_matrix, 36)
-
-    def publish(self, covariance: NDArray[np.float64]) -> None:
-        """Publish a covariance, if the topic has subscribers.
-
-        Args:
-            covariance: of force and torque, in the order of :data:`COMPONENTS`, (6, 6) [N², N²·m,
-                (N·m)²].
-        """
-        if self.is_heard:
-            numbers = covariance.ravel()
-            exact = self._template.is_exact
-            self._publisher.publish(self._template.filled(numbers) if exact else _matrix(numbers))
-
-
-def _matrix(numbers: NDArray[np.float64]) -> Float64MultiArray:
     message = Float64MultiArray(data=to_array(numbers))
     message.layout.dim = [
         MultiArrayDimension(label=f"row: {COMPONENTS}", size=6, stride=36),
@@ -285,19 +290,16 @@ class DetectionOutput:
 
     Args:
         node: the node.
-        qos: quality of service of ``~/contact_stamped``.
 
     Attributes:
         on_force: callback for the touched link and the force on it, (3,) in world axes [N], for a
             controller in this process.
     """
 
-    def __init__(self, node: GuardedNode, qos: QoSProfile) -> None:
+    def __init__(self, node: GuardedNode) -> None:
         self._node = node
-        self._verdicts = node.create_publisher(DiagnosticArray, STAMPED, qos)
-        self._torques = node.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
-        self._forces = node.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
-        self._markers = node.create_publisher(MarkerArray, "~/markers", QoSProfile(depth=10))
+        self._verdicts, self._torques = node.open(STAMPED), node.open(RESIDUAL)
+        self._forces, self._markers = node.open(FORCE), node.open(MARKERS)
         self._events = EventOutput(node)
         self.on_force: Callable[[str, NDArray[np.float64]], None] = _nobody
 
@@ -324,7 +326,7 @@ class DetectionOutput:
     @property
     def needs_tool_wrench(self) -> bool:
         """Whether the wrench at ``tool_frame``, or its covariance, has subscribers."""
-        return self._tool.is_heard
+        return self._tool.is_read
 
     def publish(self, judged: JudgedSample, verdict: Verdict) -> Detection | None:
         """Publish the residual, then verdict, force and event, then the wrench at ``tool_frame``.
@@ -345,14 +347,14 @@ class DetectionOutput:
         if sample.v is not None and sample.tau is not None:
             self._residual.publish(stamp, effort=verdict.residual)
         detection = None
-        if verdict.is_quiet and not self._stamped.is_heard:
+        if verdict.is_quiet and not self._verdicts.is_read:
             self.clear()
         else:
             detection = judged.detection if judged.is_completed else self._detector.complete()
             if detection is not None:
                 self._publish_contact(detection, sample, stamp)
         is_sound = verdict.valid and not verdict.dropped_code and not sample.is_late
-        if self._tool.is_heard and is_sound:
+        if self._tool.is_read and is_sound:
             wrench = judged.wrench if judged.is_completed else self._detector.tool_wrench()
             if wrench is not None:
                 self._tool.publish(wrench, stamp)
@@ -379,13 +381,6 @@ class DetectionOutput:
         """Discard the verdict that :meth:`repeat` publishes, and remove the arrow from RViz."""
         self._stamped.clear()
         self._arrow.clear()
-
-    def look_for_readers(self) -> None:
-        """Check for subscribers, without which most topics are silent. Call it periodically."""
-        self._residual.look_for_readers()
-        self._force.look_for_readers()
-        self._stamped.look_for_readers()
-        self._tool.look_for_readers()
 
     def report(self, status: Status) -> None:
         """Add observability and uncertainty of the wrench at ``tool_frame`` to the diagnostics."""

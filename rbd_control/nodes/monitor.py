@@ -206,13 +206,14 @@ class Monitor:
 
     Attributes:
         state: last state that the detector has published.
+        node: the node that subscribes.
     """
 
     def __init__(self, detector: str, on_event: Callable[[str], None]) -> None:
         self.state = LiveState(f"/{detector.strip('/')}")
         listener = DetectorListener(self.state, lambda event: on_event(event_line(event)))
         self._listener = listener
-        self._node = node = Node(f"monitor_{os.getpid()}")
+        self.node = node = Node(f"monitor_{os.getpid()}")
         self._executor = make_executor()
         self._executor.add_node(node)
         self._since, self._samples = time.monotonic(), 0
@@ -253,7 +254,7 @@ class Monitor:
 
     def destroy(self) -> None:
         """Destroy the node of the monitor."""
-        self._node.destroy_node()
+        self.node.destroy_node()
 
 
 def run_monitor(detector: str, duration: float | None, once: bool) -> int:

@@ -17,12 +17,18 @@ from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
-from rbd_control.nodes.command_report import AnsweredSample, CommandReport, report_loop
+from rbd_control.nodes.command_report import (
+    ENERGY,
+    TRACKING_ERROR,
+    AnsweredSample,
+    CommandReport,
+    report_loop,
+)
 from rbd_control.nodes.detector_input import DetectorInput, TouchedLink
 from rbd_control.nodes.exclusive_access import ExclusiveAccess
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
 from rbd_control.nodes.order_services import OrderServices, read_estimates
-from rbd_control.nodes.torque_output import TorqueOutput
+from rbd_control.nodes.torque_output import COMMANDS, TorqueOutput
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
@@ -38,13 +44,11 @@ from rbd_control.startup.rehearsal import rehearse_controller
 
 Array = NDArray[np.float64]
 
-COMMANDS = "effort_controller/commands"
-
 WATCH_PERIOD = 0.01
 """Period of the watchdog and of repeated safe-torque commands [s]."""
 
 RIVALS_PERIOD = 0.1
-"""Period of the checks for other publishers of torque, the detector, and subscribers [s]."""
+"""Period of the checks for other publishers of torque and for the detector [s]."""
 
 REPORT = "report of a sample"
 """Name of the work after the torque was published, in the counts of exceptions by callback.
@@ -88,6 +92,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """
 
     parameters_type = PassivityControllerParameters
+    outputs = (COMMANDS, TRACKING_ERROR, ENERGY)
     reads_joint_states = True
 
     def __init__(self, *, detector_is_here: bool = False) -> None:
@@ -116,7 +121,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._payload = PayloadInput(self, self._posture, self._refuse_heavier)
         self._access = ExclusiveAccess(
             self,
-            COMMANDS,
+            COMMANDS.topic,
             lambda: self.parameters.discovery_time,
             lambda: self._output is not None,
             self.refuse_when_stopping,
@@ -240,7 +245,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             output.send_zero()
 
     def _look_around(self) -> None:
-        """Check for other publishers of torque, for the detector, and for subscribers.
+        """Check for other publishers of torque, and for the detector.
 
         Another publisher of torque is a fault of the active controller. While the node is not
         active, this look only counts towards ``discovery_time``.
@@ -251,7 +256,6 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if conflict:
             self.controller.fault(conflict)
         self._detector.watch()
-        self._report.look_for_readers()
 
     # Contact -----------------------------------------------------------------------------------
 
@@ -444,7 +448,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             InputError: if the controller refuses to start, see :meth:`PassivityController.start`.
         """
         self._access.wait(self._read_waiting)
-        output = TorqueOutput(self, COMMANDS, self.robot.order)
+        output = TorqueOutput(self, self.robot.order)
 
         def meanwhile() -> None:
             self._access.others()

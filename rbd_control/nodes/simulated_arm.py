@@ -24,6 +24,7 @@ from rbd_control.ros.contact_messages import ForceWriter
 from rbd_control.ros.diagnostics import WARN, Status
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
+from rbd_control.ros.publications import Output
 from rbd_control.ros.run import run
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
 from rbd_control.startup.rehearsal import rehearse_arm
@@ -111,6 +112,19 @@ friction.
 _ONLY = "only Coulomb and viscous friction are"
 """End of the error about friction that is not simulated."""
 
+STATES = Output("joint_states", JointState, EVERY_SAMPLE, "sensor readings: each step")
+TRUE_TORQUES = Output(
+    "~/true_external_joint_torques", JointState, EVERY_SAMPLE, "the truth, in `effort`: each step"
+)
+TRUE_CONTACT = Output("~/true_contact", Bool, LATCHED, "whether the arm is touched: each change")
+TRUE_FORCES = Output(
+    "~/true_external_wrench",
+    WrenchStamped,
+    EVERY_SAMPLE,
+    "force of each contact, in the frame of its link: each step in contact",
+)
+DESCRIPTION = Output("robot_description", String, LATCHED, "the URDF of a parameter: once")
+
 SPHERE_NUMBERS = 6
 HALF_SPACE_NUMBERS = 8
 
@@ -190,16 +204,13 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     """
 
     parameters_type = SimulatedArmParameters
+    outputs = (STATES, DESCRIPTION, TRUE_TORQUES, TRUE_CONTACT, TRUE_FORCES)
 
     def __init__(self) -> None:
         super().__init__("simulated_arm")
-        self._states = self.create_publisher(JointState, "joint_states", EVERY_SAMPLE)
-        self._torques = self.create_publisher(
-            JointState, "~/true_external_joint_torques", EVERY_SAMPLE
-        )
-        self._contact = self.create_publisher(Bool, "~/true_contact", LATCHED)
-        self._forces = self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
-        self._description = self.create_publisher(String, "robot_description", LATCHED)
+        self._states, self._torques = self.open(STATES), self.open(TRUE_TORQUES)
+        self._contact, self._forces = self.open(TRUE_CONTACT), self.open(TRUE_FORCES)
+        self._description = self.open(DESCRIPTION)
         self.create_subscription(
             Float64MultiArray, "effort_controller/commands", self._on_command, QoSProfile(depth=10)
         )

@@ -14,8 +14,15 @@ from std_msgs.msg import Float64MultiArray
 
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.ros.managed_node import ManagedNode
-from rbd_control.ros.messages import EVERY_SAMPLE, TorqueWriter
-from rbd_control.ros.publications import GuardedPublisher
+from rbd_control.ros.messages import EVERY_SAMPLE, NumberWriter
+from rbd_control.ros.publications import GuardedPublisher, Output
+
+COMMANDS = Output(
+    "effort_controller/commands",
+    Float64MultiArray,
+    EVERY_SAMPLE,
+    "torque [N·m], in the order of `joints`: each joint state while the node is active",
+)
 
 ACKNOWLEDGE_TIME = 1.0
 """Longest time to publish the last zero torque, and again to wait for its acknowledgement [s]."""
@@ -37,7 +44,6 @@ class TorqueOutput:
 
     Args:
         node: the node.
-        topic: name of the topic.
         order: (n,) indices of the published joints in the model: the order of the parameter
             ``joints``.
         clock: returns the time of a steady clock [s].
@@ -46,17 +52,16 @@ class TorqueOutput:
     def __init__(
         self,
         node: ManagedNode[NodeParameters],
-        topic: str,
         order: NDArray[np.intp],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._node, self._topic, self._clock = node, topic, clock
+        self._node, self._clock = node, clock
         self._count = len(order)
         self._zero = np.zeros(self._count)
         # None for the order of the model, which saves a copy of each torque.
         self._order = None if np.array_equal(order, np.arange(self._count)) else order
         self._publisher: GuardedPublisher[Float64MultiArray] | None = None
-        self._writer: TorqueWriter | None = None
+        self._writer: NumberWriter | None = None
         self._published = clock()
         self._lock = Lock()
 
@@ -75,10 +80,10 @@ class TorqueOutput:
         Args:
             meanwhile: called repeatedly during the wait.
         """
-        self._publisher = self._node.create_publisher(Float64MultiArray, self._topic, EVERY_SAMPLE)
-        self._writer = TorqueWriter(self._publisher, self._count)
+        self._publisher = self._node.open(COMMANDS)
+        self._writer = NumberWriter(self._publisher, self._count)
         # rclpy does not apply remappings to the name in this query.
-        topic = self._node.resolve_topic_name(self._topic)
+        topic = self._node.resolve_topic_name(COMMANDS.topic)
         deadline = time.monotonic() + READER_TIME
         while (
             self._node.count_subscribers(topic)
@@ -144,20 +149,20 @@ class TorqueOutput:
                 self._publish_zero(writer)
                 if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME)):
                     self._node.get_logger().warning(
-                        f"not every subscriber of {self._topic} acknowledged the zero torque "
+                        f"not every subscriber of {COMMANDS.topic} acknowledged the zero torque "
                         f"within {ACKNOWLEDGE_TIME:g} s; check that the arm has stopped"
                     )
             finally:
                 self._publisher = None
                 self._node.destroy_publisher(publisher)
 
-    def _publish_zero(self, writer: TorqueWriter) -> None:
+    def _publish_zero(self, writer: NumberWriter) -> None:
         """Publish zero torque; repeat it while refused, and log an error after the longest time."""
         deadline = self._clock() + ACKNOWLEDGE_TIME
         while not writer.publish(self._zero):
             if self._clock() > deadline:
                 self._node.get_logger().error(
-                    f"zero torque could not be published on {self._topic} for "
+                    f"zero torque could not be published on {COMMANDS.topic} for "
                     f"{ACKNOWLEDGE_TIME:g} s: without a timeout of its own the arm keeps the last "
                     "torque; stop it by hand"
                 )

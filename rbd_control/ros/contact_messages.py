@@ -11,13 +11,13 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Point, Vector3, WrenchStamped
 from numpy.typing import NDArray
-from rclpy.publisher import Publisher
 from visualization_msgs.msg import Marker, MarkerArray
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent, Detection
-from rbd_control.ros.messages import Stamp, TailTemplate, Writer, to_seconds
+from rbd_control.ros.messages import Stamp, TailTemplate, to_seconds
+from rbd_control.ros.publications import GuardedPublisher
 from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]
@@ -189,7 +189,7 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
     )
 
 
-class WrenchWriter(Writer[WrenchStamped]):
+class WrenchWriter:
     """Publishes wrenches, each in the frame of a link, while the topic has subscribers.
 
     Args:
@@ -197,8 +197,8 @@ class WrenchWriter(Writer[WrenchStamped]):
         frame_prefix: text before the names of links in ``header.frame_id``.
     """
 
-    def __init__(self, publisher: Publisher[WrenchStamped], frame_prefix: str = "") -> None:
-        super().__init__(publisher)
+    def __init__(self, publisher: GuardedPublisher[WrenchStamped], frame_prefix: str = "") -> None:
+        self._publisher = publisher
         self._frame_prefix = frame_prefix
         self._templates: dict[str, TailTemplate] = {}
 
@@ -211,7 +211,7 @@ class WrenchWriter(Writer[WrenchStamped]):
                 (6,) [N, N·m].
             stamp: time of the sample.
         """
-        if not self.is_heard:
+        if not self._publisher.is_read:
             return
         template = self._templates.get(frame)
         name = self._frame_prefix + frame
@@ -244,7 +244,7 @@ class ForceWriter(WrenchWriter):
     """
 
     def __init__(
-        self, model: Model, publisher: Publisher[WrenchStamped], frame_prefix: str = ""
+        self, model: Model, publisher: GuardedPublisher[WrenchStamped], frame_prefix: str = ""
     ) -> None:
         super().__init__(publisher, frame_prefix)
         self._model, self._wrench = model, np.zeros(6)
@@ -261,7 +261,7 @@ class ForceWriter(WrenchWriter):
         Raises:
             InputError: for an unknown link, and for a ``q`` of the wrong shape or not finite.
         """
-        if self.is_heard:
+        if self._publisher.is_read:
             rotation = frame_placement(self._model, q, link)[:3, :3]
             self._wrench[:3] = force @ rotation
             self.publish(link, self._wrench, stamp)
@@ -277,7 +277,7 @@ class ForceArrow:
     """
 
     def __init__(
-        self, model: Model, publisher: Publisher[MarkerArray], frame_prefix: str = ""
+        self, model: Model, publisher: GuardedPublisher[MarkerArray], frame_prefix: str = ""
     ) -> None:
         self._model, self._publisher = model, publisher
         marker = Marker(ns="contact_force", type=Marker.ARROW)
@@ -348,8 +348,6 @@ def _point(values: Array) -> Point:
     return Point(x=float(values[0]), y=float(values[1]), z=float(values[2]))
 
 
-STAMPED = "~/contact_stamped"
-
 _LEVELS = {
     "none": DiagnosticStatus.OK,
     "contact": DiagnosticStatus.WARN,
@@ -365,7 +363,7 @@ def reports_collision(message: DiagnosticArray) -> bool:
     )
 
 
-class StampedVerdict(Writer[DiagnosticArray]):
+class StampedVerdict:
     """Publishes each change of the level of the verdict, and repeats the verdict while it is valid.
 
     The level of the verdict is ``none``, ``contact`` or ``collision``.
@@ -379,12 +377,12 @@ class StampedVerdict(Writer[DiagnosticArray]):
 
     def __init__(
         self,
-        publisher: Publisher[DiagnosticArray],
+        publisher: GuardedPublisher[DiagnosticArray],
         node: str,
         joints: tuple[str, ...],
         frame: str,
     ) -> None:
-        super().__init__(publisher)
+        self._publisher = publisher
         self._node, self._joints, self._frame = node, joints, frame
         self._last: tuple[Detection, NDArray[np.float64], Stamp] | None = None
 
@@ -409,7 +407,7 @@ class StampedVerdict(Writer[DiagnosticArray]):
 
     def repeat(self) -> None:
         """Publish the last verdict again, if there are a valid verdict and a subscriber."""
-        if self._last is not None and self.is_heard:
+        if self._last is not None and self._publisher.is_read:
             self._publisher.publish(self._message(*self._last))
 
     def _message(

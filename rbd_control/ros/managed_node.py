@@ -20,6 +20,7 @@ from rbd_control.ros.declared_parameters import DeclaredParameters, refusing_unk
 from rbd_control.ros.diagnostics import WARN, Diagnostics, Status
 from rbd_control.ros.guard import describe
 from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.publications import READERS_PERIOD
 from rbd_control.ros.robot_source import RobotSource, joints_and_payload
 from rbd_control.ros.threads import freeze_garbage, share_priority
 
@@ -229,6 +230,8 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         ]
         self.more_diagnostics: list[Callable[[], DiagnosticStatus | None]] = []
         Diagnostics(self, self.diagnostics, self.more_diagnostics)
+        if any(output.while_read for output in self.outputs):
+            self.create_timer(READERS_PERIOD, self.look_for_readers, clock=self.steady)
         self._autostart: AutoStart | None = None
         if self.parameters.autostart:
             self._autostart = AutoStart(self, self)

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 from rclpy.duration import Duration
-from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
@@ -173,12 +173,10 @@ LATCHED = QoSProfile(
 )
 """Quality of service of a topic whose last message is stored for late subscribers."""
 
-READERS_PERIOD = 0.1
-"""Period at which nodes check whether their topics have subscribers [s]."""
+EXPIRING = verdict_qos(get_rmw_implementation_identifier())
+"""Quality of service of repeated flags with the middleware of this process."""
 
 _NONE = array("d")
-
-Message = TypeVar("Message")
 
 
 class Stamp(NamedTuple):
@@ -211,52 +209,44 @@ def to_array(values: NDArray[np.float64]) -> array[float]:
     return array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
 
-class TorqueWriter:
-    """Publishes commands as ``Float64MultiArray``, and reuses the bytes of one message.
+def number_message(numbers: Array) -> Float64MultiArray:
+    """Return a message with these numbers, without a description of their layout."""
+    return Float64MultiArray(data=to_array(numbers))
+
+
+class NumberWriter:
+    """Publishes a fixed count of numbers, and reuses the bytes of one message.
 
     Args:
         publisher: publisher of the topic.
-        count: number of values in each message, one for each joint.
+        count: number of values in each message.
+        make: returns the message with the given numbers, (count,).
     """
 
-    def __init__(self, publisher: GuardedPublisher[Float64MultiArray], count: int) -> None:
-        self._publisher = publisher
-        self._template = TailTemplate(_multi_array, count)
+    def __init__(
+        self,
+        publisher: GuardedPublisher[Float64MultiArray],
+        count: int,
+        make: Callable[[Array], Float64MultiArray] = number_message,
+    ) -> None:
+        self._publisher, self._make = publisher, make
+        self._template = TailTemplate(make, count)
 
-    def publish(self, values: NDArray[np.float64]) -> bool:
-        """Publish the torques ``values``, (count,) [N·m or N].
+    def publish(self, values: Array) -> bool:
+        """Publish the numbers ``values``, (count,), unless nobody reads them.
 
         Returns:
             Whether the middleware accepted the message.
         """
+        if not self._publisher.is_read:
+            return False
         exact = self._template.is_exact
         return self._publisher.try_publish(
-            self._template.filled(values) if exact else _multi_array(values)
+            self._template.filled(values) if exact else self._make(values)
         )
 
 
-def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:
-    return Float64MultiArray(data=to_array(values))
-
-
-class Writer(Generic[Message]):
-    """Base class of objects that publish on one topic only while the topic has subscribers.
-
-    Attributes:
-        is_heard: whether the topic had subscribers at the last call of :meth:`look_for_readers`;
-            True before the first call.
-    """
-
-    def __init__(self, publisher: Publisher[Message]) -> None:
-        self._publisher = publisher
-        self.is_heard = True
-
-    def look_for_readers(self) -> None:
-        """Check for subscribers, without which nothing is published. Call it periodically."""
-        self.is_heard = self._publisher.get_subscription_count() > 0
-
-
-class JointStateWriter(Writer[JointState]):
+class JointStateWriter:
     """Publishes joint states with the same joint names in every message.
 
     Args:
@@ -266,9 +256,9 @@ class JointStateWriter(Writer[JointState]):
     """
 
     def __init__(
-        self, publisher: Publisher[JointState], names: Sequence[str], frame: str = ""
+        self, publisher: GuardedPublisher[JointState], names: Sequence[str], frame: str = ""
     ) -> None:
-        super().__init__(publisher)
+        self._publisher = publisher
         self._message = JointState()
         self._message.header.frame_id = frame
         self._message.name = list(names)
@@ -281,14 +271,14 @@ class JointStateWriter(Writer[JointState]):
         velocity: NDArray[np.float64] | None = None,
         effort: NDArray[np.float64] | None = None,
     ) -> None:
-        """Publish a joint state if :attr:`is_heard`; fields that are None stay empty.
+        """Publish a joint state, unless nobody reads it; fields that are None stay empty.
 
         Args:
             stamp: time of the joint state.
             position, velocity, effort: one value for each of ``names``, in their order, (n,) each
                 [rad or m, rad/s or m/s, N·m or N].
         """
-        if not self.is_heard:
+        if not self._publisher.is_read:
             return
         fields = (position, velocity, effort)
         present = (position is not None, velocity is not None, effort is not None)

@@ -5,14 +5,18 @@ Most topics only inform: their publishers lose the message, and nothing else hap
 of torque, verdict, events and requests to stop call :meth:`GuardedPublisher.try_publish`, and react
 to a refusal, most of them by publishing again. Requests to services are sent by
 :func:`try_request`.
+
+An :class:`Output` declares a topic that a node publishes. The publisher, the check for subscribers,
+the SROS2 policy and the table in docs/topics.md follow from it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.client import Client
@@ -32,6 +36,29 @@ LONGEST_REASON = 200
 """Length above which the reason of the middleware is cut in the log [characters]."""
 
 Message = TypeVar("Message")
+
+READERS_PERIOD = 0.1
+"""Period at which nodes check whether outputs with ``while_read`` have subscribers [s]."""
+
+
+@dataclass(frozen=True)
+class Output(Generic[Message]):
+    """A topic that a node publishes.
+
+    Attributes:
+        topic: name of the topic, as given to rclpy.
+        kind: type of the messages.
+        qos: quality of service; a number is the depth of a reliable, volatile queue.
+        text: what the messages contain and when they are published, for the page of topics.
+        while_read: whether messages are published only while the topic has a subscriber.
+    """
+
+    topic: str
+    kind: type[Message]
+    qos: QoSProfile | int
+    text: str
+    while_read: bool = False
+
 
 if TYPE_CHECKING:
     from rclpy.publisher import Publisher as _Publisher
@@ -117,9 +144,19 @@ class GuardedPublisher(_Publisher[Message]):
 
     Attributes:
         refusals: counts the refused messages.
+        while_read: whether :meth:`look_for_readers` has an effect, see :class:`Output`.
+        is_read: whether the topic had a subscriber at the last call of :meth:`look_for_readers`;
+            always true without ``while_read``.
     """
 
     refusals: Refusals
+    while_read = False
+    is_read = True
+
+    def look_for_readers(self) -> None:
+        """Update :attr:`is_read`; the node calls this method every :data:`READERS_PERIOD`."""
+        if self.while_read:
+            self.is_read = self.get_subscription_count() > 0
 
     def publish(self, msg: Message | bytes) -> None:
         """Publish a message; a message that the middleware refuses is lost and counted.
@@ -149,9 +186,12 @@ class PublishingNode(Node):
     Attributes:
         refusals: counts the refused messages; a subclass sets it before it calls the constructor of
             the node, which creates publishers and uses them.
+        outputs: the topics that the node publishes, except those that all nodes have and those
+            whose names are parameters.
     """
 
     refusals: Refusals
+    outputs: ClassVar[Sequence[Output[Any]]] = ()
 
     def create_publisher(
         self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
@@ -162,6 +202,19 @@ class PublishingNode(Node):
         assert isinstance(publisher, GuardedPublisher)
         publisher.refusals = self.refusals
         return publisher
+
+    def open(self, output: Output[Message]) -> GuardedPublisher[Message]:
+        """Create the publisher of an output, which must be one of :attr:`outputs`."""
+        assert output in self.outputs, f"{output.topic} is not declared in outputs"
+        publisher = self.create_publisher(output.kind, output.topic, output.qos)
+        publisher.while_read = output.while_read
+        return publisher
+
+    def look_for_readers(self) -> None:
+        """Check which outputs with ``while_read`` have subscribers. Call it periodically."""
+        for publisher in self.publishers:
+            if isinstance(publisher, GuardedPublisher):
+                publisher.look_for_readers()
 
 
 def try_request(client: Client, request: Any, refusals: Refusals) -> Future | None:

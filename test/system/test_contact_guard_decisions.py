@@ -12,6 +12,7 @@ from action_msgs.msg import GoalStatus, GoalStatusArray
 from contact_event import EVENT
 from detector_bench import Bench, on_joint
 from diagnostic_msgs.msg import DiagnosticArray
+from fake_node import FakePublisher
 from lifecycle_msgs.msg import State
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -50,10 +51,8 @@ def verdicts_of_a_rising_push(model: Model) -> tuple[list[DiagnosticArray], int]
 
     There is no event when the level rises.
     """
-    sent: list[DiagnosticArray] = []
-    publisher: Any = SimpleNamespace(publish=sent.append, get_subscription_count=lambda: 1)
-    output = StampedVerdict(publisher, "contact_detector", model.joint_names, "base")
-    output.look_for_readers()
+    sent: Any = FakePublisher()
+    output = StampedVerdict(sent, "contact_detector", model.joint_names, "base")
     bench, before = Bench(model), 0
     for torque in (0.0, 5.0, 20.0):
         before = len(sent)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
+from fake_node import FakePublisher
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
@@ -98,16 +99,17 @@ def test_known_layouts_are_read_without_rclpy(monkeypatch: pytest.MonkeyPatch) -
         assert_read(reader, bytes(raw), each)
 
 
-class Sent(list[Any]):
-    """Takes the place of a publisher."""
+class Sent(FakePublisher):
+    """A publisher that keeps serialized messages."""
 
-    def publish(self, what: Any) -> None:
-        self.append(what if isinstance(what, bytes) else serialize_message(what))
+    def try_publish(self, message: Any) -> bool:
+        is_raw = isinstance(message, bytes)
+        return super().try_publish(message if is_raw else serialize_message(message))
 
 
 @pytest.mark.parametrize("names", [["a"], ["joint_1", "joint_2", "joint_3"]])
 def test_messages_are_written_as_by_rclpy(names: list[str]) -> None:
-    sent = Sent()
+    sent: Any = Sent()
     writer = JointStateWriter(sent, names)
     values = np.arange(3.0 * len(names)).reshape(3, -1)
     for k in range(3):
