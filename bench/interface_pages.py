@@ -20,13 +20,13 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
+from rbd_control.live.monitor import Monitor
+from rbd_control.live.view import LiveArm, view_node
 from rbd_control.nodes.contact_aware_controller import make_nodes
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.nodes.follow_joint_trajectory import ACTION
 from rbd_control.nodes.joint_state_player import JointStatePlayer
-from rbd_control.nodes.live_view import LiveArm, view_node
-from rbd_control.nodes.monitor import Monitor
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
 from rbd_control.ros.processes import reserved_domain

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.demo_report import (
+from rbd_control.live.demo_report import (
     DemoLog,
     Series,
     demo_html,
@@ -176,7 +176,7 @@ def test_outputs_are_checked_before_the_nodes_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    from rbd_control.nodes import demo
+    from rbd_control.live import demo
 
     monkeypatch.setattr(demo, "_record", lambda *_: pytest.fail("the demo has started"))
     folder, file = tmp_path / "folder", tmp_path / "file"
@@ -192,7 +192,7 @@ def test_a_motion_that_is_too_short_is_lengthened_and_files_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    from rbd_control.nodes import demo
+    from rbd_control.live import demo
 
     durations: list[float] = []
 

@@ -15,9 +15,9 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.nodes import live_view, monitor
-from rbd_control.nodes.live_view import LiveArm
-from rbd_control.nodes.monitor import Monitor
+from rbd_control.live import monitor, view
+from rbd_control.live.monitor import Monitor
+from rbd_control.live.view import LiveArm
 from rbd_control.ros.contact_messages import event_message
 from rbd_control.ros.messages import Stamp
 
@@ -57,7 +57,7 @@ def take(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(monitor, "Node", Node)
     monkeypatch.setattr(monitor, "make_executor", MagicMock())
-    monkeypatch.setattr(live_view, "PolledTopic", Polled)
+    monkeypatch.setattr(view, "PolledTopic", Polled)
     return callbacks
 
 

@@ -56,7 +56,10 @@ def classes() -> set[type[Parameters]]:
     for module in pkgutil.walk_packages(rbd_control.__path__, "rbd_control."):
         # What launch files share needs the launch system, which not every ROS 2 has.
         if module.name != "rbd_control.ros.launching" and (
-            has_ros or not module.name.startswith(("rbd_control.nodes", "rbd_control.ros"))
+            has_ros
+            or not module.name.startswith(
+                ("rbd_control.live", "rbd_control.nodes", "rbd_control.ros")
+            )
         ):
             importlib.import_module(module.name)
     found: set[type[Parameters]] = set()

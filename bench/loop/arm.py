@@ -22,7 +22,7 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model
-from rbd_control.nodes.arm_commands import CommandNode
+from rbd_control.live.requests import CommandNode
 from rbd_control.ros.messages import EVERY_SAMPLE, JointStateWriter, to_array
 from rbd_control.ros.threads import take_priority
 from rbd_control.ros.transports import without_shared_memory

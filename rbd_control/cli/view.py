@@ -52,7 +52,7 @@ def run_view(arguments: argparse.Namespace) -> int:
         if arguments.namespace:
             raise InputError("--namespace is for live arms; leave it out beside a recording")
         return _play(arguments, place, console)
-    from rbd_control.nodes.live_view import run_live_view
+    from rbd_control.live.view import run_live_view
 
     scene = None
     if arguments.urdf or arguments.config:

@@ -21,8 +21,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.control import TrajectoryPoint
 from rbd_control.dynamics import Model, frame_placement
+from rbd_control.live.requests import CommandNode
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.arm_commands import CommandNode
 from rbd_control.parameters import parameter
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.ros.diagnostics import Status

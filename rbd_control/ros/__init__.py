@@ -1,4 +1,6 @@
-"""What makes rclpy keep promises, for all nodes; only this package and ``nodes`` import rclpy.
+"""What makes rclpy keep promises, for all nodes.
+
+Only this package, ``nodes`` and ``live`` import rclpy.
 
 | promise | module |
 |---|---|

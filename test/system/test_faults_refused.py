@@ -15,8 +15,8 @@ from rclpy.publisher import Publisher
 from rclpy.task import Future
 from std_msgs.msg import Bool
 
-from rbd_control.nodes import arm_commands
-from rbd_control.nodes.arm_commands import CommandNode, run_payload
+from rbd_control.live import requests
+from rbd_control.live.requests import CommandNode, run_payload
 from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.nodes.demo_scenario import PUSH, TRAJECTORY, Scenario, ScenarioDriver
 from rbd_control.robot.payload import PayloadParameters
@@ -130,9 +130,9 @@ def test_a_refused_payload_is_published_again(
     left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[109] Without a traceback; after a while the command gives up and says so."""
-    monkeypatch.setattr(arm_commands, "SENDING", 0.1)
-    monkeypatch.setattr(arm_commands, "_listeners", lambda *_: ["/somebody"])
-    monkeypatch.setattr(arm_commands, "_has_taken", lambda *_: True)
+    monkeypatch.setattr(requests, "SENDING", 0.1)
+    monkeypatch.setattr(requests, "_listeners", lambda *_: ["/somebody"])
+    monkeypatch.setattr(requests, "_has_taken", lambda *_: True)
     with reserved_domain() as domain:
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         wire = Wire(monkeypatch, left, "/payload", "/parameter_events")

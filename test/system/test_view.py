@@ -24,7 +24,7 @@ from std_msgs.msg import Bool, String
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.live_view import LiveArm, places, view_node
+from rbd_control.live.view import LiveArm, places, view_node
 from rbd_control.ros.contact_messages import THRESHOLD, event_message
 from rbd_control.ros.messages import LATCHED, Stamp
 from rbd_control.ros.transports import without_shared_memory

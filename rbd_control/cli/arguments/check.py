@@ -73,6 +73,6 @@ def _measure(arguments: argparse.Namespace) -> int:
     if arguments.recording is not None:
         raise InputError("--loop needs a running controller and no recording; give one of them")
     with ros_needed("check --loop"):
-        from rbd_control.nodes.arm_commands import run_loop_check
+        from rbd_control.live.requests import run_loop_check
     code: int = run_loop_check(arguments.node or "/passivity_controller", arguments.write)
     return code

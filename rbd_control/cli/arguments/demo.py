@@ -30,7 +30,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     refuse_clashes((), result_files(arguments, "demo.json", "demo.html", "demo.png"))
     with ros_needed("the demo"):
-        from rbd_control.nodes.demo import run_demo
+        from rbd_control.live.demo import run_demo
     code: int = run_demo(
         arguments.duration, arguments.report, arguments.json, arguments.view, arguments.html
     )

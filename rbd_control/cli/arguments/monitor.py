@@ -33,6 +33,6 @@ def add_command(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     with ros_needed("the monitor"):
-        from rbd_control.nodes.monitor import run_monitor
+        from rbd_control.live.monitor import run_monitor
     code: int = run_monitor(arguments.detector, arguments.duration, arguments.once)
     return code

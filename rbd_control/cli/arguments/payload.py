@@ -53,6 +53,6 @@ def _run(arguments: argparse.Namespace) -> int:
         payload_inertia=arguments.inertia,
     )
     with ros_needed("the command"):
-        from rbd_control.nodes.arm_commands import run_payload
+        from rbd_control.live.requests import run_payload
     code: int = run_payload(payload, arguments.namespace)
     return code

@@ -25,14 +25,14 @@ from std_msgs.msg import String
 from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.detector_input import link_of_frame
-from rbd_control.nodes.monitor import (
+from rbd_control.live.monitor import (
     LARGEST,
     MOST_JOINTS,
     DetectorListener,
     Topic,
     detector_topics,
 )
+from rbd_control.nodes.detector_input import link_of_frame
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.live_view import SILENCE, LiveState
 from rbd_control.robot.mesh_files import MeshFiles

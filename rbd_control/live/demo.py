@@ -34,9 +34,7 @@ from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.output_files import prepare_output, write_whole
-from rbd_control.node_parameters import law_parameters
-from rbd_control.nodes.arm_commands import CommandNode
-from rbd_control.nodes.demo_report import (
+from rbd_control.live.demo_report import (
     DemoLog,
     DemoResult,
     Series,
@@ -46,6 +44,8 @@ from rbd_control.nodes.demo_report import (
     print_demo,
     write_demo_html,
 )
+from rbd_control.live.requests import CommandNode
+from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario, ScenarioDriver
 from rbd_control.parameters import read_parameter_file
 from rbd_control.ros.contact_messages import LONGEST, events_in
@@ -335,7 +335,7 @@ def run_demo(
         html_path: file for the report as HTML, or None.
 
     Returns:
-        The exit code: 0 if the demo has passed, see :func:`~rbd_control.nodes.demo_report.judge`; 1
+        The exit code: 0 if the demo has passed, see :func:`~rbd_control.live.demo_report.judge`; 1
         otherwise. If a node does not start, stops or makes no progress, the code is 1 as well; the
         reason is printed and no file is written.
 
