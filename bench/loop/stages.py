@@ -24,7 +24,7 @@ from rbd_control.estimation import ContactDetector
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.joint_states.cdr import HEAD, JointStateReader
 from rbd_control.ros.joint_state_input import Arrivals, JointStateInput
-from rbd_control.ros.messages import JointStateTemplate, NumberWriter, TailTemplate
+from rbd_control.ros.messages import NumberWriter, Template
 
 RECEIVE, REST, TOTAL = "receive", "rest", "total"
 
@@ -63,7 +63,7 @@ STAGES = (
         "serialise",
         "ours",
         "torque, tracking error, external torque to bytes",
-        ((JointStateTemplate, "filled"), (TailTemplate, "filled")),
+        ((Template, "filled"),),
     ),
     Stage("publish", "rclpy, DDS", "publication of these bytes", ((Publisher, "publish"),)),
     Stage(

@@ -16,7 +16,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent, Detection
-from rbd_control.ros.messages import Stamp, TailTemplate, to_seconds
+from rbd_control.ros.messages import Stamp, Template, to_seconds
 from rbd_control.ros.publications import GuardedPublisher
 from rbd_control.wording import shortened
 
@@ -200,7 +200,7 @@ class WrenchWriter:
     def __init__(self, publisher: GuardedPublisher[WrenchStamped], frame_prefix: str = "") -> None:
         self._publisher = publisher
         self._frame_prefix = frame_prefix
-        self._templates: dict[str, TailTemplate] = {}
+        self._templates: dict[str, Template] = {}
 
     def publish(self, frame: str, wrench: Array, stamp: Stamp) -> None:
         """Publish a wrench, if the topic has subscribers.
@@ -216,7 +216,7 @@ class WrenchWriter:
         template = self._templates.get(frame)
         name = self._frame_prefix + frame
         if template is None:
-            template = TailTemplate(lambda numbers: _wrench(name, numbers), 6, has_header=True)
+            template = Template(lambda numbers: _wrench(name, numbers), 6, has_header=True)
             self._templates[frame] = template
         if template.is_exact:
             self._publisher.publish(template.filled(wrench, stamp.sec, stamp.nanosec))

@@ -3,14 +3,13 @@
 The bytes of messages with the same names and lengths differ only in stamp and numbers, which always
 have the same offsets, the *layout*. A layout is used only after its result was compared with the
 result of rclpy for the same message, to the last bit. All other messages are converted by rclpy.
-
-These are ``~/contact`` and ``~/contact_stamped`` of the detector and ``~/stopped`` of the guard.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from rbd_control.joint_states import JointMessage
-from rbd_control.joint_states.cdr import HEAD, STAMP, JointStateReader, Layout
+from rbd_control.joint_states.cdr import HEAD, STAMP, JointStateReader
 from rbd_control.ros.publications import GuardedPublisher
 
 Array = NDArray[np.float64]
@@ -48,55 +47,12 @@ def _decode(receipt: float, raw: bytes) -> JointMessage:
     return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, tuple(message.name), *numbers)
 
 
-class JointStateTemplate:
-    """Serializes joint states that differ only in their stamp and their numbers.
-
-    Args:
-        message: a joint state with the same joints and lengths of the fields, any stamp and any
-            numbers.
-
-    Attributes:
-        is_exact: whether the bytes are those that rclpy makes of the same message; otherwise the
-            template must not be used.
-    """
-
-    def __init__(self, message: JointState) -> None:
-        raw = serialize_message(message)
-        layout = Layout.of(raw)
-        size = layout.size if layout else 0
-        self._places = layout.places if layout else ()
-        self._bytes = bytearray(raw[:size])
-        self._view = memoryview(self._bytes)  # a memoryview refuses to change its size
-        self.is_exact = layout is not None and layout.names == tuple(message.name)
-        if self.is_exact:
-            stamp = message.header.stamp
-            fields = [np.array(f) for f in (message.position, message.velocity, message.effort)]
-            self.is_exact = raw[:size] == self.filled(stamp.sec, stamp.nanosec, fields)
-
-    def filled(self, sec: int, nanosec: int, fields: Sequence[Array | None]) -> bytes:
-        """Return the serialized message with this stamp and these numbers.
-
-        Args:
-            sec, nanosec: the stamp.
-            fields: position, velocity and effort, each with the length that it has in the template;
-                None leaves a field unchanged.
-
-        Raises:
-            ValueError: for a field of another length.
-        """
-        STAMP.pack_into(self._bytes, HEAD, sec, nanosec)
-        for (at, count), values in zip(self._places, fields, strict=True):
-            if values is not None:
-                self._view[at : at + 8 * count] = np.asarray(values, np.float64).tobytes()
-        return bytes(self._bytes)
-
-
-class TailTemplate:
-    """Serializes messages that differ only in their stamp and in one sequence of numbers.
+class Template:
+    """Serializes messages that differ only in their stamp and in a fixed count of numbers.
 
     Args:
         make: returns such a message with the given numbers, (count,).
-        count: length of the sequence.
+        count: number of numbers in the message, in all its fields together.
         has_header: whether the message begins with a header, whose stamp is set.
 
     Attributes:
@@ -107,31 +63,36 @@ class TailTemplate:
     def __init__(
         self, make: Callable[[Array], Any], count: int, *, has_header: bool = False
     ) -> None:
-        # Two messages show the place of the numbers, and that no other bytes depend on them.
-        one, other = np.arange(1.0, count + 1.0), np.arange(-1.0, -count - 1.0, -1.0)
-        raw, expected = serialize_message(make(one)), make(other)
-        self._at = raw.find(one.tobytes())
-        self._size, self._has_header = 8 * count, has_header
-        self._bytes = bytearray(raw)
-        self._view = memoryview(self._bytes)
+        # Two messages show the places of the numbers, and that no other bytes depend on them.
+        one = np.arange(1.0, count + 1.0)
+        self._bytes, self._count = bytearray(serialize_message(make(one))), count
+        self._has_header = has_header
+        whole = (len(self._bytes) - HEAD) // 8
+        self._numbers = np.frombuffer(self._bytes, "<f8", whole, HEAD)
+        found = {number: place for place, number in enumerate(self._numbers.tolist())}
+        self._places = np.array([found.get(number, -1) for number in one], np.intp)
+        expected = make(-one)
         # Messages are compared, not bytes, because padding may hold any value.
         self.is_exact = (
-            self._at > 0 and deserialize_message(self.filled(other), type(expected)) == expected
+            bool((self._places >= 0).all())
+            and deserialize_message(self.filled(-one), type(expected)) == expected
         )
 
     def filled(self, numbers: Array, sec: int = 0, nanosec: int = 0) -> bytes:
         """Return the serialized message with these numbers and this stamp.
 
         Args:
-            numbers: the numbers of the sequence, (count,).
+            numbers: the numbers, (count,).
             sec, nanosec: the stamp; ignored for messages without a header.
 
         Raises:
             ValueError: unless there are ``count`` numbers.
         """
+        if len(numbers) != self._count:
+            raise ValueError(f"{len(numbers)} numbers; the size of the message is {self._count}")
         if self._has_header:
             STAMP.pack_into(self._bytes, HEAD, sec, nanosec)
-        self._view[self._at : self._at + self._size] = np.asarray(numbers, np.float64).tobytes()
+        self._numbers[self._places] = numbers
         return bytes(self._bytes)
 
 
@@ -175,8 +136,6 @@ LATCHED = QoSProfile(
 
 EXPIRING = verdict_qos(get_rmw_implementation_identifier())
 """Quality of service of repeated flags with the middleware of this process."""
-
-_NONE = array("d")
 
 
 class Stamp(NamedTuple):
@@ -230,7 +189,7 @@ class NumberWriter:
         make: Callable[[Array], Float64MultiArray] = number_message,
     ) -> None:
         self._publisher, self._make = publisher, make
-        self._template = TailTemplate(make, count)
+        self._template = Template(make, count)
 
     def publish(self, values: Array) -> bool:
         """Publish the numbers ``values``, (count,), unless nobody reads them.
@@ -258,11 +217,18 @@ class JointStateWriter:
     def __init__(
         self, publisher: GuardedPublisher[JointState], names: Sequence[str], frame: str = ""
     ) -> None:
-        self._publisher = publisher
-        self._message = JointState()
-        self._message.header.frame_id = frame
-        self._message.name = list(names)
-        self._templates: dict[tuple[bool, ...], JointStateTemplate] = {}
+        self._publisher, self._names, self._frame = publisher, list(names), frame
+        self._templates: dict[tuple[bool, ...], Template] = {}
+
+    def _message(self, present: tuple[bool, ...], numbers: Array) -> JointState:
+        """Return a message with these numbers in the fields that are present."""
+        message = JointState(name=self._names)
+        message.header.frame_id = self._frame
+        values = iter(numbers.reshape(sum(present), -1))
+        for field, is_there in zip(("position", "velocity", "effort"), present, strict=True):
+            if is_there:
+                setattr(message, field, to_array(next(values)))
+        return message
 
     def publish(
         self,
@@ -282,15 +248,14 @@ class JointStateWriter:
             return
         fields = (position, velocity, effort)
         present = (position is not None, velocity is not None, effort is not None)
+        numbers = np.concatenate([field for field in fields if field is not None])
+        make = partial(self._message, present)
         template = self._templates.get(present)
-        if template is not None and template.is_exact:
-            self._publisher.publish(template.filled(stamp.sec, stamp.nanosec, fields))
-            return
-        message = self._message
-        message.header.stamp = stamp.to_msg() if isinstance(stamp, Stamp) else stamp
-        message.position = _NONE if position is None else to_array(position)
-        message.velocity = _NONE if velocity is None else to_array(velocity)
-        message.effort = _NONE if effort is None else to_array(effort)
         if template is None:
-            self._templates[present] = JointStateTemplate(message)
+            template = self._templates[present] = Template(make, len(numbers), has_header=True)
+        if template.is_exact:
+            self._publisher.publish(template.filled(numbers, stamp.sec, stamp.nanosec))
+            return
+        message = make(numbers)
+        message.header.stamp = Time(sec=stamp.sec, nanosec=stamp.nanosec)
         self._publisher.publish(message)
