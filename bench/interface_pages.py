@@ -29,8 +29,8 @@ from rbd_control.nodes.follow_joint_trajectory import ACTION
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
+from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.processes import reserved_domain
-from rbd_control.ros.publications import Output
 from rbd_control.ros.transports import without_shared_memory
 
 ROOT = Path(__file__).parents[1]

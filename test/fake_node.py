@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from rbd_control.ros.publications import GuardedPublisher
+from rbd_control.ros.guarded_node import GuardedPublisher
 
 
 class FakePublisher(list[Any]):

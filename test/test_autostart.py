@@ -59,7 +59,7 @@ class Node:
 
 def test_a_node_is_activated_once_nothing_is_missing() -> None:
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.missing = "joint states"
     tick()
@@ -74,7 +74,7 @@ def test_a_node_is_activated_once_nothing_is_missing() -> None:
 
 def test_a_node_waits_for_another_one_of_its_process() -> None:
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.before, node.missing = "the configuration of a", "joint states"
     tick()
@@ -88,7 +88,7 @@ def test_a_node_waits_for_another_one_of_its_process() -> None:
 def test_why_an_activation_is_refused_replaces_a_condition_that_is_met() -> None:
     """``/diagnostics`` went on to name joint states that had arrived."""
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.missing = "joint states"
     tick()
@@ -105,7 +105,7 @@ def test_why_an_activation_is_refused_replaces_a_condition_that_is_met() -> None
 def test_the_start_ends_when_somebody_else_requests_a_transition() -> None:
     """An operator who cleans up a waiting node finds it unconfigured ever after."""
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.missing = "joint states"
     tick()

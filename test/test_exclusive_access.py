@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.exclusive_access import (
+from rbd_control.nodes.torque_output import (
     BACK_OFF,
     LONGEST_GAP,
     LONGEST_STEP,

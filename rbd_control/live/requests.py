@@ -24,9 +24,9 @@ from rbd_control.files.output_files import write_whole
 from rbd_control.files.yaml_output import with_values
 from rbd_control.parameters import parameter_sections
 from rbd_control.robot.payload import PayloadParameters
+from rbd_control.ros.guarded_node import GuardedPublisher, PublishingNode, Refusals, try_request
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.payload_input import PAYLOAD
-from rbd_control.ros.publications import GuardedPublisher, PublishingNode, Refusals, try_request
 from rbd_control.ros.transports import without_shared_memory
 
 
@@ -34,7 +34,7 @@ class CommandNode(PublishingNode):
     """A node whose publications raise no exception when the middleware refuses them.
 
     Refused messages are lost and counted in ``refusals``, a
-    :class:`~rbd_control.ros.publications.Refusals`; its method ``log`` calls ``warn``.
+    :class:`~rbd_control.ros.guarded_node.Refusals`; its method ``log`` calls ``warn``.
 
     Args:
         name: name of the node.

@@ -15,9 +15,8 @@ from rbd_control.control.energy import EnergyBalance
 from rbd_control.control.torque_path import WEAKENED
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.diagnostics import ERROR, WARN, Status
-from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.guarded_node import GuardedNode, Output
 from rbd_control.ros.messages import EVERY_SAMPLE, JointStateWriter, NumberWriter, Stamp, to_array
-from rbd_control.ros.publications import Output
 
 ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
 """Entries of ``~/energy``, in this order [J].

@@ -47,7 +47,7 @@ from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import REPEAT_PERIOD, Stamp
 from rbd_control.ros.payload_input import PayloadInput
 from rbd_control.ros.run import run
-from rbd_control.startup.rehearsal import rehearse_detector
+from rbd_control.startup.compilation import rehearse_detector
 
 SILENCE = 0.1
 """Age of the last usable joint state above which there is no verdict (contact, no contact) [s]."""

@@ -28,9 +28,9 @@ from rbd_control.nodes.stop_orders import StopOrders
 from rbd_control.parameters import parameter
 from rbd_control.ros.contact_messages import events_in, reports_collision
 from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, to_seconds
-from rbd_control.ros.publications import Output
 from rbd_control.ros.run import run
 from rbd_control.ros.threads import CallbackWatchdog, ShortLock
 from rbd_control.wording import listed

@@ -25,7 +25,7 @@ from rbd_control.ros.contact_messages import (
     event_message,
 )
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.guarded_node import GuardedNode, GuardedPublisher, Output
 from rbd_control.ros.messages import (
     EVERY_SAMPLE,
     EXPIRING,
@@ -35,7 +35,6 @@ from rbd_control.ros.messages import (
     to_array,
     to_stamp,
 )
-from rbd_control.ros.publications import GuardedPublisher, Output
 
 CONTACT = Output("~/contact", Bool, EXPIRING, "verdict: at each change, and at 50 Hz while valid")
 STAMPED = Output(

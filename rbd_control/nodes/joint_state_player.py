@@ -18,9 +18,9 @@ from rbd_control.parameters import parameter
 from rbd_control.playback.pace import BURST, Pace, timeline
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import to_array, to_stamp
-from rbd_control.ros.publications import Output
 from rbd_control.ros.run import run
 
 STATES = Output("joint_states", JointState, 50, "joint states of the recording, in its rhythm")

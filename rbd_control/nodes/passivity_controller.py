@@ -25,10 +25,9 @@ from rbd_control.nodes.command_report import (
     report_loop,
 )
 from rbd_control.nodes.detector_input import DetectorInput, TouchedLink
-from rbd_control.nodes.exclusive_access import ExclusiveAccess
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
 from rbd_control.nodes.order_services import OrderServices, read_estimates
-from rbd_control.nodes.torque_output import COMMANDS, TorqueOutput
+from rbd_control.nodes.torque_output import COMMANDS, ExclusiveAccess, TorqueOutput
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
@@ -40,7 +39,7 @@ from rbd_control.ros.messages import Stamp
 from rbd_control.ros.payload_input import PayloadInput
 from rbd_control.ros.run import run
 from rbd_control.ros.threads import CallbackWatchdog
-from rbd_control.startup.rehearsal import rehearse_controller
+from rbd_control.startup.compilation import rehearse_controller
 
 Array = NDArray[np.float64]
 

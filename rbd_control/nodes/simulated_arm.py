@@ -22,12 +22,12 @@ from rbd_control.parameters import parameter
 from rbd_control.robot.friction import FrictionParameters
 from rbd_control.ros.contact_messages import ForceWriter
 from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
-from rbd_control.ros.publications import Output
 from rbd_control.ros.run import run
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
-from rbd_control.startup.rehearsal import rehearse_arm
+from rbd_control.startup.compilation import rehearse_arm
 
 QUIET = 0.05
 """Time without a command after which the controller has answered all earlier samples [s]."""

@@ -5,7 +5,7 @@ Only this package, ``nodes`` and ``live`` import rclpy.
 | promise | module |
 |---|---|
 | no exception of a callback, and no malformed message, ends the process | ``guard`` |
-| no refused publication or response ends it | ``publications``, ``guarded_node`` |
+| no refused publication or response ends it; outputs | ``guarded_node`` |
 | a callback that hangs, or is late, is noticed by a thread | ``threads`` |
 | no stopped receiver blocks a sender; a lost message is repeated soon | ``transports`` |
 | a signal leads to an orderly end at any instant | ``run``, ``managed_node`` |

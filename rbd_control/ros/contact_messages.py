@@ -16,8 +16,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent, Detection
+from rbd_control.ros.guarded_node import GuardedPublisher
 from rbd_control.ros.messages import Stamp, Template, to_seconds
-from rbd_control.ros.publications import GuardedPublisher
 from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]

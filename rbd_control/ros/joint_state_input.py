@@ -25,7 +25,7 @@ from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.ros.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import Stamp, joint_state_reader, to_stamp
-from rbd_control.startup.rehearsal import rehearse_intake
+from rbd_control.startup.compilation import rehearse_intake
 from rbd_control.wording import listed
 
 MOST_AT_ONCE = 10_000

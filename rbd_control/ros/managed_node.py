@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
@@ -19,8 +19,7 @@ from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.ros.declared_parameters import DeclaredParameters, refusing_unknown_types
 from rbd_control.ros.diagnostics import WARN, Diagnostics, Status
 from rbd_control.ros.guard import describe
-from rbd_control.ros.guarded_node import GuardedNode
-from rbd_control.ros.publications import READERS_PERIOD
+from rbd_control.ros.guarded_node import READERS_PERIOD, GuardedNode
 from rbd_control.ros.robot_source import RobotSource, joints_and_payload
 from rbd_control.ros.threads import freeze_garbage, share_priority
 
@@ -38,41 +37,6 @@ class NotReadyError(RbdControlError):
     """
 
 
-class Startable(Protocol):
-    """Interface of a node that :class:`AutoStart` can configure and activate.
-
-    Attributes:
-        stopping: whether a signal has asked the node to end; no transition is started then.
-        starts_after: called without arguments; returns the condition in other nodes of this process
-            that the automatic activation waits for, as text; empty if it is met.
-        exit_code: exit code of the process; None unless the node requests the end of the process.
-    """
-
-    stopping: bool
-    starts_after: Callable[[], str]
-    exit_code: int | None
-
-    @property
-    def is_configured(self) -> bool:
-        """Whether the node is configured."""
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The exception of the last transition; None if the transition succeeded."""
-
-    def missing_to_configure(self) -> str:
-        """Return the condition that the configuration waits for, as text; empty if it is met."""
-
-    def waiting_for(self) -> str:
-        """Return the condition that the activation waits for, as text; empty if it is met."""
-
-    def trigger_configure(self) -> TransitionCallbackReturn:
-        """Run the lifecycle transition *configure*; :attr:`failure` has the error if it fails."""
-
-    def trigger_activate(self) -> TransitionCallbackReturn:
-        """Run the lifecycle transition *activate*; :attr:`failure` has the error if it fails."""
-
-
 class AutoStart:
     """Configures and activates a node as soon as its conditions are met, once.
 
@@ -83,8 +47,7 @@ class AutoStart:
     the decision of an operator.
 
     Args:
-        node: creates the timer, and writes the log.
-        start: the same node, as an object to configure and to activate.
+        node: the node.
 
     Attributes:
         is_pending: whether the attempts continue; False after the activation, after a failure that
@@ -93,31 +56,31 @@ class AutoStart:
             states"; empty before the first attempt and after the end of the automatic start.
     """
 
-    def __init__(self, node: GuardedNode, start: Startable) -> None:
-        self._node, self._start = node, start
+    def __init__(self, node: ManagedNode[NodeParameters]) -> None:
+        self._node = node
         self.is_pending = True
         self.obstacle = ""
         self._timer: Timer = node.create_timer(PERIOD, self._try, clock=node.steady)
 
     def _try(self) -> None:
         """Try to configure the node, if it is not configured, and then to activate it."""
-        start = self._start
+        node = self._node
         # A timer that was destroyed may still fire once.
-        if not self.is_pending or start.stopping:
+        if not self.is_pending or node.stopping:
             return
-        if not start.is_configured:
-            if self._lacks(start.missing_to_configure()):
+        if not node.is_configured:
+            if self._lacks(node.missing_to_configure()):
                 return
-            start.trigger_configure()
-        if start.is_configured:
-            if self._lacks(start.starts_after() or start.waiting_for()):
+            node.trigger_configure()
+        if node.is_configured:
+            if self._lacks(node.starts_after() or node.waiting_for()):
                 return
-            start.trigger_activate()
-            if isinstance(start.failure, NotReadyError):
-                self.obstacle = str(start.failure)
+            node.trigger_activate()
+            if isinstance(node.failure, NotReadyError):
+                self.obstacle = str(node.failure)
                 return
-        if start.failure and start.exit_code is None:
-            start.exit_code = 1
+        if node.failure and node.exit_code is None:
+            node.exit_code = 1
         self._end()
 
     def give_up(self) -> None:
@@ -234,7 +197,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             self.create_timer(READERS_PERIOD, self.look_for_readers, clock=self.steady)
         self._autostart: AutoStart | None = None
         if self.parameters.autostart:
-            self._autostart = AutoStart(self, self)
+            self._autostart = AutoStart(self)
             self._give_way(self._autostart)
 
     @property

@@ -24,7 +24,7 @@ from std_msgs.msg import Float64MultiArray
 
 from rbd_control.joint_states import JointMessage
 from rbd_control.joint_states.cdr import HEAD, STAMP, JointStateReader
-from rbd_control.ros.publications import GuardedPublisher
+from rbd_control.ros.guarded_node import GuardedPublisher
 
 Array = NDArray[np.float64]
 

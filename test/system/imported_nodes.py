@@ -25,7 +25,7 @@ from rbd_control.ros import managed_node
 from rbd_control.ros.diagnostics import Diagnostics
 from rbd_control.ros.processes import ending_with_parent
 from rbd_control.simulation import SimulatedArm, Sphere
-from rbd_control.startup.rehearsal import (
+from rbd_control.startup.compilation import (
     rehearse_arm,
     rehearse_controller,
     rehearse_detector,

@@ -39,7 +39,6 @@ FOLDER = str(Path(rbd_control.__file__).parent)
 WATCHED = {
     f"{FOLDER}/{name}.py"
     for name in (
-        "nodes/exclusive_access",
         "nodes/passivity_controller",
         "nodes/torque_output",
         "nodes/trajectory_input",

@@ -19,7 +19,7 @@ from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
-from rbd_control.ros.publications import GuardedPublisher
+from rbd_control.ros.guarded_node import GuardedPublisher
 
 from . import detector_scenarios as detector
 from .bringup import BringUp, Process
