@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from rbd_control.ros.diagnostics import Status
 from rbd_control.ros.guarded_node import GuardedPublisher
 
 
@@ -35,47 +36,84 @@ class FakePublisher(list[Any]):
             self.append(message)
         return not self.is_refusing
 
-    def wait_for_all_acked(self, _timeout: Any) -> bool:
-        return True
-
 
 class FakeNode:
     """A node whose clock, graph and life cycle only the test changes.
 
+    Args:
+        attributes: further attributes, and methods that replace those of this class.
+
     Attributes:
         published: publishers by topic.
-        logged: lines of the log, each with its level.
-        is_active: whether the node is active.
+        callbacks: callbacks of subscriptions by topic.
+        timers: callbacks of timers.
+        lines: lines of the log.
+        publishers: number of publishers of each topic in the graph.
     """
+
+    is_active = True
+    is_configured = False
+    stopping = False
+    steady = None
 
     def __init__(self, **attributes: Any) -> None:
         self.published: dict[str, FakePublisher] = {}
-        self.logged: list[tuple[str, str]] = []
-        self.is_active = True
-        self.steady = None
-        self.diagnostics: list[Any] = []
+        self.callbacks: dict[str, Callable[[Any], None]] = {}
+        self.timers: list[Callable[[], None]] = []
+        self.lines: list[str] = []
+        self.publishers = 0
+        self.diagnostics: list[Callable[[Status], None]] = []
+        self.guard = SimpleNamespace(run=lambda _name, callback, *given: callback(*given))
+        self.refusals = SimpleNamespace(add=lambda *_: None)
         vars(self).update(attributes)
 
     def open(self, output: Any) -> Any:
-        return self.create_publisher(output.kind, output.topic, output.qos)
+        return self.published.setdefault(output.topic, FakePublisher(output.topic))
 
-    def create_publisher(self, _kind: type, topic: str, _qos: Any) -> Any:
-        return self.published.setdefault(topic, FakePublisher(topic))
+    def create_subscription(
+        self, _kind: type, topic: str, callback: Callable[[Any], None], *_: Any, **__: Any
+    ) -> Any:
+        self.callbacks[topic] = callback
+        return SimpleNamespace(topic_name=f"/{topic}")
 
-    def destroy_publisher(self, publisher: FakePublisher) -> None:
-        self.published.pop(publisher.topic_name, None)
+    def create_timer(self, _period: float, callback: Callable[[], None], **_: Any) -> Any:
+        self.timers.append(callback)
+        return callback
 
-    def create_timer(self, *_: Any, **_options: Any) -> Any:
-        return None
+    def destroy_timer(self, timer: Any) -> None:
+        self.timers.remove(timer)
+
+    def tick(self) -> None:
+        """Call the callbacks of all timers."""
+        for callback in [*self.timers]:
+            callback()
+
+    def count_publishers(self, _topic: str) -> int:
+        return self.publishers
+
+    def get_publishers_info_by_topic(self, _topic: str) -> list[Any]:
+        return []
 
     def resolve_topic_name(self, name: str) -> str:
         return f"/{name}"
+
+    resolve_service_name = resolve_topic_name
 
     def get_fully_qualified_name(self) -> str:
         return "/node"
 
     def get_logger(self) -> Any:
-        def log(level: str) -> Callable[..., None]:
-            return lambda text, **_: self.logged.append((level, text))
+        def write(text: str, **_: object) -> None:
+            self.lines.append(text)
 
-        return SimpleNamespace(**{level: log(level) for level in ("info", "warning", "error")})
+        return SimpleNamespace(info=write, warning=write, error=write)
+
+    def get_clock(self) -> Any:
+        return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0))
+
+    def status(self) -> Status:
+        """Return the status that the sources of the diagnostics fill in."""
+        status = Status()
+        for source in self.diagnostics:
+            source(status)
+        return status

@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from fake_node import FakeNode
+
 from rbd_control.nodes.torque_output import (
     BACK_OFF,
     LONGEST_GAP,
@@ -29,17 +31,17 @@ ROUNDING = 1e-9
 """Rounding error of a sum of a hundred periods [s]."""
 
 
-class Bench:
+class Bench(FakeNode):
     """The access of a controller whose clock and ROS graph only the test changes.
 
     Attributes:
         now: time of the clock [s].
-        publishers: number of publishers of torque in the graph.
         look_lasts: time that passes while ROS counts publishers [s].
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.publishers, self.look_lasts = 100.0, 0, 0.0
+        super().__init__()
+        self.now, self.look_lasts = 100.0, 0.0
         monkeypatch.setattr(time, "sleep", self._sleep)
         node: Any = self
         self.access = ExclusiveAccess(
@@ -48,9 +50,6 @@ class Bench:
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
-
-    def resolve_topic_name(self, topic: str) -> str:
-        return f"/{topic}"
 
     def count_publishers(self, _topic: str) -> int:
         self.now += self.look_lasts

@@ -42,7 +42,6 @@ FAILING = """
 import time
 from rclpy.node import Node
 from rbd_control.nodes import passivity_controller as module
-from rbd_control.nodes.command_report import EnergyOutput
 from rbd_control.nodes.passivity_controller import PassivityControllerNode as Controller
 
 def fail(kind, name, calls=1):
@@ -67,7 +66,7 @@ module.TrajectoryInput._receive = arm
 
 BROKEN = {
     "the control loop": "fail(module.PassivityController, 'update', calls=20)",
-    "after the torque": "fail(EnergyOutput, 'add')",
+    "after the torque": "fail(module.CommandReport, 'publish')",
     "the watchdog": "fail(module.PassivityController, 'silence')",
     "the look for others": "fail(module.ExclusiveAccess, 'others')",
     "the diagnostics": "fail(Controller, '_report_status')",

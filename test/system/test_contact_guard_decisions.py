@@ -121,26 +121,6 @@ def test_after_a_late_stop_there_is_no_retreat(delay: float, retreats: bool) -> 
         assert (refused in c.said) != retreats
 
 
-def test_a_gripper_hides_no_gap_in_the_path() -> None:
-    """The joint states of the arm pause, and the arm returns to a place beside its path."""
-    with cell() as c:
-        c.arm.drive = 0.1
-        c.run(2.0)
-        c.hears = False
-        for _ in range(30):
-            c.step()
-            gripper = JointState(name=["finger"], position=[0.0], velocity=[0.0])
-            c.guard._on_joint_state(gripper)
-        c.hears, c.arm.drive = True, 0.0
-        c.step()
-        c.flag = True
-        c.step()
-        c.flag = False
-        c.run(1.0)
-        assert "no retreat: no travelled path is stored" in c.said
-        assert not c.trajectories
-
-
 def test_joint_states_that_arrive_together_hide_no_gap_in_the_path() -> None:
     """Only the stamps show that the arm moved elsewhere in between, as while the guard paused."""
     with cell() as c:

@@ -202,19 +202,6 @@ def cell(**changes: Any) -> Iterator[Cell]:
         made.guard.destroy_node()
 
 
-def test_resume_is_refused_until_the_retreat_has_ended() -> None:
-    with cell() as c:
-        c.stop()
-        c.run_until(lambda: c.trajectories)
-        begin, first = c.now, c.arm.position
-        assert c.resume() == "cannot resume: the retreat has not ended yet"
-        c.run_until(lambda: c.resume() == "watching")
-        assert c.now - begin >= DURATION
-        assert c.arm.position == pytest.approx(first - 0.2)
-        assert "the retreat has ended" in c.said
-        assert len(c.trajectories) == 1
-
-
 def test_a_retreat_that_is_slowed_down_is_supervised_to_its_end() -> None:
     with cell() as c:
         c.arm.scale = 0.5
@@ -230,24 +217,6 @@ def test_a_retreat_that_is_slowed_down_is_supervised_to_its_end() -> None:
         assert "cannot resume: the retreat has not ended yet" in c.resume()
         c.flag = False
         c.run_until(lambda: c.resume() == "watching", 1.0)
-
-
-def test_silence_of_the_detector_stops_the_retreat() -> None:
-    with cell() as c:
-        c.retreat()
-        c.flag = None
-        assert c.run_until(lambda: len(c.trajectories) > 1) < 0.6
-        c.assert_held("no verdict about contact for 0.5 s")
-
-
-def test_a_flag_that_does_not_fall_stops_the_retreat() -> None:
-    with cell() as c:
-        c.stop()
-        c.flag = True
-        c.run_until(lambda: c.trajectories)
-        # 0.5 s after 0.03 of 0.2 rad
-        assert 1.5 < c.run_until(lambda: len(c.trajectories) > 1) < 1.7
-        c.assert_held("the contact flag has not fallen within 1.6 s")
 
 
 def test_missing_joint_states_stop_the_retreat_where_it_is_planned() -> None:

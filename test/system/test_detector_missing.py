@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool, Float64MultiArray
 
 from .bringup import BringUp, Process
@@ -104,46 +103,3 @@ def test_require_detector_and_an_activation_by_service(probe: Probe, running: Ru
         told = probe.listen(Bool, FLAG)
         probe.wait(lambda: len(told) > 20, "no verdicts")
         assert change(Transition.TRANSITION_ACTIVATE), process.output
-
-
-@pytest.mark.usefixtures("source")
-@pytest.mark.parametrize(
-    "durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL]
-)
-def test_a_flag_of_either_durability_is_received(
-    probe: Probe, running: Running, durability: DurabilityPolicy
-) -> None:
-    process = running.start()
-    probe.wait_for_report(NODE, lambda r: NEVER in r.message, "is not there")
-    with probe.repeated(FLAG, Bool(data=False), QoSProfile(depth=1, durability=durability)):
-        probe.wait_for_report(
-            NODE, lambda r: "contact detector" not in r.message, "does not hear it"
-        )
-    assert "receiving verdicts of the contact detector" in process.output
-
-
-@pytest.mark.usefixtures("source")
-def test_two_publishers_of_the_flag_are_reported(probe: Probe, running: Running) -> None:
-    """The second may hide that the detector is silent."""
-    running.start()
-    with probe.repeated(FLAG, Bool(data=False)), probe.repeated(FLAG, Bool(data=False)):
-        report = probe.wait_for_report(
-            NODE, lambda r: f"{FLAG} has 2 publishers" in r.message, "does not report it"
-        )
-        assert report.level == 1
-    probe.wait_for_report(NODE, lambda r: "publishers" not in r.message, "goes on reporting it")
-
-
-@pytest.mark.usefixtures("source")
-def test_a_best_effort_flag_is_named(probe: Probe, bring_up: BringUp, running: Running) -> None:
-    """[23] The controller does not receive the flag, and reports why."""
-    other = Probe(bring_up.domain)
-    weak = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    other.node.create_publisher(Bool, FLAG, weak)
-    try:
-        running.start()
-        probe.wait_for_report(
-            NODE, lambda r: "of probe cannot be received" in r.message, "does not name it"
-        )
-    finally:
-        other.close()
