@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ class Node(ContactDetectorNode):
     """The active node of a detector, without publishers and subscriptions."""
 
     is_active = True
+    get_logger = FakeNode().get_logger
 
     def __init__(self, bench: Bench) -> None:
         nothing = lambda *_: None  # noqa: E731
@@ -65,10 +67,10 @@ def test_the_service_reset_clears_the_tare(bench: Bench) -> None:
     node = Node(bench)
     joints = bench.detector.model.joint_names
     assert node.tares() == {joint: pytest.approx(0.9 * (i == 1)) for i, joint in enumerate(joints)}
-    refusal = node._on_tare(Trigger.Request(), Trigger.Response())
+    refusal = node.answer("tare", node._tare, Trigger.Response())
     assert not refusal.success
     assert "~/reset" in refusal.message
-    assert node._on_reset(Trigger.Request(), Trigger.Response()).success
+    assert node.answer("reset", partial(node._reset, clear_tare=True), Trigger.Response()).success
     assert set(node.tares().values()) == {0.0}
     assert not bench.run(1.0, on_joint(1, -0.9))[-1].contact
 
@@ -79,7 +81,7 @@ def test_no_tare_after_the_end_of_the_verdict(bench: Bench) -> None:
     node._detector.reset(clear_tare=True)
     bench.run(3.0, on_joint(1, 0.9))
     node._judged = -math.inf
-    refusal = node._on_tare(Trigger.Request(), Trigger.Response())
+    refusal = node.answer("tare", node._tare, Trigger.Response())
     assert (refusal.success, refusal.message) == (False, "cannot tare: there is no verdict")
     assert set(node.tares().values()) == {0.0}
 

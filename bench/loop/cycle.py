@@ -88,6 +88,7 @@ class ComposedCycle:
             self._require(node.trigger_activate(), "activate")
         # Without subscribers the timers publish only the torque.
         detector.look_for_readers()
+        controller.look_for_readers()
         controller._look_around()
 
     def step(self) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import numpy as np
-from std_srvs.srv import Trigger
 
-from rbd_control.errors import InputError, RbdControlError
+from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
@@ -123,8 +122,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         super().__init__("contact_detector")
         self.flag = FlagOutput(self)
         self.output = DetectionOutput(self)
-        self.create_service(Trigger, "~/reset", self._on_reset)
-        self.create_service(Trigger, "~/tare", self._on_tare)
+        # Only the service clears the tare: restarts after jumps of the clock keep it.
+        self.offer("reset", partial(self._reset, clear_tare=True))
+        self.offer("tare", self._tare)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self._has_judged = self._is_late = False
         self._model_error = ""
@@ -301,30 +301,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.flag.publish(self.flag.value)
         self.output.repeat()
 
-    def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        # Only the service clears the tare: restarts after jumps of the clock keep it.
-        return self._trigger(response, partial(self._reset, clear_tare=True))
-
-    def _on_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._trigger(response, self._tare)
-
     def _tare(self) -> None:
         if not self.has_verdict:
             raise InputError("cannot tare: there is no verdict")
         self._detector.tare()
         self._checks.restart_fit()
-
-    def _trigger(self, response: Trigger.Response, what: Callable[[], None]) -> Trigger.Response:
-        if not self.is_active:
-            response.message = "the node is not active"
-            return response
-        try:
-            what()
-        except RbdControlError as error:
-            response.message = str(error)
-            return response
-        response.success = True
-        return response
 
     def _posture(self) -> np.ndarray | None:
         """Return the present joint positions, (nq,) [rad or m], or None if they are unknown."""

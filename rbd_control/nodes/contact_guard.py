@@ -12,22 +12,21 @@ from math import isfinite, isnan
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.node import Node
-from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
-from std_srvs.srv import Trigger
 
 from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters, StopTimes
 from rbd_control.contact_stop.contact_stop import State
 from rbd_control.contact_stop.retreat_along_path import LONGEST_PAUSE
-from rbd_control.errors import ParameterError, RbdControlError
+from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.retreat_output import RetreatOutput
 from rbd_control.nodes.stop_orders import StopOrders
 from rbd_control.parameters import parameter
 from rbd_control.ros.contact_messages import events_in, reports_collision
-from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
 from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, to_seconds
@@ -123,11 +122,7 @@ def report_detector(node: Node, topic: str, qos: QoSProfile, missing: str, statu
     if not missing:
         return
     status.raise_to(WARN, f"{missing}: no stop on contact; start a detector that publishes {topic}")
-    for publisher in publishers:
-        fits, reason = qos_check_compatible(publisher.qos_profile, qos)
-        if fits == QoSCompatibility.ERROR:
-            why = f"cannot be received: {reason}"
-            status.raise_to(WARN, f"{topic} of {publisher.node_name} {why}")
+    report_unreceived(node, topic, qos, status)
 
 
 CONTACT = "contact_detector/contact"
@@ -266,7 +261,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             QoSProfile(depth=2, reliability=ReliabilityPolicy.BEST_EFFORT),
             largest=LARGEST_EVENTS,
         )
-        self.create_service(Trigger, "~/resume", self._on_resume)
+        self.offer("resume", self._resume)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self.create_timer(LOOK_PERIOD, self._look, clock=self.steady)
@@ -436,22 +431,15 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if is_whole:
             self._retreat.add(self._motion, self._stop.is_latched)
 
-    def _on_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
-            if not self.is_active:
-                raise ParameterError("the guard is not active")
-            with self._lock.held():
-                if self._stop.is_latched:
-                    self._retreat.refuse_resume()
-                    self._stop.resume(time.monotonic())
-                    self._orders_made.end()
-                    self._retreat.reset()
-                    self._repeat()
-            response.success, response.message = True, self._stop.state
-        except RbdControlError as error:
-            response.message = str(error)
-        self.get_logger().info(f"resume: {response.message}")
-        return response
+    def _resume(self) -> str:
+        with self._lock.held():
+            if self._stop.is_latched:
+                self._retreat.refuse_resume()
+                self._stop.resume(time.monotonic())
+                self._orders_made.end()
+                self._retreat.reset()
+                self._repeat()
+        return self._stop.state
 
     # Stop and retreat --------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from numpy.typing import NDArray
-from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 from std_msgs.msg import Bool
 
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
 from rbd_control.ros.joint_state_input import read_waiting
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.wording import shortened
@@ -197,12 +197,7 @@ class DetectorInput:
         if not warning:
             return
         status.raise_to(WARN, self._advice(warning))
-        for publisher in self._node.get_publishers_info_by_topic(self.topic):
-            compatibility, reason = qos_check_compatible(publisher.qos_profile, self._qos)
-            if compatibility == QoSCompatibility.ERROR:
-                status.raise_to(
-                    WARN, f"{self.topic} of {publisher.node_name} cannot be received: {reason}"
-                )
+        report_unreceived(self._node, self.topic, self._qos, status)
 
     def _advice(self, warning: str) -> str:
         return (

@@ -20,7 +20,7 @@ from std_srvs.srv import Trigger
 
 from rbd_control.control import Estimates, PassivityController
 from rbd_control.control.reactions import ENDING, ORDERS
-from rbd_control.errors import InputError, RbdControlError
+from rbd_control.errors import InputError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.ros.guard import describe
 from rbd_control.ros.managed_node import ManagedNode
@@ -175,17 +175,7 @@ class OrderServices:
             )
 
     def _offer(self, what: str, order: Callable[[], str | None]) -> None:
-        def answer(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-            try:
-                self._require_active()
-                response.message = order() or f"in {self._controller().mode}"
-                response.success = True
-            except RbdControlError as error:
-                response.message = str(error)
-            self._node.get_logger().info(f"{what}: {response.message}")
-            return response
-
-        self._node.create_service(Trigger, f"~/{what}", answer)
+        self._node.offer(what, lambda: order() or f"in {self._controller().mode}")
 
     def _order(self, name: str) -> None:
         self._controller().order(name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
 from rbd_control.wording import shortened
 
@@ -52,6 +53,24 @@ class Status:
         """Add one key-value pair; a float is written with six significant digits."""
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
         self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
+
+
+def report_unreceived(
+    node: Node, topic: str, qos: QoSProfile, status: Status, level: bytes = WARN
+) -> None:
+    """Name the publishers of a topic that a subscription cannot receive.
+
+    Args:
+        node: the node.
+        topic: full name of the topic.
+        qos: quality of service of the subscription.
+        status: the status to fill in.
+        level: level of each such publisher.
+    """
+    for publisher in node.get_publishers_info_by_topic(topic):
+        compatibility, reason = qos_check_compatible(publisher.qos_profile, qos)
+        if compatibility == QoSCompatibility.ERROR:
+            status.raise_to(level, f"{topic} of {publisher.node_name} cannot be received: {reason}")
 
 
 class Diagnostics:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from rclpy.clock import ROSClock
 from rclpy.event_handler import SubscriptionEventCallbacks
-from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -22,7 +22,7 @@ from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.robot.held_joints import HeldJoints
-from rbd_control.ros.diagnostics import ERROR, WARN, Durations, Status
+from rbd_control.ros.diagnostics import ERROR, WARN, Durations, Status, report_unreceived
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import Stamp, joint_state_reader, to_stamp
 from rbd_control.startup.compilation import rehearse_intake
@@ -605,12 +605,7 @@ class JointStateInput:
             status.raise_to(level, f"{topic} is published as {', '.join(sorted(types))}")
         if len(publishers) > 1:
             status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
-        for publisher in publishers:
-            compatibility, reason = qos_check_compatible(publisher.qos_profile, self._qos)
-            if compatibility == QoSCompatibility.ERROR:
-                status.raise_to(
-                    level, f"{topic} of {publisher.node_name} cannot be received: {reason}"
-                )
+        report_unreceived(self._node, topic, self._qos, status, level)
         status.add("publishers", len(publishers))
 
 

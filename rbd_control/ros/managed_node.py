@@ -10,6 +10,7 @@ from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
+from std_srvs.srv import Trigger
 
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
@@ -318,6 +319,34 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             lambda: self.sends_torque,
         )
         services[SetParameters].callback = refusing_unknown_types(together)
+
+    # Services --------------------------------------------------------------------------------
+
+    def offer(self, name: str, order: Callable[[], str | None]) -> None:
+        """Offer the service ``~/name`` of type ``std_srvs/srv/Trigger``.
+
+        Args:
+            name: name of the service.
+            order: executes a request, and returns the text of the answer. An error of the package
+                refuses the request; so does the service itself while the node is not active.
+        """
+        self.create_service(
+            Trigger, f"~/{name}", lambda _request, response: self.answer(name, order, response)
+        )
+
+    def answer(
+        self, name: str, order: Callable[[], str | None], response: Trigger.Response
+    ) -> Trigger.Response:
+        """Execute a request of a service, see :meth:`offer`; log and return the answer."""
+        try:
+            if not self.is_active:
+                raise NotReadyError("the node is not active")
+            response.message = order() or ""
+            response.success = True
+        except RbdControlError as error:
+            response.message = str(error)
+        self.get_logger().info(f"{name}: {response.message or 'done'}")
+        return response
 
     # Lifecycle -------------------------------------------------------------------------------
 

@@ -8,14 +8,13 @@ import numpy as np
 from geometry_msgs.msg import InertiaStamped
 from numpy.typing import NDArray
 from rclpy.parameter import Parameter
-from rclpy.qos import QoSCompatibility, qos_check_compatible
 from rclpy.timer import Timer
 
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import ModelParameters
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
-from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
 from rbd_control.ros.joint_state_input import read_waiting
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import LATCHED
@@ -184,12 +183,7 @@ class PayloadInput:
                 f"{self._missing()}",
             )
         topic = self._node.resolve_topic_name(PAYLOAD)
-        for publisher in self._node.get_publishers_info_by_topic(topic):
-            compatibility, reason = qos_check_compatible(publisher.qos_profile, LATCHED)
-            if compatibility == QoSCompatibility.ERROR:
-                status.raise_to(
-                    WARN, f"{topic} of {publisher.node_name} cannot be received: {reason}"
-                )
+        report_unreceived(self._node, topic, LATCHED, status)
 
 
 def _described(payload: PayloadParameters) -> str:

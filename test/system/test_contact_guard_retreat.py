@@ -175,7 +175,7 @@ class Cell:
 
     def resume(self) -> str:
         """Return the answer of ``~/resume``."""
-        answer = self.guard._on_resume(Trigger.Request(), Trigger.Response())
+        answer = self.guard.answer("resume", self.guard._resume, Trigger.Response())
         return str(answer.message)
 
     def assert_held(self, reason: str) -> JointTrajectory:
