@@ -7,18 +7,16 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isnan
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy._rclpy_pybind11 import RCLError
-from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters, StopTimes
-from rbd_control.contact_stop.contact_stop import State
+from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
 from rbd_control.contact_stop.retreat_along_path import LONGEST_PAUSE
 from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
@@ -33,97 +31,6 @@ from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, to_seconds
 from rbd_control.ros.run import run
 from rbd_control.ros.threads import CallbackWatchdog, ShortLock
 from rbd_control.wording import listed
-
-
-def durations(times: StopTimes | None) -> dict[str, float]:
-    """Return the known durations of a stop by name [s].
-
-    They begin with the decision to stop (``flag``, also if a collision event or silence led to it)
-    or with the estimated onset of the contact, and end when the requests are sent, when all servers
-    have answered, or at standstill.
-
-    Args:
-        times: times of the stop; None before the first stop, which has no durations.
-    """
-    if times is None:
-        return {}
-    found = {
-        "flag to requests sent": times.sent - times.begin,
-        "flag to answers": times.answered - times.begin,
-        "flag to standstill": times.standstill - times.begin,
-        "onset to requests sent": times.sent - times.onset,
-        "onset to standstill": times.standstill - times.onset,
-    }
-    return {what: value for what, value in found.items() if isfinite(value)}
-
-
-def summary(times: StopTimes | None) -> str:
-    """Return the known durations of a stop as text, see :func:`durations`."""
-    return ", ".join(f"{what} {value:.3f} s" for what, value in durations(times).items())
-
-
-def is_unsent(times: StopTimes | None) -> bool:
-    """Return whether requests of the last stop are still to be sent; False before the first."""
-    return times is not None and isnan(times.sent)
-
-
-def report_motion(
-    motion: ArmMotion, parameters: StopParameters, state: State, now: float, status: Status
-) -> None:
-    """Warn of a joint that moves while a stop is in progress, and of an unknown standstill.
-
-    Only the fastest joint is named. Joints without recent joint states are a warning as well.
-
-    A joint state is recent for 0.5 s
-    (:data:`~rbd_control.contact_stop.arm_motion.JOINT_STATE_TIMEOUT`).
-
-    Args:
-        motion: the monitored joints.
-        parameters: the parameters of the guard.
-        state: state of the guard; ``stopping`` while a stop is in progress.
-        now: time on the steady clock [s].
-        status: the status to fill in.
-    """
-    missing = motion.missing(now)
-    joint, speed = motion.fastest()
-    if state == "stopping" and speed > parameters.standstill_speed:
-        moves = f"moves at {speed:.3g} rad/s or m/s"
-        if joint in missing:
-            moves = (
-                f"moved at {speed:.3g} rad/s or m/s in its last joint state, "
-                f"{motion.age(joint, now):.1f} s ago"
-            )
-        status.raise_to(WARN, f"{joint} {moves}")
-    is_unknown = motion.still_since(now) is None
-    if missing or is_unknown:
-        which = f" of {listed(missing)}" if missing else ""
-        result = ": standstill is unknown" if is_unknown else ""
-        advice = "" if parameters.joints or not missing else "; name the arm's joints in joints"
-        status.raise_to(WARN, f"no joint states{which}{result}{advice}")
-
-
-def report_detector(node: Node, topic: str, qos: QoSProfile, missing: str, status: Status) -> None:
-    """Report the number of detectors, a missing detector and its possible causes.
-
-    More than one publisher is a warning. Without a recent flag, a further warning names each
-    publisher of an incompatible quality of service.
-
-    Args:
-        node: the node.
-        topic: topic of the contact flag.
-        qos: quality of service of the subscription.
-        missing: the reason why there is no recent flag; an empty text if there is one.
-        status: the status to fill in.
-    """
-    publishers = node.get_publishers_info_by_topic(topic)
-    status.add("detectors", len(publishers))
-    if len(publishers) > 1:
-        status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
-    if not missing:
-        return
-    status.raise_to(WARN, f"{missing}: no stop on contact; start a detector that publishes {topic}")
-    report_unreceived(node, topic, qos, status)
-
 
 CONTACT = "contact_detector/contact"
 EVENTS = "contact_detector/events"
@@ -520,8 +427,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         is_settled, still_since = self._orders_made.are_settled, self._motion.still_since(now)
         if self._stop.confirm(is_settled, still_since, now):
             unknown = "; standstill is unknown" if still_since is None else ""
-            self.get_logger().info(f"stopped: {summary(self._stop.times)}{unknown}")
             assert self._stop.times is not None
+            took = self._stop.times.durations().items()
+            summary = ", ".join(f"{what} {value:.3f} s" for what, value in took)
+            self.get_logger().info(f"stopped: {summary}{unknown}")
             if self._stop.is_by_contact:
                 late = now - self._stop.times.begin > LATEST_RETREAT
                 why = f"the stop took more than {LATEST_RETREAT:g} s" if late else silence
@@ -531,7 +440,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Send the requests again that the middleware refused; log when all of them are sent."""
         orders = self._orders_made
         orders.send_refused()
-        if is_unsent(self._stop.times) and not orders.unsent:
+        times = self._stop.times
+        if times is not None and isnan(times.sent) and not orders.unsent:
             self._stop.sent(time.monotonic())
             self._log_sent()
 
@@ -564,8 +474,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         status.add("guard", stop.state)
         status.add("retreat", self._retreat.phase)
         status.add("stops", stop.stops)
-        for what, value in durations(stop.times).items():
-            status.add(f"{what} [s]", value)
+        if stop.times is not None:
+            for what, value in stop.times.durations().items():
+                status.add(f"{what} [s]", value)
         status.add("joint states ignored", self._motion.ignored)
         if not self.is_active:
             return
@@ -573,9 +484,44 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             is_retreating = self._retreat.phase == "retreating"
             progress = "retreating" if is_retreating else stop.state
             status.raise_to(WARN, f"{progress}: {stop.reason}; call ~/resume")
-        topic, qos = self._contact.topic_name, self._contact_qos
-        report_detector(self, topic, qos, stop.missing(now), status)
-        report_motion(self._motion, self.parameters, stop.state, now, status)
+        self._report_detector(stop.missing(now), status)
+        self._report_motion(now, status)
+
+    def _report_detector(self, missing: str, status: Status) -> None:
+        """Report the number of detectors, a missing detector and its possible causes."""
+        topic = self._contact.topic_name
+        count = self.count_publishers(topic)
+        status.add("detectors", count)
+        if count > 1:
+            status.raise_to(WARN, f"{topic} has {count} publishers")
+        if missing:
+            advice = f"no stop on contact; start a detector that publishes {topic}"
+            status.raise_to(WARN, f"{missing}: {advice}")
+            report_unreceived(self, topic, self._contact_qos, status)
+
+    def _report_motion(self, now: float, status: Status) -> None:
+        """Warn of a joint that moves while a stop is in progress, and of an unknown standstill.
+
+        Only the fastest joint is named. Joints without joint states within the last 0.5 s are a
+        warning as well (:data:`~rbd_control.contact_stop.arm_motion.JOINT_STATE_TIMEOUT`).
+        """
+        motion, parameters = self._motion, self.parameters
+        missing = motion.missing(now)
+        joint, speed = motion.fastest()
+        if self._stop.state == "stopping" and speed > parameters.standstill_speed:
+            moves = f"moves at {speed:.3g} rad/s or m/s"
+            if joint in missing:
+                moves = (
+                    f"moved at {speed:.3g} rad/s or m/s in its last joint state, "
+                    f"{motion.age(joint, now):.1f} s ago"
+                )
+            status.raise_to(WARN, f"{joint} {moves}")
+        is_unknown = motion.still_since(now) is None
+        if missing or is_unknown:
+            which = f" of {listed(missing)}" if missing else ""
+            result = ": standstill is unknown" if is_unknown else ""
+            advice = "" if parameters.joints or not missing else "; name the arm's joints in joints"
+            status.raise_to(WARN, f"no joint states{which}{result}{advice}")
 
 
 def main(args: Sequence[str] | None = None) -> int:

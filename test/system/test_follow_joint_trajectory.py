@@ -207,23 +207,6 @@ def test_a_bad_goal_is_aborted_with_its_code(sender: Sender) -> None:
     sender.send(sender.goal(0.0, seconds=0.3)).result()
 
 
-def test_tolerances_of_the_goal_are_judged(sender: Sender) -> None:
-    name = MODEL.joint_names[1]
-    goal = sender.goal(0.2, seconds=1.0)
-    goal.path_tolerance = [sender.tolerance(name=name, position=1e-6)]
-    status, code, text = sender.send(goal).result()
-    assert (status, code) == (ABORTED, PATH)
-    assert text.startswith(f"{name} is ")
-    assert "from its path; its tolerance is 1e-06" in text
-    goal = sender.goal(0.05, seconds=0.3)
-    goal.goal_tolerance = [sender.tolerance(name=name, position=1e-9)]
-    goal.goal_time_tolerance = Duration(seconds=0.2).to_msg()
-    status, code, text = sender.send(goal).result()
-    assert (status, code) == (ABORTED, GOAL)
-    assert f"s after the last point: {name} is " in text
-    assert "from its goal; its tolerance is 1e-09" in text
-
-
 def test_a_cancelled_goal_ends_with_the_arm_at_rest(sender: Sender) -> None:
     """[52, 101] It is answered when the arm has stopped, and the next goal is taken at once."""
     moving = sender.moving()
@@ -232,16 +215,6 @@ def test_a_cancelled_goal_ends_with_the_arm_at_rest(sender: Sender) -> None:
     report = sender.probe.report(NODE)
     assert (report.values["mode"], report.values["goal"]) == ("hold", "cancelled")
     assert sender.send(sender.goal(0.02, seconds=0.3)).result()[0] == SUCCEEDED
-
-
-def test_a_newer_trajectory_replaces_a_goal(sender: Sender) -> None:
-    """[40] One of another goal, and one of the topic."""
-    first = sender.moving()
-    second = sender.send(sender.goal(0.05, seconds=200.0))
-    assert first.result() == (ABORTED, INVALID_GOAL, "replaced by a newer trajectory")
-    sender.probe.wait(lambda: second.feedback, "the second goal is not followed")
-    sender.probe.send(f"{NODE}/joint_trajectory", sender.trajectory([0.01], 0.3))
-    assert second.result() == (ABORTED, INVALID_GOAL, "replaced by a newer trajectory")
 
 
 def test_an_order_ends_a_goal_for_good(sender: Sender) -> None:
@@ -290,18 +263,6 @@ def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
     count = len(moving.feedback)
     sender.probe.wait(lambda: len(moving.feedback) > count, "the running goal does not go on")
     sender.send(sender.goal(0.0, seconds=0.3)).result()
-
-
-def test_a_goal_of_many_points_is_followed(sender: Sender) -> None:
-    """[102] As many as are taken; their index in the feedback counts all of them."""
-    offsets = [0.05 * (k + 1) / MOST_GOAL_POINTS for k in range(MOST_GOAL_POINTS)]
-    sent = sender.send(sender.goal(*offsets, seconds=100.0))
-    sender.probe.wait(lambda: sent.feedback, "no feedback")
-    first = sent.feedback[0].index
-    sender.probe.wait(lambda: sent.feedback[-1].index > first, "it does not go on")
-    assert 0 <= first < MOST_GOAL_POINTS
-    sent.handle.cancel_goal_async()
-    assert sent.result()[0] == CANCELED
 
 
 def test_deactivation_ends_a_goal(sender: Sender) -> None:
