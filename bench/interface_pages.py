@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-import rclpy
 from defusedxml.ElementTree import parse
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.signals import SignalHandlerOptions
 
 from rbd_control.live.monitor import Monitor
 from rbd_control.live.view import LiveArm, view_node
@@ -31,7 +30,7 @@ from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
 from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.processes import reserved_domain
-from rbd_control.ros.transports import without_shared_memory
+from rbd_control.ros.transports import running_ros
 
 ROOT = Path(__file__).parents[1]
 POLICY = ROOT / "security" / "rbd_control.policy.xml"
@@ -165,7 +164,7 @@ def enclaves() -> dict[str, list[Rights]]:
             rights_of(made(node), NODE, MANAGED) for node in make_nodes()
         ]
         monitor = Monitor("contact_detector", lambda _line: None)
-        stack.callback(monitor.destroy)
+        stack.callback(monitor.destroy_node)
         found["monitor"] = [replace(rights_of(monitor.node, NODE), node="monitor_*")]
         node = made(view_node())
         LiveArm(node, "")
@@ -273,9 +272,7 @@ def _running_ros() -> Iterator[ExitStack]:
     """Run ROS in a domain that nothing else uses; yield callbacks for its end."""
     with ExitStack() as stack:
         domain = stack.enter_context(reserved_domain())
-        with without_shared_memory():
-            rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
-        stack.callback(rclpy.try_shutdown)
+        stack.enter_context(running_ros(lambda: Node("interface_pages"), domain))
         yield stack
 
 

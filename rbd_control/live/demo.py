@@ -18,12 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.executors import Executor
 from rclpy.qos import QoSProfile
-from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -52,7 +50,7 @@ from rbd_control.ros.contact_messages import LONGEST, events_in
 from rbd_control.ros.messages import to_seconds
 from rbd_control.ros.processes import NodeProcesses, environment, reserved_domain
 from rbd_control.ros.run import make_executor
-from rbd_control.ros.transports import without_shared_memory
+from rbd_control.ros.transports import running_ros
 from rbd_control.share import share_directory
 from rbd_control.simulation import arm7_urdf
 from rbd_control.startup.prompt_end import stop_requests
@@ -159,7 +157,7 @@ class DemoObserver:
         self.log.begin = self._begin = self.time
         return True
 
-    def destroy(self) -> None:
+    def destroy_node(self) -> None:
         """Destroy the node ``demo``."""
         self._executor.remove_node(self._node)
         self._node.destroy_node()
@@ -407,11 +405,10 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
         show(STARTING_NODES, 0.0)
         for node in NODES:
             processes.start(node, ["--ros-args", "--params-file", str(config)])
-        with without_shared_memory():
-            rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
-            stack.callback(rclpy.try_shutdown)
-            observer = DemoObserver(scenario, _thresholds(config))
-        stack.callback(observer.destroy)
+        thresholds = _thresholds(config)
+        observer = stack.enter_context(
+            running_ros(lambda: DemoObserver(scenario, thresholds), domain)
+        )
 
         def wait(done: Callable[[], bool], patience: float, what: str) -> None:
             """Spin until ``done``; ``patience`` [s] counts from the last step of simulated time."""

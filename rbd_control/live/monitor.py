@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rich.console import Console
 from rich.live import Live
@@ -27,7 +24,7 @@ from rbd_control.playback.live_view import LiveState, event_line, render
 from rbd_control.ros.contact_messages import LONGEST, THRESHOLD, events_in
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.run import make_executor
-from rbd_control.ros.transports import without_shared_memory
+from rbd_control.ros.transports import running_ros
 from rbd_control.startup.prompt_end import stop_requests
 from rbd_control.wording import shortened
 
@@ -252,7 +249,7 @@ class Monitor:
             self.state.rate = (samples - self._samples) / (now - self._since) or math.nan
             self._since, self._samples = now, samples
 
-    def destroy(self) -> None:
+    def destroy_node(self) -> None:
         """Destroy the node of the monitor."""
         self.node.destroy_node()
 
@@ -285,7 +282,7 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
         if lines:
             console.print(text, markup=False)
 
-    with stop_requests() as stopped, _running(detector, on_event) as monitor:
+    with stop_requests() as stopped, running_ros(lambda: Monitor(detector, on_event)) as monitor:
         begin = time.monotonic()
 
         def passed() -> float:
@@ -320,18 +317,3 @@ def _nothing(detector: str) -> str:
         f"no message received from {detector} in ROS domain {domain}; check that it runs under "
         "this name, with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION"
     )
-
-
-@contextmanager
-def _running(detector: str, on_event: Callable[[str], None]) -> Iterator[Monitor]:
-    """Yield a monitor; ROS runs until the context is left."""
-    try:
-        with without_shared_memory():
-            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-            monitor = Monitor(detector, on_event)
-        try:
-            yield monitor
-        finally:
-            monitor.destroy()
-    finally:
-        rclpy.try_shutdown(uninstall_handlers=False)

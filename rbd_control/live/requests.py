@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from geometry_msgs.msg import InertiaStamped
 from rcl_interfaces.srv import GetParameters
 from rclpy.exceptions import InvalidServiceNameException
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
 from rbd_control.errors import InputError, ParameterError
@@ -27,7 +25,7 @@ from rbd_control.robot.payload import PayloadParameters
 from rbd_control.ros.guarded_node import GuardedPublisher, PublishingNode, Refusals, try_request
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.payload_input import PAYLOAD
-from rbd_control.ros.transports import without_shared_memory
+from rbd_control.ros.transports import running_ros
 
 
 class CommandNode(PublishingNode):
@@ -81,7 +79,8 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
     Raises:
         RbdControlError: if the middleware cannot be started without shared memory.
     """
-    with _node(namespace) as node:
+    name = f"payload_{os.getpid()}"
+    with running_ros(lambda: CommandNode(name, print, namespace=namespace or None)) as node:
         publisher = node.create_publisher(InertiaStamped, PAYLOAD, LATCHED)
         topic = publisher.topic_name
         names = _listeners(node, topic)
@@ -180,19 +179,6 @@ def _has_taken(node: CommandNode, name: str, payload: PayloadParameters) -> bool
     return False
 
 
-@contextmanager
-def _node(namespace: str) -> Iterator[CommandNode]:
-    """Yield a node; ROS runs until the context is left."""
-    try:
-        with without_shared_memory():
-            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-            node = CommandNode(f"payload_{os.getpid()}", print, namespace=namespace or None)
-        yield node
-        node.destroy_node()
-    finally:
-        rclpy.try_shutdown(uninstall_handlers=False)
-
-
 LONGEST = 300.0
 """Longest wait for the result [s]: a measurement takes up to 10 s for each joint."""
 
@@ -239,10 +225,7 @@ def _ask(service: str) -> Trigger.Response:
         InputError: if there is no such service, or it does not answer.
         ParameterError: if no service can have this name.
     """
-    try:
-        with without_shared_memory():
-            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-            node = CommandNode(f"check_loop_{os.getpid()}", print)
+    with running_ros(lambda: CommandNode(f"check_loop_{os.getpid()}", print)) as node:
         try:
             client = node.create_client(Trigger, service)
         except InvalidServiceNameException as error:
@@ -261,10 +244,7 @@ def _ask(service: str) -> Trigger.Response:
         rclpy.spin_until_future_complete(node, future, timeout_sec=LONGEST)
         if not future.done() or future.result() is None:
             raise InputError(f"{service} has not answered within {LONGEST:g} s; see the node's log")
-        node.destroy_node()
         return future.result()
-    finally:
-        rclpy.try_shutdown(uninstall_handlers=False)
 
 
 def _values(message: str) -> Mapping[str, str]:

@@ -10,14 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from numpy.typing import NDArray
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 from rich.console import Console
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -38,7 +36,7 @@ from rbd_control.playback.live_view import SILENCE, LiveState
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.ros.contact_messages import LONGEST
 from rbd_control.ros.messages import LATCHED
-from rbd_control.ros.transports import without_shared_memory
+from rbd_control.ros.transports import running_ros
 from rbd_control.startup.prompt_end import stop_requests
 from rbd_control.view.page import Page, Place, announce
 from rbd_control.view.scene import Scene, scene_of
@@ -501,24 +499,17 @@ def run_live_view(
     Raises:
         InputError: if the port is in use, or the host is not an address of this machine.
         RbdControlError: if the middleware cannot be started without shared memory, see
-            :func:`~rbd_control.ros.transports.without_shared_memory`.
+            :func:`~rbd_control.ros.transports.running_ros`.
     """
-    with stop_requests() as stopped:
-        with without_shared_memory():
-            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-            node = view_node()
+    with stop_requests() as stopped, running_ros(view_node) as node:
         arms = [LiveArm(node, name, scene) for name in namespaces or [""]]
-        page = None
+        page = Page(arms, place)
         try:
-            page = Page(arms, place)
             announce(page, console)
             patience = _Patience(arms, console)
             page.run(lambda: patience.looked() or stopped(), duration)
         finally:
-            if page is not None:
-                page.close()
-            node.destroy_node()
-            rclpy.try_shutdown(uninstall_handlers=False)
+            page.close()
     silent = [arm for arm in arms if not arm.has_heard]
     for arm in silent:
         console.print(nothing_heard(arm), markup=False, soft_wrap=True)

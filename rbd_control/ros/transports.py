@@ -15,11 +15,14 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Protocol, TypeVar
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+import rclpy
+from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
 from rbd_control.errors import RbdControlError
@@ -117,6 +120,36 @@ def without_shared_memory() -> Iterator[None]:
         yield
     if uses_shared_memory():
         raise RbdControlError(f"Fast DDS does not use the profile of the node; {_REMEDY}")
+
+
+class _Destroyable(Protocol):
+    def destroy_node(self) -> object: ...
+
+
+Client = TypeVar("Client", bound=_Destroyable)
+
+
+@contextmanager
+def running_ros(make: Callable[[], Client], domain: int | None = None) -> Iterator[Client]:
+    """Run ROS without shared memory for a command; yield its node.
+
+    Args:
+        make: returns the node, or an object with a node that ``destroy_node`` destroys.
+        domain: ROS domain; None for that of the environment.
+
+    Raises:
+        RbdControlError: as :func:`without_shared_memory`.
+    """
+    try:
+        with without_shared_memory():
+            rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+            made = make()
+        try:
+            yield made
+        finally:
+            made.destroy_node()
+    finally:
+        rclpy.try_shutdown(uninstall_handlers=False)
 
 
 def uses_shared_memory() -> bool:
