@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from fake_node import FakeNode
 
-from rbd_control.nodes.torque_output import (
+from rbd_control.nodes.command_output import (
     BACK_OFF,
     LONGEST_GAP,
     LONGEST_STEP,

@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile
 from rbd_control.errors import InputError
 from rbd_control.robot.robot import Robot
 from rbd_control.ros.messages import LATCHED
-from rbd_control.ros.payload_input import PAYLOAD, PayloadInput
+from rbd_control.ros.robot_source import PAYLOAD, PayloadInput
 
 Q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 ARM = Robot.load("arm7")

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.joint_states import JointSample
+from rbd_control.nodes.command_output import COMMANDS, TorqueOutput
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.torque_output import COMMANDS, TorqueOutput
 
 
 def test_a_torque_is_replaced_by_zero_after_its_deadline() -> None:

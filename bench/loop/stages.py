@@ -23,8 +23,8 @@ from rbd_control.control import PassivityController
 from rbd_control.estimation import ContactDetector
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.joint_states.cdr import HEAD, JointStateReader
-from rbd_control.ros.joint_state_input import Arrivals, JointStateInput
-from rbd_control.ros.messages import NumberWriter, Template
+from rbd_control.ros.joint_state_input import JointStateInput
+from rbd_control.ros.messages import Arrivals, NumberWriter, Template
 
 RECEIVE, REST, TOTAL = "receive", "rest", "total"
 

@@ -24,7 +24,7 @@ from rbd_control.parameters import parameter_sections
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.ros.guarded_node import GuardedPublisher, PublishingNode, Refusals, try_request
 from rbd_control.ros.messages import LATCHED
-from rbd_control.ros.payload_input import PAYLOAD
+from rbd_control.ros.robot_source import PAYLOAD
 from rbd_control.ros.transports import running_ros
 
 

@@ -44,7 +44,7 @@ from rbd_control.ros.diagnostics import WARN, Status
 from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import REPEAT_PERIOD, Stamp
-from rbd_control.ros.payload_input import PayloadInput
+from rbd_control.ros.robot_source import PayloadInput
 from rbd_control.ros.run import run
 from rbd_control.startup.compilation import rehearse_detector
 

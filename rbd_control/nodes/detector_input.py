@@ -14,8 +14,8 @@ from std_msgs.msg import Bool
 
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
-from rbd_control.ros.joint_state_input import read_waiting
 from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import read_waiting
 from rbd_control.wording import shortened
 
 LONGEST = 80

@@ -17,17 +17,19 @@ from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
-from rbd_control.nodes.command_report import (
+from rbd_control.nodes.command_output import (
+    COMMANDS,
     ENERGY,
     TRACKING_ERROR,
     AnsweredSample,
     CommandReport,
+    ExclusiveAccess,
+    TorqueOutput,
     report_loop,
 )
 from rbd_control.nodes.detector_input import DetectorInput, TouchedLink
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
 from rbd_control.nodes.order_services import OrderServices, read_estimates
-from rbd_control.nodes.torque_output import COMMANDS, ExclusiveAccess, TorqueOutput
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
@@ -36,7 +38,7 @@ from rbd_control.ros.diagnostics import ERROR, WARN, Status
 from rbd_control.ros.joint_state_input import JointStateInput, Tap
 from rbd_control.ros.managed_node import ManagedNode, NotReadyError
 from rbd_control.ros.messages import Stamp
-from rbd_control.ros.payload_input import PayloadInput
+from rbd_control.ros.robot_source import PayloadInput
 from rbd_control.ros.run import run
 from rbd_control.ros.threads import CallbackWatchdog
 from rbd_control.startup.compilation import rehearse_controller

@@ -10,6 +10,6 @@ Only this package, ``nodes`` and ``live`` import rclpy.
 | no stopped receiver blocks a sender; a lost message is repeated soon | ``transports`` |
 | a signal leads to an orderly end at any instant | ``run``, ``managed_node`` |
 | parameters are typed, validated as a whole, and refused with a reason | ``declared_parameters`` |
-| the robot of a node is known before it is configured | ``robot_source``, ``payload_input`` |
-| messages are read and written without a delay of the control loop | ``messages``, ``*_wire`` |
+| the robot of a node is known before it is configured | ``robot_source`` |
+| messages do not delay the control loop | ``messages``, ``trajectory_wire`` |
 """

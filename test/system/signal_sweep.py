@@ -40,7 +40,7 @@ WATCHED = {
     f"{FOLDER}/{name}.py"
     for name in (
         "nodes/passivity_controller",
-        "nodes/torque_output",
+        "nodes/command_output",
         "nodes/trajectory_input",
         "ros/managed_node",
         "ros/run",
