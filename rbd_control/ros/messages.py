@@ -1,8 +1,8 @@
 """Messages on the wire: stamps, arrays, quality of service, and serialization for a 1 kHz loop.
 
 The bytes of messages with the same names and lengths differ only in stamp and numbers, which always
-have the same offsets, the *layout*. A layout is used only after its result was compared with the
-result of rclpy for the same message, to the last bit. All other messages are converted by rclpy.
+have the same offsets. A :class:`Template` is used only after rclpy has read its bytes as the same
+message. All other messages are converted by rclpy.
 """
 
 from __future__ import annotations
