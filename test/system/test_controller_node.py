@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import WrenchStamped
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -89,11 +87,11 @@ def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
     # Before it listens, so that there is no earlier joint state to start from.
     source.velocity = np.full(MODEL.nv, 99.0)
-    assert _change(probe, Transition.TRANSITION_CONFIGURE)
-    probe.wait(lambda: not _change(probe, Transition.TRANSITION_ACTIVATE), "starts at any speed")
+    assert probe.change(NODE, "configure")
+    probe.wait(lambda: not probe.change(NODE, "activate"), "starts at any speed")
     source.velocity = np.zeros(MODEL.nv)
     assert not commands
-    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    probe.wait(lambda: probe.change(NODE, "activate"), "cannot be activated")
     wait_for_torque(probe, commands, WEIGHT)
     time.sleep(0.3)  # three times as long as it takes to look for others
     assert probe.report(NODE).values["mode"] == "hold"
@@ -203,8 +201,8 @@ def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> 
         assert process.wait() == 0
     _, commands = start(discovery_time=1.0, autostart=False)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
-    assert _change(probe, Transition.TRANSITION_CONFIGURE)
-    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    assert probe.change(NODE, "configure")
+    probe.wait(lambda: probe.change(NODE, "activate"), "cannot be activated")
     wait_for_torque(probe, commands, WEIGHT)
 
 
@@ -299,11 +297,5 @@ def test_a_controller_in_simulated_time_is_activated_again_at_once(
 
     probe.every(0.005, tick)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "active", "does not start")
-    assert _change(probe, Transition.TRANSITION_DEACTIVATE)
-    assert _change(probe, Transition.TRANSITION_ACTIVATE)
-
-
-def _change(probe: Probe, transition: int) -> bool:
-    """Whether the node could do it."""
-    request = ChangeState.Request(transition=Transition(id=transition))
-    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
+    assert probe.change(NODE, "deactivate")
+    assert probe.change(NODE, "activate")

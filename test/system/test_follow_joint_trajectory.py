@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import WrenchStamped
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rclpy.action import ActionClient
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
@@ -269,15 +267,11 @@ def test_deactivation_ends_a_goal(sender: Sender) -> None:
     """[101] And an inactive controller takes none."""
     moving = sender.moving()
 
-    def change(transition: int) -> None:
-        request = ChangeState.Request(transition=Transition(id=transition))
-        assert sender.probe.call(ChangeState, f"{NODE}/change_state", request).success
-
-    change(Transition.TRANSITION_DEACTIVATE)
+    assert sender.probe.change(NODE, "deactivate")
     result = moving.result()
     assert result == (ABORTED, INVALID_GOAL, "the controller was deactivated; goal aborted")
     assert "not active" in sender.rejected(sender.goal(0.01))
-    change(Transition.TRANSITION_ACTIVATE)
+    assert sender.probe.change(NODE, "activate")
     assert sender.send(sender.goal(0.01, seconds=0.3)).result()[0] == SUCCEEDED
 
 

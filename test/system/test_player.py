@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from sensor_msgs.msg import JointState
 
 from .bringup import BringUp, Process
@@ -44,9 +42,8 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
         ["-r", "joint_states:=played"],
     )
     probe.wait(lambda: probe.node.count_publishers("played"), "no player")
-    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        assert probe.call(ChangeState, "joint_state_player/change_state", request).success
+    for transition in ("configure", "activate"):
+        assert probe.change("joint_state_player", transition)
     assert player.wait() == 0, player.output
     probe.wait(
         lambda: states and round(states[-1].position[0] / 0.01) == 59, "not played to the end"

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
+from lifecycle_msgs.srv import GetState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
@@ -195,22 +194,12 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
     state = probe.call(GetState, "contact_detector/get_state")
     assert state.current_state.label == "active"
     # By hand through the life cycle: nothing is published any more, and it starts again.
-    for transition in (
-        Transition.TRANSITION_DEACTIVATE,
-        Transition.TRANSITION_CLEANUP,
-        Transition.TRANSITION_CONFIGURE,
-    ):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        success = probe.call(ChangeState, "contact_detector/change_state", request).success
+    name = "contact_detector"
+    for transition in ("deactivate", "cleanup", "configure"):
         # The last description is none of a robot.
-        assert success == (transition != Transition.TRANSITION_CONFIGURE)
+        assert probe.change(name, transition) == (transition != "configure")
     publisher.publish(String(data=arm7_urdf()))
-
-    def configured() -> bool:
-        request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
-        return bool(probe.call(ChangeState, "contact_detector/change_state", request).success)
-
-    probe.wait(configured, "cannot be configured again")
+    probe.wait(lambda: probe.change(name, "configure"), "cannot be configured again")
     probe.node.destroy_publisher(publisher)
     detector.signal(signal.SIGINT)
     assert detector.wait() == 0
@@ -226,25 +215,21 @@ def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -
     commands = probe.listen(Float64MultiArray, "effort_controller/commands")
     process = bring_up.start(name, {"urdf": "arm7", "timeout": STANDSTILL, "discovery_time": 3.0})
 
-    def change(transition: int) -> bool:
-        request = ChangeState.Request(transition=Transition(id=transition))
-        return bool(probe.call(ChangeState, f"{name}/change_state", request).success)
-
     def state() -> str:
         return str(probe.call(GetState, f"{name}/get_state").current_state.label)
 
     probe.wait(lambda: state() == "inactive", "is not configured")
     count = len(commands)
-    assert change(Transition.TRANSITION_CLEANUP)
+    assert probe.change(name, "cleanup")
     assert "autostart ends" in process.output
     time.sleep(5.0)  # longer than the wait for other controllers
     assert state() == "unconfigured"
     assert len(commands) == count
     # By request it starts as ever, and stays as it is told to be.
-    assert change(Transition.TRANSITION_CONFIGURE)
-    probe.wait(lambda: change(Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    assert probe.change(name, "configure")
+    probe.wait(lambda: probe.change(name, "activate"), "cannot be activated")
     probe.wait(lambda: len(commands) > count, "sends no torque")
-    assert change(Transition.TRANSITION_DEACTIVATE)
+    assert probe.change(name, "deactivate")
     count = len(commands)
     time.sleep(1.0)
     assert state() == "inactive"
@@ -313,8 +298,7 @@ owner.{rehearsal} = tell
     process = bring_up.start(
         node, {"urdf": "arm7", "autostart": False}, ["-r", f"__node:={name}"], preamble=told
     )
-    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
-    assert probe.call(ChangeState, f"{name}/change_state", request).success
+    assert probe.change(name, "configure")
     assert "the rehearsal ended" in process.output
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
