@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
 from dataclasses import replace
 from statistics import median
@@ -360,8 +359,7 @@ def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe
     probe.wait(hurt, "a defect stops nothing")
     probe.wait_for_report(name, lambda r: "injected" in r.message, "does not tell of the defect")
     detector.flag = None
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 TRAY = {

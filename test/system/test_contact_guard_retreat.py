@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -418,8 +417,7 @@ def test_a_retreat_on_the_running_node(bring_up: BringUp, probe: Probe) -> None:
 
     robot.retreat()
     count = len(robot.trajectories)
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     probe.wait(lambda: len(robot.trajectories) > count, "the retreat outlives the guard")
     assert len(robot.trajectories[-1].points) == 1
     assert "the retreat is stopped: the guard is deactivated" in process.output

@@ -186,8 +186,7 @@ def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> Non
         assert int(report.values[key]) > 50, f"does not count what is {key}"
         if depth == 1000:
             assert int(report.values[lost]) <= 40
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
 
 
 def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> None:
@@ -197,8 +196,7 @@ def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> 
         process, commands = start(discovery_time=seconds)
         wait_for_torque(probe, commands, WEIGHT)
         assert commands.last - began > seconds
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
     _, commands = start(discovery_time=1.0, autostart=False)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
     assert probe.change(NODE, "configure")
@@ -224,8 +222,7 @@ def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
         assert said in answer.message
         assert answer.success == (name == str(file))
         assert "safe torque" not in process.output
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
     assert file.exists()
     # Symbolic link: refused when it is written, and what it points to stays.
     before = target.read_bytes()

@@ -5,7 +5,6 @@ The numbers in brackets are those of the fault list.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,8 +39,7 @@ class Running:
 
     def end(self) -> None:
         for process in self._processes:
-            process.signal(signal.SIGTERM)
-            assert process.wait() == 0
+            process.end()
         self._processes.clear()
 
 

@@ -92,8 +92,7 @@ def test_of_two_that_start_at_once_one_holds_the_arm_until_it_ends(
     assert probe.node.count_publishers(COMMANDS) == 1
     assert not holds(second)
     assert "safe torque" not in first.output
-    first.signal(signal.SIGINT)
-    assert first.wait() == 0
+    first.end(signal.SIGINT)
     wait_for_torque(probe, commands, np.zeros(len(WEIGHT)))
     assert not holds(second)
     probe.wait(lambda: holds(second), "the other does not take over")
@@ -123,5 +122,4 @@ def test_a_pause_does_not_shorten_the_wait(probe: Probe, bring_up: BringUp) -> N
     wait_for_torque(probe, commands, WEIGHT)
     assert sent == 0
     assert time.monotonic() - woken > PAUSE
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()

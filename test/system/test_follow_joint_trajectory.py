@@ -6,7 +6,6 @@ which comes with ROS 2 and not with the wheels.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -281,8 +280,7 @@ def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
     answer = moving.handle.get_result_async()
     count = len(moving.feedback)
     sender.probe.wait(lambda: len(moving.feedback) > count + 2, "the request may not have arrived")
-    sender.process.signal(signal.SIGTERM)
-    assert sender.process.wait() == 0
+    sender.process.end()
     sender.probe.wait(answer.done, "no result")
     found = answer.result()
     assert (found.status, found.result.error_code) == (ABORTED, INVALID_GOAL)

@@ -69,8 +69,7 @@ def test_a_loop_over_one_moment_is_no_flood(
     probe.wait(lambda: len(states) >= 3 * rows, "it does not loop")
     stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
     assert stamps == pytest.approx([100.0 + k // rows for k in range(len(stamps))])
-    player.signal(signal.SIGTERM)
-    assert player.wait(10.0) == 0
+    player.end(timeout=10.0)
     assert "Traceback" not in player.output
 
 
@@ -85,8 +84,7 @@ def test_a_rate_that_cannot_be_kept(bring_up: BringUp, probe: Probe, tmp_path: P
     probe.wait(lambda: "too slow for rate 1000" in player.output, "says nothing of being late")
     late = "late [s]"
     probe.wait_for_report("player_of_quick", lambda r: float(r.values[late]) > 0.0, "is not late")
-    player.signal(signal.SIGINT)
-    assert player.wait(10.0) == 0
+    player.end(signal.SIGINT, timeout=10.0)
 
 
 def test_a_suspended_player_does_not_catch_up(
@@ -106,8 +104,7 @@ def test_a_suspended_player_does_not_catch_up(
     assert len(states) - before < 20, "40 messages were due meanwhile"
     late = "late [s]"
     probe.wait_for_report("player_of_suspended", lambda r: float(r.values[late]) > 1.5, "not late")
-    player.signal(signal.SIGINT)
-    assert player.wait(10.0) == 0
+    player.end(signal.SIGINT, timeout=10.0)
 
 
 def test_a_recording_that_is_damaged_further_on(

@@ -201,8 +201,7 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
     publisher.publish(String(data=arm7_urdf()))
     probe.wait(lambda: probe.change(name, "configure"), "cannot be configured again")
     probe.node.destroy_publisher(publisher)
-    detector.signal(signal.SIGINT)
-    assert detector.wait() == 0
+    detector.end(signal.SIGINT)
 
 
 def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -> None:
@@ -234,8 +233,7 @@ def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -
     time.sleep(1.0)
     assert state() == "inactive"
     assert len(commands) == count
-    process.signal(signal.SIGINT)
-    assert process.wait() == 0
+    process.end(signal.SIGINT)
     source.on = False
 
 
@@ -259,8 +257,7 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
         detector_scenarios.touched(source)
         probe.wait(lambda: contact[-1].data, "no contact")
         detector_scenarios.released(source)
-        detector.signal(signal.SIGTERM)
-        assert detector.wait() == 0
+        detector.end()
         if attempt:
             assert "compiling" not in detector.output
             if taken[-1] < 3.0:
@@ -300,8 +297,7 @@ owner.{rehearsal} = tell
     )
     assert probe.change(name, "configure")
     assert "the rehearsal ended" in process.output
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
@@ -327,8 +323,7 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     probe.wait(lambda: truth and not truth[-1].data, "contact from nothing")
     bad_commands_close_the_brakes(probe, states, [0.0] * 6, 2.0)
     bad_commands_close_the_brakes(probe, states, [float("nan")] * 7, -2.0)
-    arm.signal(signal.SIGTERM)
-    assert arm.wait() == 0
+    arm.end()
 
 
 def bad_commands_close_the_brakes(
