@@ -99,9 +99,9 @@ def trajectory_of_message(message: JointTrajectory) -> TrajectoryMessage:
     stamp = message.header.stamp
     points = [
         TrajectoryPoint(
-            point.positions,
-            point.velocities,
-            point.accelerations,
+            tuple(point.positions),
+            tuple(point.velocities),
+            tuple(point.accelerations),
             point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec,
         )
         for point in message.points
