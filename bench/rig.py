@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.loop.usage import resident
-from rbd_control.nodes.processes import PATIENCE, NodeProcesses, free_domain
+from rbd_control.ros.processes import PATIENCE, NodeProcesses, free_domain
 
 TRACES = ("Traceback (most recent call last)", "Fatal Python error", "terminate called", "Aborted")
 """Texts in the output of a node that indicate a failure."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from launch import LaunchDescription
 
-from rbd_control.nodes.launching import passing_on
+from rbd_control.ros.launching import passing_on
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import configuration
 

@@ -11,7 +11,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rbd_control.nodes.launching import declared, declared_switches, included
+from rbd_control.ros.launching import declared, declared_switches, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import configuration, node_parameters, require_sections
 

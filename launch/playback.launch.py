@@ -28,9 +28,9 @@ from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
 from rbd_control.errors import RbdControlError
-from rbd_control.nodes.launching import declared, declared_switches, included
 from rbd_control.playback.recorded_joints import joints_to_play
 from rbd_control.robot.robot import robot_parameters
+from rbd_control.ros.launching import declared, declared_switches, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
     configuration,

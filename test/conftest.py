@@ -11,7 +11,7 @@ import pytest
 from start_order import ONE_AT_A_TIME, start_order
 from system.processor_share import session_niceness, set_session_niceness
 
-from rbd_control.startup.blas_threads import use_one_thread
+from rbd_control.startup.standard_streams import use_one_thread
 
 # A shell ignores SIGINT for what it runs in the background, nohup ignores SIGHUP, and processes
 # inherit that: the nodes that the tests send signals to would never get them.

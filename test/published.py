@@ -6,29 +6,29 @@ import re
 from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import WrenchStamped
-from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64MultiArray, String
-from visualization_msgs.msg import MarkerArray
+
+from rbd_control.nodes.contact_detector import ContactDetectorNode
+from rbd_control.nodes.contact_guard import ContactGuard
+from rbd_control.nodes.passivity_controller import PassivityControllerNode
+from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "topics.md"
 
+
+def full_name(topic: str, node: str) -> str:
+    """Return the full name of a topic of a node without a namespace."""
+    return f"/{node}{topic[1:]}" if topic.startswith("~") else f"/{topic}"
+
+
+NODES = (ContactDetectorNode, ContactGuard, PassivityControllerNode, SimulatedArmNode)
+
 TYPES: dict[str, type] = {
-    "/joint_states": JointState,
-    "/robot_description": String,
     "/diagnostics": DiagnosticArray,
-    "/contact_detector/contact": Bool,
-    "/contact_detector/contact_stamped": DiagnosticArray,
-    "/contact_detector/events": DiagnosticArray,
-    "/contact_detector/external_joint_torques": JointState,
-    "/contact_detector/external_wrench": WrenchStamped,
-    "/contact_detector/markers": MarkerArray,
-    "/contact_detector/tool_wrench": WrenchStamped,
-    "/contact_detector/tool_wrench_covariance": Float64MultiArray,
-    "/effort_controller/commands": Float64MultiArray,
-    "/passivity_controller/energy": Float64MultiArray,
-    "/passivity_controller/tracking_error": JointState,
-    "/simulated_arm/true_external_wrench": WrenchStamped,
+    **{
+        full_name(output.topic, node.__module__.rpartition(".")[2]): output.kind
+        for node in NODES
+        for output in node.outputs
+    },
 }
 """Types of the topics that the files in config/ may name, without namespace."""
 

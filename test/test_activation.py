@@ -11,13 +11,12 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.nodes import contact_aware_controller, passivity_controller
-from rbd_control.nodes.autostart import NotReadyError
 from rbd_control.nodes.contact_aware_controller import TappingDetector
-from rbd_control.nodes.exclusive_access import ExclusiveAccess
 from rbd_control.nodes.passivity_controller import (
     PassivityControllerNode,
     PassivityControllerParameters,
 )
+from rbd_control.ros.managed_node import NotReadyError
 
 
 class Output:
@@ -80,9 +79,8 @@ class Bench:
             _detector_warning=lambda: self.verdict,
             _access=SimpleNamespace(
                 wait=lambda meanwhile: meanwhile(),
-                look=lambda: None,
-                refuse_after_pause=lambda: None,
-                withdraw_claim=lambda: None,
+                others=lambda: 0,
+                require_alone=lambda: None,
             ),
             _declared=SimpleNamespace(current=PassivityControllerParameters(require_detector=True)),
             _controller=self.controller,
@@ -169,27 +167,13 @@ def test_an_error_at_the_end_of_the_activation_leaves_no_publisher_of_torque(
         bench.node.__dict__[name] = SimpleNamespace(
             start=lambda *_: None, stop=lambda name=name: stopped.append(name)
         )
-    method = {"_access": "withdraw_claim", "_detector": "watch"}.get(part, "start")
+    method = {"_access": "require_alone", "_detector": "watch"}.get(part, "start")
     setattr(bench.node.__dict__[part], method, fail)
     with pytest.raises(RuntimeError, match="new thread"):
         bench.node.activate()
     assert bench.node._output is None
     assert [output.is_open for output in outputs] == [False]
     assert sorted(stopped) == ["_trajectories", "_watchdog"]
-
-
-def test_the_wait_for_other_controllers_calls_back() -> None:
-    access: Any = ExclusiveAccess.__new__(ExclusiveAccess)
-    left = [0.2, 0.1, 0.1, 0.0]
-    calls: list[int] = []
-    access.__dict__.update(
-        _discovery_time=lambda: 0.2,
-        _claim=SimpleNamespace(time_left=lambda: left.pop(0)),
-        _refuse_when_stopping=lambda: None,
-        others=lambda: 0,
-    )
-    access.wait(lambda: calls.append(len(left)))
-    assert calls == [3, 2, 1, 0]
 
 
 def test_a_detector_in_the_same_process_repeats_its_verdict_meanwhile(

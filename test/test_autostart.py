@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.autostart import AutoStart, NotReadyError
+from fake_node import FakeNode
+
+from rbd_control.ros.managed_node import AutoStart, NotReadyError
 
 
-class Node:
+class Node(FakeNode):
     """A node that can be configured, and activated as soon as nothing is missing.
 
     Attributes:
         transitions: the transitions so far.
-        lines: lines in the log.
-        timers: timers that exist.
+        missing, before: the conditions of the activation that are not met.
     """
 
     def __init__(self) -> None:
+        super().__init__(exit_code=None, failure=None)
         self.transitions: list[str] = []
-        self.lines: list[str] = []
-        self.timers: list[Callable[[], None]] = []
-        self.stopping, self.exit_code = False, None
-        self.is_configured, self.failure, self.missing, self.steady = False, None, "", None
-        self.before = ""
-
-    def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> object:
-        self.timers.append(callback)
-        return callback
-
-    def destroy_timer(self, timer: Callable[[], None]) -> None:
-        self.timers.remove(timer)
-
-    def get_logger(self) -> SimpleNamespace:
-        return SimpleNamespace(info=lambda text, **_: self.lines.append(text))
+        self.missing = self.before = ""
 
     def missing_to_configure(self) -> str:
         return ""
@@ -59,7 +45,7 @@ class Node:
 
 def test_a_node_is_activated_once_nothing_is_missing() -> None:
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.missing = "joint states"
     tick()
@@ -74,7 +60,7 @@ def test_a_node_is_activated_once_nothing_is_missing() -> None:
 
 def test_a_node_waits_for_another_one_of_its_process() -> None:
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.before, node.missing = "the configuration of a", "joint states"
     tick()
@@ -88,7 +74,7 @@ def test_a_node_waits_for_another_one_of_its_process() -> None:
 def test_why_an_activation_is_refused_replaces_a_condition_that_is_met() -> None:
     """``/diagnostics`` went on to name joint states that had arrived."""
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.missing = "joint states"
     tick()
@@ -105,7 +91,7 @@ def test_why_an_activation_is_refused_replaces_a_condition_that_is_met() -> None
 def test_the_start_ends_when_somebody_else_requests_a_transition() -> None:
     """An operator who cleans up a waiting node finds it unconfigured ever after."""
     node: Any = Node()
-    start = AutoStart(node, node)
+    start = AutoStart(node)
     (tick,) = node.timers
     node.missing = "joint states"
     tick()

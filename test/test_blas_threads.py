@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rbd_control.startup.blas_threads import VARIABLES, one_thread_in_children
+from rbd_control.startup.standard_streams import VARIABLES, one_thread_in_children
 
 COMMAND = """
 from contextlib import suppress

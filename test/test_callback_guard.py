@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.guard import LOG_PERIOD, CallbackGuard
+from rbd_control.ros.guard import LOG_PERIOD, CallbackGuard
 
 
 def fail(*_: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rbd_control.nodes.callback_watchdog import SHORTEST_PERIOD, CallbackWatchdog
+from rbd_control.ros.threads import SHORTEST_PERIOD, CallbackWatchdog
 
 PATIENCE = 30.0
 """Deadline of operations that take some milliseconds on an idle machine [s]."""
@@ -91,7 +91,7 @@ def test_it_ends_with_the_next_beat_and_tells_once_how_late_that_was(bench: Benc
 
 
 def test_a_pause_that_the_thread_has_not_seen_yet_counts(bench: Bench) -> None:
-    """After a stop of the process the callback may run before the thread of the watchdog."""
+    """[48, 102] After a stop of the process the callback may run before the watchdog thread."""
     bench.watchdog.beat()
     assert bench.watchdog.deadline == pytest.approx(bench.now + bench.timeout)
     bench.now += 0.3

@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from fake_node import FakeNode
+
 from rbd_control.control import TrajectoryPoint
 from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.errors import TrajectoryError
-from rbd_control.nodes.trajectory_input import TrajectoryInput
-from rbd_control.nodes.trajectory_wire import TrajectoryMessage
+from rbd_control.nodes.trajectory_input import MOST_LOGGED, TrajectoryInput
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.guard import LOG_PERIOD
+from rbd_control.ros.trajectory_wire import TrajectoryMessage
 
 
 class Controller:
@@ -39,13 +42,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.controller = Controller()
-        self.logged: list[str] = []
-        clock = SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0))
-        node: Any = SimpleNamespace(
-            create_subscription=lambda *_, **__: None,
-            get_clock=lambda: clock,
-            get_logger=lambda: SimpleNamespace(error=self.logged.append, info=self.logged.append),
-        )
+        node: Any = FakeNode()
+        self.logged: list[str] = node.lines
         self.trajectories = TrajectoryInput(node)
         controller: Any = self.controller
         self.trajectories.start(controller)
@@ -176,3 +174,27 @@ def test_an_error_while_a_refusal_is_reported_does_not_end_the_planning(
     bench.submit("second")
     assert bench.follow() == "second"
     bench.trajectories.stop()
+
+
+def test_a_stream_of_bad_trajectories_does_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are logged, but not each of them."""
+    node: Any = FakeNode()
+    lines = node.lines
+    now = [100.0]
+    monkeypatch.setattr("rbd_control.nodes.trajectory_input.time.monotonic", lambda: now[0])
+    trajectories = TrajectoryInput(node)
+    for _ in range(1000):
+        now[0] += 0.001
+        trajectories._receive(b"no trajectory")
+    assert len(lines) == MOST_LOGGED
+    assert lines[0] == "trajectory refused: the controller is not active"
+    assert "more within 5 s are counted on /diagnostics only" in lines[-1]
+    status = Status()
+    trajectories.report(status)
+    assert status.values[0].value == "1000"
+    now[0] += LOG_PERIOD
+    trajectories._receive(b"no trajectory")
+    assert len(lines) == MOST_LOGGED + 1
+    assert "counted" not in lines[-1]

@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 
 from rbd_control.control import Command
 from rbd_control.control.torque_path import WEAKENED
-from rbd_control.nodes.command_report import CommandReport
+from rbd_control.nodes.command_output import CommandReport
 
 
 def test_a_brake_that_is_weakened_is_logged_once() -> None:

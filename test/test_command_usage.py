@@ -54,14 +54,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     called: list[object] = []
-    demo = ModuleType("rbd_control.nodes.demo.run")
+    demo = ModuleType("rbd_control.live.demo")
 
     def run_demo(*arguments: object) -> int:
         called.extend(arguments)
         return 7
 
     monkeypatch.setattr(demo, "run_demo", run_demo, raising=False)
-    monkeypatch.setitem(sys.modules, "rbd_control.nodes.demo.run", demo)
+    monkeypatch.setitem(sys.modules, "rbd_control.live.demo", demo)
     arguments = ["demo", "--duration", "5", "--report", str(tmp_path), "--json", "demo.json"]
     assert main(arguments) == 7
     assert called == [5.0, tmp_path, Path("demo.json"), False, None]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rbd_control.nodes import contact_aware_controller
-from rbd_control.nodes.guard import CallbackGuard
+from rbd_control.ros.guard import CallbackGuard
 
 
 @pytest.mark.parametrize("what", ["contact flag", "contact force"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contact_event import EVENT
+from fake_node import FakePublisher
 from urdf_texts import with_root_last
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
@@ -22,18 +23,18 @@ from visualization_msgs.msg import Marker
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent, Detection
-from rbd_control.nodes.contact_messages import (
+from rbd_control.nodes.detection_output import covariance_message
+from rbd_control.ros.contact_messages import (
     ARROW_SCALE,
     ForceArrow,
     ForceWriter,
+    StampedVerdict,
     WrenchWriter,
     event_from_status,
     event_line,
     event_message,
 )
-from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
-from rbd_control.nodes.tool_wrench_output import CovarianceWriter
-from rbd_control.nodes.verdict_output import StampedVerdict
+from rbd_control.ros.messages import JointStateWriter, NumberWriter, Stamp
 from rbd_control.simulation import arm7_urdf
 
 ONSET = replace(
@@ -52,22 +53,6 @@ def test_a_published_event_is_received_unchanged(event: ContactEvent) -> None:
     (status,) = event_message("detector", event, Stamp(1, 2)).status
     assert event_from_status(status).to_json() == event.to_json()
     assert status.hardware_id == event.link
-
-
-class Sent(list[Any]):
-    """Takes the place of a publisher."""
-
-    readers = 0
-
-    def get_subscription_count(self) -> int:
-        return self.readers
-
-    def publish(self, what: Any) -> None:
-        self.append(what)
-
-    def try_publish(self, what: Any) -> bool:
-        self.append(what)
-        return True
 
 
 @pytest.mark.parametrize(
@@ -121,7 +106,7 @@ def detection(level: str, residual: list[float], *, valid: bool = True) -> Detec
 
 def test_the_stamped_verdict() -> None:
     """It is published at each change and repeated while valid, with the stamp of its sample."""
-    sent = Sent()
+    sent: Any = FakePublisher()
     verdict = StampedVerdict(sent, "left/detector", ("elbow", "wrist"), "base")
     thresholds = np.array([2.0, 1.0])
     verdict.repeat()
@@ -157,7 +142,8 @@ def test_the_stamped_verdict() -> None:
 
 def test_frames_on_tf_may_have_a_prefix() -> None:
     model, q = Model.from_urdf(arm7_urdf()), np.zeros(7)
-    sent, shown = Sent(), Sent()
+    sent: Any = FakePublisher()
+    shown: Any = FakePublisher()
     for k in range(2):
         ForceWriter(model, sent, "left/").publish_force(q, "link_7", np.ones(3), Stamp(k, 0))
     ForceArrow(model, shown, "left/").show(q, "link_7", np.ones(3), None, Stamp(1, 0))
@@ -166,7 +152,7 @@ def test_frames_on_tf_may_have_a_prefix() -> None:
 
 
 def test_joint_states_carry_the_frame_of_the_root() -> None:
-    sent = Sent()
+    sent: Any = FakePublisher()
     writer = JointStateWriter(sent, ("elbow", "wrist"), "left/link_0")
     for k in range(2):
         writer.publish(Stamp(k, 7), effort=np.array([1.5, -k]))
@@ -177,7 +163,7 @@ def test_joint_states_carry_the_frame_of_the_root() -> None:
 
 
 def test_wrenches() -> None:
-    sent = Sent()
+    sent: Any = FakePublisher()
     writer = WrenchWriter(sent)
     for k, link in enumerate(("forearm", "hand", "forearm", "a")):
         wrench = np.array([k, -2.0, 0.5, 1.0, 0.25, -k])
@@ -197,7 +183,8 @@ def numbers(message: WrenchStamped) -> list[float]:
 def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
     """Transformed by TF to the frame of the arrow, the force is the one that the arrow shows."""
     model, q = Model.from_urdf(arm7_urdf()), np.linspace(-1.2, 1.3, 7)
-    sent, shown = Sent(), Sent()
+    sent: Any = FakePublisher()
+    shown: Any = FakePublisher()
     writer, arrow = ForceWriter(model, sent), ForceArrow(model, shown)
     force = np.array([10.0, 3.0, -5.0])
     for k, link in enumerate(("link_2", "link_7", "tool")):
@@ -216,11 +203,11 @@ def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
 
 
 def test_the_covariance_of_a_wrench_names_its_rows() -> None:
-    sent = Sent()
-    writer = CovarianceWriter(sent)
+    sent: Any = FakePublisher()
+    writer = NumberWriter(sent, 36, covariance_message)
     for k in range(2):
         covariance = np.arange(36.0).reshape(6, 6) + k
-        writer.publish(covariance)
+        writer.publish(covariance.ravel())
         assert isinstance(sent[-1], bytes)
         heard = deserialize_message(sent[-1], Float64MultiArray)
         rows, columns = heard.layout.dim
@@ -232,7 +219,7 @@ def test_the_covariance_of_a_wrench_names_its_rows() -> None:
 def test_arrow() -> None:
     """The arrow starts at the point if known, else at the link; it is sent rarely and deleted."""
     model, q = Model.from_urdf(with_root_last(arm7_urdf())), np.full(7, 0.3)
-    sent = Sent()
+    sent: Any = FakePublisher()
     arrow = ForceArrow(model, sent)
     arrow.clear()
     assert not sent
@@ -258,24 +245,24 @@ def test_arrow() -> None:
     ("writer", "message"),
     [
         (WrenchWriter, ("hand", np.ones(6), Stamp(1, 2))),
-        (CovarianceWriter, (np.eye(6),)),
+        (lambda sent: NumberWriter(sent, 2), (np.ones(2),)),
         (lambda sent: JointStateWriter(sent, ("joint",)), (Stamp(1, 2), None, None, np.ones(1))),
     ],
 )
 def test_messages_are_sent_only_to_subscribers(writer: Any, message: tuple[Any, ...]) -> None:
-    sent = Sent()
+    sent: Any = FakePublisher(while_read=True)
     made = writer(sent)
     for readers, count in ((0, 0), (1, 1), (0, 1)):
         sent.readers = readers
-        made.look_for_readers()
+        sent.look_for_readers()
         made.publish(*message)
         assert len(sent) == count
 
 
 @pytest.mark.parametrize("count", [1, 7])
 def test_torques(count: int) -> None:
-    sent: Any = Sent()
-    writer = TorqueWriter(sent, count)
+    sent: Any = FakePublisher()
+    writer = NumberWriter(sent, count)
     for k in range(2):
         torque = np.arange(k, k + count, dtype=float)
         writer.publish(torque)

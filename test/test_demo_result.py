@@ -13,10 +13,16 @@ import pytest
 from rich.console import Console
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.demo.html_report import demo_html, write_demo_html
-from rbd_control.nodes.demo.report import draw_demo, print_demo
-from rbd_control.nodes.demo.result import DemoLog, Series, judge
-from rbd_control.nodes.demo.scenario import Scenario
+from rbd_control.live.demo_report import (
+    DemoLog,
+    Series,
+    demo_html,
+    draw_demo,
+    judge,
+    print_demo,
+    write_demo_html,
+)
+from rbd_control.nodes.demo_scenario import Scenario
 
 EPOCH = 1.7e9
 STARTS = (2.0, 4.0)
@@ -170,15 +176,15 @@ def test_outputs_are_checked_before_the_nodes_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    from rbd_control.nodes.demo import run
+    from rbd_control.live import demo
 
-    monkeypatch.setattr(run, "_record", lambda *_: pytest.fail("the demo has started"))
+    monkeypatch.setattr(demo, "_record", lambda *_: pytest.fail("the demo has started"))
     folder, file = tmp_path / "folder", tmp_path / "file"
     folder.mkdir()
     file.touch()
     for report, outcome, named in ((None, folder, folder), (file, None, file)):
         with pytest.raises(OSError, match="Is a directory|File exists") as refused:
-            run.run_demo(report=report, json_path=outcome)
+            demo.run_demo(report=report, json_path=outcome)
         assert refused.value.filename == str(named)
 
 
@@ -186,7 +192,7 @@ def test_a_motion_that_is_too_short_is_lengthened_and_files_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    from rbd_control.nodes.demo import run
+    from rbd_control.live import demo
 
     durations: list[float] = []
 
@@ -194,9 +200,9 @@ def test_a_motion_that_is_too_short_is_lengthened_and_files_are_named(
         durations.append(scenario.duration)
         return recorded()
 
-    monkeypatch.setattr(run, "_record", record)
+    monkeypatch.setattr(demo, "_record", record)
     outcome, folder = tmp_path / "out" / "demo.json", tmp_path / "report"
-    assert run.run_demo(1.0, folder, outcome) == 0
+    assert demo.run_demo(1.0, folder, outcome) == 0
     said = capsys.readouterr().out.replace("\n", "")
     assert durations == [10.0]
     assert "1 s is too short for the contacts; the motion lasts 10 s" in said

@@ -24,14 +24,14 @@ from std_msgs.msg import Bool
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status, event_message
-from rbd_control.nodes.demo.observer import DemoObserver
-from rbd_control.nodes.demo.result import DemoLog
-from rbd_control.nodes.demo.scenario import Scenario
-from rbd_control.nodes.detector_listener import LARGEST, DetectorListener
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.messages import Stamp
+from rbd_control.live.demo import DemoObserver
+from rbd_control.live.demo_report import DemoLog
+from rbd_control.live.monitor import LARGEST, DetectorListener
+from rbd_control.nodes.demo_scenario import Scenario
 from rbd_control.playback.live_view import LiveState, render
+from rbd_control.ros.contact_messages import THRESHOLD, event_from_status, event_message
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.messages import Stamp
 from rbd_control.simulation import arm7_urdf
 
 KEYS = [

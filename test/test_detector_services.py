@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,21 +12,21 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from detector_bench import Bench, on_joint
-from rclpy.qos import QoSProfile
+from fake_node import FakeNode
 from robots import panda_arm_urdf
-from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_detector import ContactDetectorNode
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.flag_output import FlagOutput
+from rbd_control.nodes.detection_output import FlagOutput
+from rbd_control.ros.diagnostics import Status
 
 
 class Node(ContactDetectorNode):
     """The active node of a detector, without publishers and subscriptions."""
 
     is_active = True
+    get_logger = FakeNode().get_logger
 
     def __init__(self, bench: Bench) -> None:
         nothing = lambda *_: None  # noqa: E731
@@ -66,10 +67,10 @@ def test_the_service_reset_clears_the_tare(bench: Bench) -> None:
     node = Node(bench)
     joints = bench.detector.model.joint_names
     assert node.tares() == {joint: pytest.approx(0.9 * (i == 1)) for i, joint in enumerate(joints)}
-    refusal = node._on_tare(Trigger.Request(), Trigger.Response())
+    refusal = node.answer("tare", node._tare, Trigger.Response())
     assert not refusal.success
     assert "~/reset" in refusal.message
-    assert node._on_reset(Trigger.Request(), Trigger.Response()).success
+    assert node.answer("reset", partial(node._reset, clear_tare=True), Trigger.Response()).success
     assert set(node.tares().values()) == {0.0}
     assert not bench.run(1.0, on_joint(1, -0.9))[-1].contact
 
@@ -80,7 +81,7 @@ def test_no_tare_after_the_end_of_the_verdict(bench: Bench) -> None:
     node._detector.reset(clear_tare=True)
     bench.run(3.0, on_joint(1, 0.9))
     node._judged = -math.inf
-    refusal = node._on_tare(Trigger.Request(), Trigger.Response())
+    refusal = node.answer("tare", node._tare, Trigger.Response())
     assert (refusal.success, refusal.message) == (False, "cannot tare: there is no verdict")
     assert set(node.tares().values()) == {0.0}
 
@@ -94,23 +95,17 @@ def test_an_automatic_restart_keeps_the_tare(bench: Bench, restart: str) -> None
 
 def test_without_a_verdict_the_flag_is_not_repeated(bench: Bench) -> None:
     """That there is no verdict is not "no contact"."""
-    flags: list[bool] = []
-
-    def publish(message: Bool) -> bool:
-        flags.append(message.data)
-        return True
-
-    publisher = SimpleNamespace(try_publish=publish)
-    owner: Any = SimpleNamespace(create_publisher=lambda *_: publisher)
+    owner: Any = FakeNode()
     output: Any = SimpleNamespace(publish_waiting_events=lambda: None, repeat=lambda: None)
     node = Node(bench)
-    node.flag, node.output = FlagOutput(owner, QoSProfile(depth=1)), output
+    node.flag, node.output = FlagOutput(owner), output
+    flags = owner.published["~/contact"]
     node._repeat()
     assert not flags
     node.flag.publish(False)
     node._repeat()
-    assert flags == [False, False]
+    assert [message.data for message in flags] == [False, False]
     node.flag.end()
     node._repeat()
-    assert flags == [False, False]
+    assert [message.data for message in flags] == [False, False]
     assert not node.has_verdict

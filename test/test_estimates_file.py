@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from rbd_control.control import AdaptiveSlotineLiController, ControllerParameters, Estimates
 from rbd_control.control.controller_parameters import AdaptationParameters
 from rbd_control.dynamics import Model
-from rbd_control.nodes.estimates_file import EstimatesWriter, read_estimates, write_estimates
+from rbd_control.nodes.order_services import EstimatesWriter, read_estimates, write_estimates
 from rbd_control.simulation import arm7_urdf
 
 

@@ -21,7 +21,11 @@ from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action import GoalResponse, server
 
 from rbd_control.control.goals import TrajectoryGoal
-from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, _Server
+from rbd_control.nodes.follow_joint_trajectory import (
+    MOST_GOAL_POINTS,
+    FollowJointTrajectoryServer,
+    _Server,
+)
 
 
 class Status:
@@ -204,6 +208,26 @@ def test_all_goals_of_a_request_are_cancelled(bench: Bench, first: str) -> None:
         result = goals[bytes([number] * 16)].result
         assert result is not None
         assert result.status == "canceled"
+
+
+def test_a_goal_with_too_many_points_is_rejected() -> None:
+    """[102] By their number, whatever the state of the arm."""
+    action: Any = FollowJointTrajectoryServer.__new__(FollowJointTrajectoryServer)
+    said: list[str] = []
+    logger = SimpleNamespace(error=said.append)
+    action._node = SimpleNamespace(is_active=True, get_logger=lambda: logger)
+    action._goals = []
+    action._controller = lambda: SimpleNamespace(require_free=lambda: None)
+
+    def answer(points: int) -> GoalResponse:
+        trajectory = SimpleNamespace(points=[None] * points)
+        response: GoalResponse = action._judge(SimpleNamespace(trajectory=trajectory))
+        return response
+
+    assert answer(MOST_GOAL_POINTS) == GoalResponse.ACCEPT
+    assert not said
+    assert answer(MOST_GOAL_POINTS + 1) == GoalResponse.REJECT
+    assert f"{MOST_GOAL_POINTS + 1} points; the limit is {MOST_GOAL_POINTS}" in said[0]
 
 
 class Stopped:

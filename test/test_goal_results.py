@@ -9,14 +9,10 @@ from control_loop import HOME, ended, started
 
 from rbd_control.control import TrajectoryPoint
 from rbd_control.control.goals import (
-    MOST_AT_ONCE,
-    POINTS_PER_SECOND,
-    PointBudget,
     ResultCode,
     TrajectoryGoal,
 )
 from rbd_control.control.waypoints import (
-    MOST_POINTS,
     PastTrajectoryError,
     TrajectoryJointsError,
 )
@@ -73,15 +69,3 @@ def test_codes_of_refused_trajectories(
     goal.refuse(refusal.value)
     assert ended(goal).code == code
     assert ended(goal).text == str(refusal.value)
-
-
-def test_points_are_read_at_a_bounded_rate() -> None:
-    """Whatever is offered; and a sender of goals of ordinary size is never refused."""
-    budget, taken = PointBudget(), 0
-    for k in range(1000):
-        taken += 700 * budget.take(700, 5.0 + 0.01 * k)
-    assert 0.9 * 10.0 * POINTS_PER_SECOND < taken <= MOST_AT_ONCE + 10.0 * POINTS_PER_SECOND
-    budget = PointBudget()
-    assert all(budget.take(100, 0.1 * k) for k in range(1000))
-    assert budget.take(MOST_POINTS, 1000.0)
-    assert budget.take(MOST_POINTS, 1000.0)

@@ -15,11 +15,11 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.nodes import live_arm, monitor
-from rbd_control.nodes.contact_messages import event_message
-from rbd_control.nodes.live_arm import LiveArm
-from rbd_control.nodes.messages import Stamp
-from rbd_control.nodes.monitor import Monitor
+from rbd_control.live import monitor, view
+from rbd_control.live.monitor import Monitor
+from rbd_control.live.view import LiveArm
+from rbd_control.ros.contact_messages import event_message
+from rbd_control.ros.messages import Stamp
 
 DETECTOR, CONTROLLER = "/contact_detector", "/passivity_controller"
 
@@ -57,7 +57,7 @@ def take(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(monitor, "Node", Node)
     monkeypatch.setattr(monitor, "make_executor", MagicMock())
-    monkeypatch.setattr(live_arm, "PolledTopic", Polled)
+    monkeypatch.setattr(view, "PolledTopic", Polled)
     return callbacks
 
 

@@ -13,10 +13,9 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from robots import urdf_path
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes.autostart import NotReadyError
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.robot_source import RobotSource
 from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.ros.managed_node import ManagedNode, NotReadyError
+from rbd_control.ros.robot_source import RobotSource
 
 ARM = tuple(f"panda_joint{i}" for i in range(1, 8))
 FINGER = "panda_finger_joint1"

@@ -69,9 +69,10 @@ def test_a_node_without_ros_says_what_to_install(
     monkeypatch.setattr(executables, "prepare", lambda: None)
     # The package that the node imports below takes this place; other tests need the former one.
     monkeypatch.setattr(rbd_control, "nodes", None, raising=False)
+    monkeypatch.setattr(rbd_control, "ros", None, raising=False)
     for name in [*sys.modules]:
         if name.split(".")[0] in ("rclpy", "rcl_interfaces") or name.startswith(
-            "rbd_control.nodes"
+            ("rbd_control.nodes", "rbd_control.ros")
         ):
             monkeypatch.delitem(sys.modules, name)
     for name in ("rclpy", "rcl_interfaces"):

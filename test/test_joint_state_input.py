@@ -13,8 +13,7 @@ from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.lateness import PAUSE, RECOVERY, Lateness
+from rbd_control.ros.joint_state_input import PAUSE, RECOVERY, JointStateInput, Lateness
 
 
 def test_a_message_announced_before_the_end_of_the_subscription_is_not_taken() -> None:

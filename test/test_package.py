@@ -38,12 +38,16 @@ for name in sys.argv[1:]:
 """
 
 
+ROOMS = ("live", "nodes", "ros")
+"""Packages that import rclpy."""
+
+
 def modules(*, of_nodes: bool) -> list[str]:
     """Return the dotted names of the package's modules, those of the nodes or all others."""
     names = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if ("nodes" in parts) == of_nodes:
+        if bool({*ROOMS} & {*parts}) == of_nodes:
             names.append(".".join(parts).removesuffix(".__init__"))
     return names
 
@@ -94,12 +98,12 @@ def test_all_but_the_nodes_import_without_ros() -> None:
 
 
 def test_ros_is_really_blocked_in_that_test() -> None:
-    assert "is blocked" in import_without_ros("rbd_control.nodes.run").stderr
+    assert "is blocked" in import_without_ros("rbd_control.ros.run").stderr
 
 
 def test_no_import_of_ros_hides_in_a_function_outside_the_nodes() -> None:
     for path in SOURCE.rglob("*.py"):
-        if "nodes" not in path.parts:
+        if not {*ROOMS} & {*path.parts}:
             ros = {r for r in imported_roots(path) if r.startswith(("rcl", "launch", "ament"))}
             assert not ros, f"{path.relative_to(ROOT)} imports {ros}"
 
@@ -149,7 +153,7 @@ def test_dependencies_on_ros_are_declared_for_both_places(
     setup_arguments: dict[str, Any], manifest: ElementTree.Element
 ) -> None:
     imported = set()
-    for path in (SOURCE / "nodes").rglob("*.py"):
+    for path in [each for room in ROOMS for each in (SOURCE / room).glob("*.py")]:
         imported |= {
             root
             for root in imported_roots(path)

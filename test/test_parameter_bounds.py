@@ -55,8 +55,11 @@ def classes() -> set[type[Parameters]]:
     has_ros = importlib.util.find_spec("rclpy") is not None
     for module in pkgutil.walk_packages(rbd_control.__path__, "rbd_control."):
         # What launch files share needs the launch system, which not every ROS 2 has.
-        if module.name != "rbd_control.nodes.launching" and (
-            has_ros or ".nodes" not in module.name
+        if module.name != "rbd_control.ros.launching" and (
+            has_ros
+            or not module.name.startswith(
+                ("rbd_control.live", "rbd_control.nodes", "rbd_control.ros")
+            )
         ):
             importlib.import_module(module.name)
     found: set[type[Parameters]] = set()

@@ -13,7 +13,7 @@ from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.task import Future
 
-from rbd_control.nodes import payload_command
+from rbd_control.live import requests
 from rbd_control.robot.payload import PayloadParameters
 
 PAYLOAD = PayloadParameters(payload_mass=1.5, payload_com=(0.0, 0.0, 0.1))
@@ -44,11 +44,11 @@ def values(payload: PayloadParameters) -> list[ParameterValue]:
 def test_a_foreign_subscriber_has_not_taken_the_payload(
     answer: list[ParameterValue], has_taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payload_command, "TAKING", 0.02)
+    monkeypatch.setattr(requests, "TAKING", 0.02)
     ros = SimpleNamespace(
         spin_once=lambda *_, **__: None, spin_until_future_complete=lambda *_, **__: None
     )
-    monkeypatch.setattr(payload_command, "rclpy", ros)
+    monkeypatch.setattr(requests, "rclpy", ros)
 
     def call_async(request: GetParameters.Request) -> Future:
         assert request.names[0] == "payload_mass"
@@ -58,4 +58,4 @@ def test_a_foreign_subscriber_has_not_taken_the_payload(
 
     client = SimpleNamespace(wait_for_service=lambda timeout_sec: True, call_async=call_async)
     node: Any = SimpleNamespace(create_client=lambda _kind, _name: client, refusals=None)
-    assert payload_command._has_taken(node, "/viewer", PAYLOAD) == has_taken
+    assert requests._has_taken(node, "/viewer", PAYLOAD) == has_taken

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,75 +10,45 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from fake_node import FakeNode
 from geometry_msgs.msg import InertiaStamped
 from rclpy.qos import QoSProfile
 
 from rbd_control.errors import InputError
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.messages import LATCHED
-from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.robot.robot import Robot
+from rbd_control.ros.messages import LATCHED
+from rbd_control.ros.robot_source import PAYLOAD, PayloadInput
 
 Q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 ARM = Robot.load("arm7")
 
 
-class Node:
-    """Takes the place of a node.
+class Node(FakeNode):
+    """Accepts payloads.
 
     Attributes:
-        lines: lines in the log.
         masses: masses of the payloads that the node has accepted [kg].
-        publishers: publishers of the topic.
+        known: publishers of the topic.
     """
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        super().__init__(robot=ARM)
         self.masses: list[float] = []
-        self.publishers: list[SimpleNamespace] = []
-        self.diagnostics: list[Callable[[Status], None]] = []
-        self.is_configured, self.robot, self.steady = False, ARM, None
-        self.receive: Callable[[Any], None] = lambda _message: None
-        self.tick: Callable[[], None] = lambda: None
+        self.known: list[SimpleNamespace] = []
 
     @property
     def parameters(self) -> SimpleNamespace:
         return SimpleNamespace(payload_mass=self.masses[-1] if self.masses else 0.0)
 
-    def create_subscription(
-        self, _kind: type, _topic: str, callback: Callable[[Any], None], _qos: object
-    ) -> None:
-        self.receive = callback
+    def receive(self, message: InertiaStamped) -> None:
+        self.callbacks[PAYLOAD](message)
 
-    def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> object:
-        self.tick = callback
-        return callback
-
-    def destroy_timer(self, timer: object) -> None:
-        assert timer is self.tick
-        self.tick = lambda: None
-
-    def resolve_topic_name(self, name: str) -> str:
-        return f"/{name}"
-
-    def get_publishers_info_by_topic(self, _topic: str) -> list[SimpleNamespace]:
-        return self.publishers
-
-    def get_logger(self) -> SimpleNamespace:
-        def write(text: str, **_: object) -> None:
-            self.lines.append(text)
-
-        return SimpleNamespace(info=write, error=write)
+    def get_publishers_info_by_topic(self, _topic: str) -> list[Any]:
+        return self.known
 
     def set_parameters_atomically(self, parameters: Any) -> SimpleNamespace:
         self.masses.append(next(p.value for p in parameters if p.name == "payload_mass"))
         return SimpleNamespace(successful=True)
-
-    def status(self) -> Status:
-        status = Status()
-        for source in self.diagnostics:
-            source(status)
-        return status
 
 
 def announcement(mass: float, link: str = "") -> InertiaStamped:
@@ -149,8 +118,8 @@ def test_a_publisher_that_cannot_be_received_is_named() -> None:
     node: Any = Node()
     PayloadInput(node, lambda: Q)
     latched = SimpleNamespace(node_name="gripper", qos_profile=LATCHED)
-    node.publishers = [latched]
+    node.known = [latched]
     assert not node.status().messages
-    node.publishers = [latched, SimpleNamespace(node_name="hand", qos_profile=QoSProfile(depth=1))]
+    node.known = [latched, SimpleNamespace(node_name="hand", qos_profile=QoSProfile(depth=1))]
     (message,) = node.status().messages
     assert message.startswith("/payload of hand cannot be received: ")

@@ -23,7 +23,7 @@ from rbd_control.control.trajectory import fill_velocities
 from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError, TrajectoryError
-from rbd_control.nodes.planning_thread import PlanningThread
+from rbd_control.nodes.trajectory_input import PlanningThread
 from rbd_control.simulation import arm7_urdf
 
 

@@ -13,9 +13,8 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from rbd_control.nodes import garbage, priority
-from rbd_control.nodes.garbage import freeze_garbage
-from rbd_control.nodes.priority import join_priority, share_priority
+from rbd_control.ros import threads
+from rbd_control.ros.threads import freeze_garbage, join_priority, share_priority
 
 
 class Cycle:
@@ -27,7 +26,7 @@ class Cycle:
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(garbage, "_has_frozen", False)
+    monkeypatch.setattr(threads, "_has_frozen", False)
     yield
     gc.unfreeze()
 
@@ -66,8 +65,8 @@ class Scheduler:
         self.calls = 0
         monkeypatch.setattr(os, "sched_setscheduler", self._set)
         monkeypatch.setattr(os, "setpriority", lambda *_: None)
-        monkeypatch.setattr(priority, "_taken", 0)
-        monkeypatch.setattr(priority, "_wanted", {})
+        monkeypatch.setattr(threads, "_taken", 0)
+        monkeypatch.setattr(threads, "_wanted", {})
 
     def _set(self, thread: int, policy: int, rank: Any) -> None:
         self.calls += 1

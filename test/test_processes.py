@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rbd_control.nodes.processes import NodeProcesses, reserved_domain
+from rbd_control.ros.processes import NodeProcesses, reserved_domain
 
 PARENT = """
 import os, time
 from pathlib import Path
-from rbd_control.nodes.processes import NodeProcesses
+from rbd_control.ros.processes import NodeProcesses
 
 with NodeProcesses(os.environ, Path({folder!r})) as processes:
     processes.start("http.server", ["--bind", "127.0.0.1", "0"])  # any module that stays

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.diagnostics import OK, WARN, Status
-from rbd_control.nodes.publications import LOG_PERIOD, Refusals
+from rbd_control.ros.diagnostics import OK, WARN, Status
+from rbd_control.ros.guarded_node import LOG_PERIOD, Refusals
 
 
 def test_refusals_are_reported_and_logged_once_in_a_period() -> None:

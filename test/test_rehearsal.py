@@ -17,7 +17,7 @@ from rbd_control.estimation import *
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
-from rbd_control.startup.rehearsal import *
+from rbd_control.startup.compilation import *
 
 model = Model.from_urdf(arm7_urdf())
 rest, zero = np.zeros(7), np.zeros(7)

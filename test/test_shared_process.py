@@ -23,11 +23,11 @@ from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes import contact_aware_controller
 from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
-from rbd_control.nodes.declared_parameters import DeclaredParameters
 from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
-from rbd_control.nodes.joint_state_input import SAMPLES
-from rbd_control.nodes.messages import Stamp
 from rbd_control.parameters import Parameters, parameter
+from rbd_control.ros.declared_parameters import DeclaredParameters
+from rbd_control.ros.joint_state_input import SAMPLES
+from rbd_control.ros.messages import Stamp
 
 ACTIVE = "passivity_controller"
 

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes import run
-from rbd_control.nodes.run import Signals
+from rbd_control.ros import run
+from rbd_control.ros.run import Signals
 
 
 class EndedError(Exception):

@@ -23,7 +23,7 @@ from bench.soak.figures import (
 from bench.soak.pauses import LEAST, Pauses, longest_pause, read_pauses, time_paused
 from bench.soak.schedule import IN_JOINT_STATES
 from bench.soak.verdict import gap_line, samples_line
-from rbd_control.nodes.messages import Stamp
+from rbd_control.ros.messages import Stamp
 
 SECOND = 1_000_000_000
 

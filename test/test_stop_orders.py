@@ -11,13 +11,14 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from fake_node import FakeNode
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from rbd_control.nodes import stop_orders
-from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.nodes.stop_orders import ANSWER_TIME, MOST_PENDING, StopOrders
+from rbd_control.ros.threads import ShortLock
 
 PERIOD = 0.2
 """Period of the requests [s]."""
@@ -60,28 +61,11 @@ class Setting:
         self.now = 100.0
         patch.setattr(stop_orders, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.servers: dict[Any, Server] = {}
-        self.said: list[str] = []
-        log = SimpleNamespace(
-            **{
-                level: lambda text, **_: self.said.append(text)
-                for level in ("info", "warning", "error")
-            }
-        )
 
         def create_client(kind: Any, _name: str) -> Server:
             return self.servers.setdefault(kind, Server(kind))
 
-        node: Any = SimpleNamespace(
-            is_active=True,
-            create_client=create_client,
-            destroy_client=lambda _: None,
-            create_subscription=lambda *_, **__: SimpleNamespace(topic_name="/status"),
-            get_publishers_info_by_topic=lambda _: [],
-            resolve_service_name=lambda name: f"/{name}",
-            guard=SimpleNamespace(run=lambda _what, callback, *given: callback(*given)),
-            refusals=SimpleNamespace(add=lambda *_: None),
-            get_logger=lambda: log,
-        )
+        node: Any = FakeNode(create_client=create_client, destroy_client=lambda _: None)
         self.node = node
         self.orders = StopOrders(node, ["arm"], ["pause"], "", ShortLock())
         self.orders.look(0.0)

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.joint_states import JointSample
+from rbd_control.nodes.command_output import COMMANDS, TorqueOutput
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.torque_output import TorqueOutput
 
 
 def test_a_torque_is_replaced_by_zero_after_its_deadline() -> None:
@@ -24,7 +24,7 @@ def test_a_torque_is_replaced_by_zero_after_its_deadline() -> None:
         sent.append(torque.tolist())
         return True
 
-    output = TorqueOutput(node, "torque", np.array([1, 0]), lambda: now[0])
+    output = TorqueOutput(node, np.array([1, 0]), lambda: now[0])
     output._writer = SimpleNamespace(publish=publish)  # type: ignore[assignment]
     torque = np.array([3.0, -4.0])
     assert output.send(torque, 5.0)
@@ -39,11 +39,11 @@ def test_the_output_waits_for_an_arm_that_subscribes_under_a_remapped_name() -> 
     matched, waits = [0, 0, 1], []
     publisher = SimpleNamespace(get_subscription_count=lambda: matched.pop(0))
     node: Any = SimpleNamespace(
-        create_publisher=lambda *_, **__: publisher,
-        resolve_topic_name=lambda name: {"commands": "/remapped"}[name],
+        open=lambda _output: publisher,
+        resolve_topic_name=lambda name: {COMMANDS.topic: "/remapped"}[name],
         count_subscribers=lambda name: int(name == "/remapped"),
     )
-    output = TorqueOutput(node, "commands", np.arange(2))
+    output = TorqueOutput(node, np.arange(2))
     output.open(lambda: waits.append("wait"))
     assert not matched
     assert len(waits) == 2

@@ -21,8 +21,8 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from diagnostic_msgs.msg import DiagnosticArray
 from published import KEYS, TYPES, key_pattern
 
-from rbd_control.nodes.diagnostics import Durations
-from rbd_control.nodes.start_check import StartCheckStatus
+from rbd_control.nodes.model_checks import StartCheckStatus
+from rbd_control.ros.diagnostics import Durations
 from rbd_control.startup import executables
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"

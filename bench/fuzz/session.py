@@ -26,7 +26,7 @@ from bench.fuzz.recordings import playable
 from bench.fuzz.result import Failure, NodeCount, WireResult, save_bursts
 from bench.fuzz.wire import Wire
 from bench.rig import Rig, signature, traces_in
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.transports import without_shared_memory
 
 LONGEST_LINE = 500
 """Longest line of output that a node may write, however long its input was [characters]."""

@@ -16,7 +16,7 @@ from rclpy.task import Future
 
 from bench.fuzz.inputs import Input, type_of
 from bench.fuzz.requests import Interface
-from rbd_control.nodes.run import make_executor
+from rbd_control.ros.run import make_executor
 
 DEPTH = 2000
 """Queue depth of the publishers: the longest burst, and messages that the middleware repeats."""

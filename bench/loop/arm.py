@@ -22,12 +22,12 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model
-from rbd_control.nodes.command_node import CommandNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array
-from rbd_control.nodes.priority import take_priority
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.live.requests import CommandNode
+from rbd_control.ros.messages import EVERY_SAMPLE, JointStateWriter, to_array
+from rbd_control.ros.threads import take_priority
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
-from rbd_control.startup.rehearsal import rehearse_arm
+from rbd_control.startup.compilation import rehearse_arm
 
 POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
 PUSH_EVERY, PUSH_LASTS = 0.4, 0.15

@@ -33,11 +33,10 @@ from bench.loop.stages import RECEIVE, TOTAL, StageClock, stage_times
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
-from rbd_control.nodes.joint_state_wire import JointStateTemplate
-from rbd_control.nodes.messages import TorqueWriter, to_array
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.processes import reserved_domain
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.messages import NumberWriter, Template, to_array
+from rbd_control.ros.processes import reserved_domain
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 CONFIG = Path(__file__).with_name("nodes.yaml")
@@ -88,7 +87,8 @@ class ComposedCycle:
         for node in (detector, controller):
             self._require(node.trigger_activate(), "activate")
         # Without subscribers the timers publish only the torque.
-        detector._look_for_readers()
+        detector.look_for_readers()
+        controller.look_for_readers()
         controller._look_around()
 
     def step(self) -> None:
@@ -147,9 +147,13 @@ def composed_cycle(domain: int) -> Iterator[ComposedCycle]:
 def _messages(begin: float) -> Iterator[bytes]:
     """Yield serialized joint states from the time ``begin`` on [s]."""
     model = Model.from_urdf(arm7_urdf())
-    zero = to_array(np.zeros(model.nv))
-    message = JointState(name=list(model.joint_names), position=zero, velocity=zero, effort=zero)
-    template = JointStateTemplate(message)
+
+    def message(numbers: np.ndarray) -> JointState:
+        position, velocity, effort = map(to_array, numbers.reshape(3, -1))
+        names = list(model.joint_names)
+        return JointState(name=names, position=position, velocity=velocity, effort=effort)
+
+    template = Template(message, 3 * model.nv, has_header=True)
     assert template.is_exact
     random = np.random.default_rng(1)
     start, k = int(begin), 0
@@ -160,7 +164,8 @@ def _messages(begin: float) -> Iterator[bytes]:
         v = _AMPLITUDE * _SPEED * np.cos(phase)
         tau = inverse_dynamics(model, q, v, -_AMPLITUDE * _SPEED**2 * np.sin(phase))
         seconds, rest = divmod(k, round(1.0 / PERIOD))
-        yield template.filled(start + seconds, round(rest * PERIOD * 1e9), (q, v, tau))
+        nanosec = round(rest * PERIOD * 1e9)
+        yield template.filled(np.concatenate((q, v, tau)), start + seconds, nanosec)
 
 
 def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
@@ -226,12 +231,12 @@ def python_calls(cycle: ComposedCycle) -> dict[str, int]:
             calls[whose] += 1
             files.add(code.co_filename)
 
-    def publish(_writer: TorqueWriter, _torque: np.ndarray) -> bool:
+    def publish(_writer: NumberWriter, _torque: np.ndarray) -> bool:
         sys.setprofile(None)
         return True
 
     message = cycle.take(1)[0]
-    with patch.object(TorqueWriter, "publish", publish):
+    with patch.object(NumberWriter, "publish", publish):
         sys.setprofile(profile)
         cycle.receive(message)
     return calls | {"files": len(files)}

@@ -20,8 +20,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 from bench.loop.figures import Answer, Command, TrackingError
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.run import make_executor
+from rbd_control.ros.contact_messages import event_from_status
+from rbd_control.ros.run import make_executor
 
 _TORQUE = 7 * 8
 """Number of bytes of the torques, which are the last field of their messages."""

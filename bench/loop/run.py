@@ -21,9 +21,9 @@ from bench.loop.stages import StageTime, stage_times
 from bench.loop.usage import processor_seconds, resident
 from bench.loop.watching import VIEW, watched
 from rbd_control.errors import RbdControlError
-from rbd_control.nodes.priority import take_priority
-from rbd_control.nodes.processes import NodeProcesses, reserved_domain
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.processes import NodeProcesses, reserved_domain
+from rbd_control.ros.threads import take_priority
+from rbd_control.ros.transports import without_shared_memory
 
 ARM = "bench.loop.arm"
 NODES = ("passivity_controller", "contact_detector")

@@ -23,11 +23,8 @@ from rbd_control.control import PassivityController
 from rbd_control.estimation import ContactDetector
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.joint_states.cdr import HEAD, JointStateReader
-from rbd_control.nodes.arrivals import Arrivals
-from rbd_control.nodes.energy_output import EnergyOutput
-from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
-from rbd_control.nodes.messages import TorqueWriter
+from rbd_control.ros.joint_state_input import JointStateInput
+from rbd_control.ros.messages import Arrivals, NumberWriter, Template
 
 RECEIVE, REST, TOTAL = "receive", "rest", "total"
 
@@ -66,7 +63,7 @@ STAGES = (
         "serialise",
         "ours",
         "torque, tracking error, external torque to bytes",
-        ((JointStateTemplate, "filled"), (TailTemplate, "filled")),
+        ((Template, "filled"),),
     ),
     Stage("publish", "rclpy, DDS", "publication of these bytes", ((Publisher, "publish"),)),
     Stage(
@@ -79,7 +76,7 @@ STAGES = (
         "energies",
         "ours",
         "energy monitor, after the torque is sent",
-        ((PassivityController, "balance"), (EnergyOutput, "add")),
+        ((PassivityController, "balance"),),
     ),
     Stage(REST, "ours", "all else in the callback: bookkeeping of the nodes"),
     Stage(TOTAL, "all", "stamp to the end of the publication of the torque"),
@@ -162,15 +159,15 @@ class StageClock:
         JointStateInput._receive = receive  # type: ignore[method-assign, assignment]
 
     def _measure_torque(self) -> None:
-        original = TorqueWriter.publish
+        original = NumberWriter.publish
 
         @wraps(original)
-        def publish(this: TorqueWriter, values: np.ndarray) -> bool:
+        def publish(this: NumberWriter, values: np.ndarray) -> bool:
             is_published = original(this, values)
             self._row[TOTAL] = time.time_ns()
             return is_published
 
-        TorqueWriter.publish = publish  # type: ignore[method-assign, assignment]
+        NumberWriter.publish = publish  # type: ignore[method-assign, assignment]
 
 
 def stage_times(times: NDArray[np.int64]) -> list[StageTime]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rbd_control.errors import RbdControlError
-from rbd_control.nodes.demo.watching import free_port
-from rbd_control.nodes.processes import NodeProcesses, ending_with_parent
+from rbd_control.live.demo import free_port
+from rbd_control.ros.processes import NodeProcesses, ending_with_parent
 
 VIEW = "view"
 """Name of the process of the view."""

@@ -15,7 +15,7 @@ from bench.robots.robots import ROBOTS
 from bench.robots.stops import Stops, stops
 from bench.robots.tracking import Tracking, tracking
 from bench.robots.use import Use, ordinary
-from rbd_control.startup.blas_threads import VARIABLES
+from rbd_control.startup.standard_streams import VARIABLES
 
 PROCESSES = 2
 """Number of processes; the study is made for two processor cores."""

@@ -8,8 +8,8 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
 from bench.soak.faults import FaultyWriter, Order
-from rbd_control.nodes.run import run
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
+from rbd_control.ros.run import run
 
 
 class SoakArm(SimulatedArmNode):

@@ -34,7 +34,7 @@ from bench.soak.faults import Order
 from bench.soak.motion import make_motion, make_push
 from bench.soak.schedule import FAULTS, MOTION, PUSH, Item
 from rbd_control.dynamics import Model, frame_placement
-from rbd_control.nodes.run import make_executor
+from rbd_control.ros.run import make_executor
 
 FOREIGN = 0.125
 """Torque of each joint that the second publisher sends and that identifies it [N·m]."""

@@ -24,8 +24,8 @@ from std_msgs.msg import Bool, Float64MultiArray
 from bench.soak.figures import Contacts, Event, Gaps, Played, Told, Unanswered, Unheard, Windows
 from rbd_control.joint_states import DROPS
 from rbd_control.joint_states.cdr import stamp_of
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.joint_state_wire import joint_state_reader
+from rbd_control.ros.contact_messages import event_from_status
+from rbd_control.ros.messages import joint_state_reader
 
 DEPTH = 20_000
 """Queue depth of each subscription, for messages that arrive while this process is busy."""

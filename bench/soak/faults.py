@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.nodes.messages import Stamp
+from rbd_control.ros.messages import Stamp
 
 Array = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ POSITION_STEP, VELOCITY_STEP, EFFORT = 0.7, 50.0, 1e30
 
 
 class Writer(Protocol):
-    """Interface of :class:`rbd_control.nodes.messages.JointStateWriter`."""
+    """Interface of :class:`rbd_control.ros.messages.JointStateWriter`."""
 
     def publish(
         self,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model, frame_jacobian
-from rbd_control.nodes.messages import to_array
+from rbd_control.ros.messages import to_array
 
 Array = NDArray[np.float64]
 

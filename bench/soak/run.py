@@ -36,9 +36,9 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import law_parameters
-from rbd_control.nodes.priority import take_priority
-from rbd_control.nodes.transports import without_shared_memory
 from rbd_control.parameters import read_parameter_file
+from rbd_control.ros.threads import take_priority
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 CONFIG = Path(__file__).with_name("nodes.yaml")

@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 
 from bench.unchanged.store import MOST_LINES, Case, differences, load, save
-from rbd_control.startup.blas_threads import use_one_thread
+from rbd_control.startup.standard_streams import use_one_thread
 
 PARTS = ("commands", "controller", "detector", "guard", "ros", "export")
 """Modules of this package with a function ``cases``."""

@@ -21,9 +21,9 @@ from rclpy.task import Future
 
 from bench.unchanged.commands import ROOT
 from bench.unchanged.store import Case
-from rbd_control.nodes.processes import reserved_domain
-from rbd_control.nodes.run import make_executor
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.processes import reserved_domain
+from rbd_control.ros.run import make_executor
+from rbd_control.ros.transports import without_shared_memory
 
 PATIENCE = 180.0
 """Longest time until all nodes are active [s]."""

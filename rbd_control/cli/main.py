@@ -29,9 +29,12 @@ from rbd_control.cli.arguments import (
 from rbd_control.cli.arguments.shared import add_debug
 from rbd_control.cli.guard import INTERRUPTED, guarded
 from rbd_control.files.output_files import remove_unfinished
-from rbd_control.startup.blas_threads import use_one_thread
 from rbd_control.startup.prompt_end import PromptEnd, end_now
-from rbd_control.startup.standard_streams import ensure_standard_streams, release_standard_streams
+from rbd_control.startup.standard_streams import (
+    ensure_standard_streams,
+    release_standard_streams,
+    use_one_thread,
+)
 
 _COMMANDS = (
     demo,

@@ -17,7 +17,7 @@ from rbd_control.playback.recording import read_recording
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.robot import ARM7, Robot
 from rbd_control.robot.surface import surface_of_robot
-from rbd_control.startup.stop_requests import stop_requests
+from rbd_control.startup.prompt_end import stop_requests
 from rbd_control.view.scene import Scene, scene_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run_view(arguments: argparse.Namespace) -> int:
         if arguments.namespace:
             raise InputError("--namespace is for live arms; leave it out beside a recording")
         return _play(arguments, place, console)
-    from rbd_control.nodes.live_arms import run_live_view
+    from rbd_control.live.view import run_live_view
 
     scene = None
     if arguments.urdf or arguments.config:

@@ -43,6 +43,21 @@ class StopTimes:
     standstill: float = nan
     """Time at which the arm came to rest."""
 
+    def durations(self) -> dict[str, float]:
+        """Return the known durations of the stop by name [s].
+
+        They begin with the decision to stop (``flag``, also if a collision event or silence led to
+        it) or with the estimated onset of the contact.
+        """
+        found = {
+            "flag to requests sent": self.sent - self.begin,
+            "flag to answers": self.answered - self.begin,
+            "flag to standstill": self.standstill - self.begin,
+            "onset to requests sent": self.sent - self.onset,
+            "onset to standstill": self.standstill - self.onset,
+        }
+        return {what: value for what, value in found.items() if isfinite(value)}
+
 
 class ContactStop:
     """Decides when to stop an arm, whether it has stopped, and whether it may resume.

@@ -27,7 +27,6 @@ from rbd_control.control.gains import largest_inertia
 from rbd_control.control.kernels import first_beyond
 from rbd_control.control.motion import Motion, Place
 from rbd_control.control.waypoints import (
-    MOST_POINTS,
     PastTrajectoryError,
     TrajectoryJointsError,
 )
@@ -221,12 +220,6 @@ The detector publishes the flag first, and then the force estimate, which names 
 be late on a busy machine. The arm does not wait for it.
 """
 
-MOST_AT_ONCE = 2 * MOST_POINTS
-"""Maximum number of points of goals without a pause; the middleware takes 1 ms for 4,000 points."""
-
-POINTS_PER_SECOND = float(MOST_POINTS)
-"""Maximum average number of points of goals per second [1/s]."""
-
 ABORTED = "; goal aborted"
 """End of the text for the sender of a goal that an order, a fault or a contact has aborted."""
 
@@ -347,32 +340,6 @@ class TrajectoryGoal:
     def _finish(self, result: GoalResult) -> None:
         if self.result is None:
             self.result = result
-
-
-class PointBudget:
-    """Limits the rate of the points in goals, because receiving them delays the control loop.
-
-    This is a token bucket with a capacity of ``MOST_AT_ONCE`` points and the rate
-    ``POINTS_PER_SECOND``.
-    """
-
-    def __init__(self) -> None:
-        self._left = float(MOST_AT_ONCE)
-        self._then = -inf
-
-    def take(self, points: int, now: float) -> bool:
-        """Return whether the points of a goal may be read, and count them if they may.
-
-        Args:
-            points: number of points of a goal.
-            now: time on a steady clock [s].
-        """
-        filled = self._left + POINTS_PER_SECOND * (now - self._then)
-        self._left, self._then = min(filled, float(MOST_AT_ONCE)), now
-        if points > self._left:
-            return False
-        self._left -= points
-        return True
 
 
 class GoalMotion(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 from rbd_control.errors import RbdControlError
 from rbd_control.fleet.jobs import Job, prepare, run_job
 from rbd_control.fleet.outcome import Outcome
-from rbd_control.startup.blas_threads import one_thread_in_children
+from rbd_control.startup.standard_streams import one_thread_in_children
 
 ATTEMPTS = 3
 """Number of worker processes that may die with the same recording until it is reported as bad.

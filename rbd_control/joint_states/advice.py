@@ -13,7 +13,7 @@ WITHOUT_SHARED_MEMORY = "FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
 
 A receiver that is too busy to answer a check of its shared memory within a second never receives
 by shared memory again. The nodes of this package use no shared memory unless the user selects it,
-see :mod:`rbd_control.nodes.transports`.
+see :mod:`rbd_control.ros.transports`.
 """
 
 

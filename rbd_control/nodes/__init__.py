@@ -1,4 +1,4 @@
-"""The ROS 2 nodes: the only part of the package that imports rclpy."""
+"""The ROS 2 nodes, one file each, with what belongs to one node."""
 
 import sys
 

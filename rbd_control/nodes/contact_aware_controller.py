@@ -22,10 +22,10 @@ from functools import partial
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes.contact_detector import SILENCE, ContactDetectorNode, SampleSource
-from rbd_control.nodes.joint_state_input import SAMPLES, WATCH_PERIOD
-from rbd_control.nodes.messages import Stamp
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.run import Managed, run_together
+from rbd_control.ros.joint_state_input import SAMPLES, WATCH_PERIOD
+from rbd_control.ros.messages import Stamp
+from rbd_control.ros.run import Managed, run_together
 
 
 class SharedSamples:

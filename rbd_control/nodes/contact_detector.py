@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import numpy as np
-from rclpy.utilities import get_rmw_implementation_identifier
-from std_srvs.srv import Trigger
 
-from rbd_control.errors import InputError, RbdControlError
+from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
@@ -24,22 +22,31 @@ from rbd_control.node_parameters import (
     ReceivingParameters,
     StartCheckParameters,
 )
-from rbd_control.nodes.contact_messages import THRESHOLD
-from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
-from rbd_control.nodes.diagnostics import WARN, Status
-from rbd_control.nodes.flag_output import FlagOutput
-from rbd_control.nodes.joint_state_input import SAMPLES, JointStateInput
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import READERS_PERIOD, Stamp
-from rbd_control.nodes.model_checks import ModelChecks
-from rbd_control.nodes.payload_input import PayloadInput
-from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
-from rbd_control.nodes.run import run
-from rbd_control.nodes.verdict_counts import VerdictCounts
+from rbd_control.nodes.detection_output import (
+    CONTACT,
+    EVENTS,
+    FORCE,
+    MARKERS,
+    RESIDUAL,
+    STAMPED,
+    TOOL_COVARIANCE,
+    TOOL_WRENCH,
+    DetectionOutput,
+    FlagOutput,
+    JudgedSample,
+)
+from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.robot.surface import missing_geometry, surface_of_robot
-from rbd_control.startup.rehearsal import rehearse_detector
+from rbd_control.ros.contact_messages import THRESHOLD
+from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import REPEAT_PERIOD, Stamp
+from rbd_control.ros.robot_source import PayloadInput
+from rbd_control.ros.run import run
+from rbd_control.startup.compilation import rehearse_detector
 
 SILENCE = 0.1
 """Age of the last usable joint state above which there is no verdict (contact, no contact) [s]."""
@@ -99,17 +106,26 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """
 
     parameters_type = ContactDetectorParameters
+    outputs = (
+        CONTACT,
+        STAMPED,
+        EVENTS,
+        RESIDUAL,
+        FORCE,
+        MARKERS,
+        TOOL_WRENCH,
+        TOOL_COVARIANCE,
+    )
     reads_joint_states = True
 
     def __init__(self) -> None:
         super().__init__("contact_detector")
-        expiring = verdict_qos(get_rmw_implementation_identifier())
-        self.flag = FlagOutput(self, expiring)
-        self.output = DetectionOutput(self, expiring)
-        self.create_service(Trigger, "~/reset", self._on_reset)
-        self.create_service(Trigger, "~/tare", self._on_tare)
+        self.flag = FlagOutput(self)
+        self.output = DetectionOutput(self)
+        # Only the service clears the tare: restarts after jumps of the clock keep it.
+        self.offer("reset", partial(self._reset, clear_tare=True))
+        self.offer("tare", self._tare)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
-        self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._has_judged = self._is_late = False
         self._model_error = ""
         """Reason why the last sample shows that the model is wrong; empty if it does not."""
@@ -285,34 +301,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.flag.publish(self.flag.value)
         self.output.repeat()
 
-    def _look_for_readers(self) -> None:
-        if self.is_active:
-            self.output.look_for_readers()
-
-    def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        # Only the service clears the tare: restarts after jumps of the clock keep it.
-        return self._trigger(response, partial(self._reset, clear_tare=True))
-
-    def _on_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._trigger(response, self._tare)
-
     def _tare(self) -> None:
         if not self.has_verdict:
             raise InputError("cannot tare: there is no verdict")
         self._detector.tare()
         self._checks.restart_fit()
-
-    def _trigger(self, response: Trigger.Response, what: Callable[[], None]) -> Trigger.Response:
-        if not self.is_active:
-            response.message = "the node is not active"
-            return response
-        try:
-            what()
-        except RbdControlError as error:
-            response.message = str(error)
-            return response
-        response.success = True
-        return response
 
     def _posture(self) -> np.ndarray | None:
         """Return the present joint positions, (nq,) [rad or m], or None if they are unknown."""

@@ -7,39 +7,29 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import isnan
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
-from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
-from std_srvs.srv import Trigger
 
 from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
 from rbd_control.contact_stop.retreat_along_path import LONGEST_PAUSE
-from rbd_control.errors import ParameterError, RbdControlError
+from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.callback_watchdog import CallbackWatchdog
-from rbd_control.nodes.contact_messages import events_in
-from rbd_control.nodes.diagnostics import WARN, Status
-from rbd_control.nodes.guard_report import (
-    durations,
-    is_unsent,
-    report_detector,
-    report_motion,
-    summary,
-)
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import to_seconds
-from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.retreat_output import RetreatOutput
-from rbd_control.nodes.run import run
-from rbd_control.nodes.short_lock import ShortLock
 from rbd_control.nodes.stop_orders import StopOrders
-from rbd_control.nodes.verdict_output import reports_collision
 from rbd_control.parameters import parameter
+from rbd_control.ros.contact_messages import events_in, reports_collision
+from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
+from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, to_seconds
+from rbd_control.ros.run import run
+from rbd_control.ros.threads import CallbackWatchdog, ShortLock
 from rbd_control.wording import listed
 
 CONTACT = "contact_detector/contact"
@@ -86,6 +76,9 @@ LATEST_RETREAT = 5.0
 
 An operator may have begun to free or to move the arm meanwhile. Stops take up to 3 s.
 """
+
+
+STOPPED = Output("~/stopped", Bool, EXPIRING, "whether a stop is latched: 50 Hz while active")
 
 
 @dataclass(frozen=True)
@@ -153,14 +146,13 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     """
 
     parameters_type = ContactGuardParameters
+    outputs = (STOPPED,)
     needs_model = False
 
     def __init__(self) -> None:
         super().__init__("contact_guard")
         self._stop = ContactStop(self.parameters)
-        self._stopped = self.create_publisher(
-            Bool, "~/stopped", verdict_qos(get_rmw_implementation_identifier())
-        )
+        self._stopped = self.open(STOPPED)
         # Volatile: a flag from before the subscription is out of date.
         self._contact_qos = QoSProfile(depth=VERDICTS_KEPT)
         self._contact = self.create_subscription(
@@ -176,7 +168,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             QoSProfile(depth=2, reliability=ReliabilityPolicy.BEST_EFFORT),
             largest=LARGEST_EVENTS,
         )
-        self.create_service(Trigger, "~/resume", self._on_resume)
+        self.offer("resume", self._resume)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self.create_timer(LOOK_PERIOD, self._look, clock=self.steady)
@@ -346,22 +338,15 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if is_whole:
             self._retreat.add(self._motion, self._stop.is_latched)
 
-    def _on_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
-            if not self.is_active:
-                raise ParameterError("the guard is not active")
-            with self._lock.held():
-                if self._stop.is_latched:
-                    self._retreat.refuse_resume()
-                    self._stop.resume(time.monotonic())
-                    self._orders_made.end()
-                    self._retreat.reset()
-                    self._repeat()
-            response.success, response.message = True, self._stop.state
-        except RbdControlError as error:
-            response.message = str(error)
-        self.get_logger().info(f"resume: {response.message}")
-        return response
+    def _resume(self) -> str:
+        with self._lock.held():
+            if self._stop.is_latched:
+                self._retreat.refuse_resume()
+                self._stop.resume(time.monotonic())
+                self._orders_made.end()
+                self._retreat.reset()
+                self._repeat()
+        return self._stop.state
 
     # Stop and retreat --------------------------------------------------------------------------
 
@@ -442,8 +427,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         is_settled, still_since = self._orders_made.are_settled, self._motion.still_since(now)
         if self._stop.confirm(is_settled, still_since, now):
             unknown = "; standstill is unknown" if still_since is None else ""
-            self.get_logger().info(f"stopped: {summary(self._stop.times)}{unknown}")
             assert self._stop.times is not None
+            took = self._stop.times.durations().items()
+            summary = ", ".join(f"{what} {value:.3f} s" for what, value in took)
+            self.get_logger().info(f"stopped: {summary}{unknown}")
             if self._stop.is_by_contact:
                 late = now - self._stop.times.begin > LATEST_RETREAT
                 why = f"the stop took more than {LATEST_RETREAT:g} s" if late else silence
@@ -453,7 +440,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Send the requests again that the middleware refused; log when all of them are sent."""
         orders = self._orders_made
         orders.send_refused()
-        if is_unsent(self._stop.times) and not orders.unsent:
+        times = self._stop.times
+        if times is not None and isnan(times.sent) and not orders.unsent:
             self._stop.sent(time.monotonic())
             self._log_sent()
 
@@ -486,8 +474,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         status.add("guard", stop.state)
         status.add("retreat", self._retreat.phase)
         status.add("stops", stop.stops)
-        for what, value in durations(stop.times).items():
-            status.add(f"{what} [s]", value)
+        if stop.times is not None:
+            for what, value in stop.times.durations().items():
+                status.add(f"{what} [s]", value)
         status.add("joint states ignored", self._motion.ignored)
         if not self.is_active:
             return
@@ -495,9 +484,44 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             is_retreating = self._retreat.phase == "retreating"
             progress = "retreating" if is_retreating else stop.state
             status.raise_to(WARN, f"{progress}: {stop.reason}; call ~/resume")
-        topic, qos = self._contact.topic_name, self._contact_qos
-        report_detector(self, topic, qos, stop.missing(now), status)
-        report_motion(self._motion, self.parameters, stop.state, now, status)
+        self._report_detector(stop.missing(now), status)
+        self._report_motion(now, status)
+
+    def _report_detector(self, missing: str, status: Status) -> None:
+        """Report the number of detectors, a missing detector and its possible causes."""
+        topic = self._contact.topic_name
+        count = self.count_publishers(topic)
+        status.add("detectors", count)
+        if count > 1:
+            status.raise_to(WARN, f"{topic} has {count} publishers")
+        if missing:
+            advice = f"no stop on contact; start a detector that publishes {topic}"
+            status.raise_to(WARN, f"{missing}: {advice}")
+            report_unreceived(self, topic, self._contact_qos, status)
+
+    def _report_motion(self, now: float, status: Status) -> None:
+        """Warn of a joint that moves while a stop is in progress, and of an unknown standstill.
+
+        Only the fastest joint is named. Joints without joint states within the last 0.5 s are a
+        warning as well (:data:`~rbd_control.contact_stop.arm_motion.JOINT_STATE_TIMEOUT`).
+        """
+        motion, parameters = self._motion, self.parameters
+        missing = motion.missing(now)
+        joint, speed = motion.fastest()
+        if self._stop.state == "stopping" and speed > parameters.standstill_speed:
+            moves = f"moves at {speed:.3g} rad/s or m/s"
+            if joint in missing:
+                moves = (
+                    f"moved at {speed:.3g} rad/s or m/s in its last joint state, "
+                    f"{motion.age(joint, now):.1f} s ago"
+                )
+            status.raise_to(WARN, f"{joint} {moves}")
+        is_unknown = motion.still_since(now) is None
+        if missing or is_unknown:
+            which = f" of {listed(missing)}" if missing else ""
+            result = ": standstill is unknown" if is_unknown else ""
+            advice = "" if parameters.joints or not missing else "; name the arm's joints in joints"
+            status.raise_to(WARN, f"no joint states{which}{result}{advice}")
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -1,28 +1,254 @@
-"""Output of a detector's results except the flag: residual, verdict, events, force and wrench."""
+"""Outputs of the detector node: flag, residual, verdict, events, force and tool wrench."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from numpy.typing import NDArray
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
 from visualization_msgs.msg import MarkerArray
 
 from rbd_control.estimation import ContactDetector, ContactEvent, Detection, ToolWrench, Verdict
 from rbd_control.joint_states import JointSample
-from rbd_control.nodes.contact_messages import ForceArrow, ForceWriter
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.event_output import EventOutput
-from rbd_control.nodes.guarded_node import GuardedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp, to_stamp
-from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
-from rbd_control.nodes.verdict_output import TOPIC as STAMPED
-from rbd_control.nodes.verdict_output import StampedVerdict
+from rbd_control.ros.contact_messages import (
+    ForceArrow,
+    ForceWriter,
+    StampedVerdict,
+    WrenchWriter,
+    event_line,
+    event_message,
+)
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.guarded_node import GuardedNode, GuardedPublisher, Output
+from rbd_control.ros.messages import (
+    EVERY_SAMPLE,
+    EXPIRING,
+    JointStateWriter,
+    NumberWriter,
+    Stamp,
+    to_array,
+    to_stamp,
+)
+
+CONTACT = Output("~/contact", Bool, EXPIRING, "verdict: at each change, and at 50 Hz while valid")
+STAMPED = Output(
+    "~/contact_stamped",
+    DiagnosticArray,
+    EXPIRING,
+    "verdict with the stamp of its sample: at each change of its level, and at 50 Hz while valid",
+    while_read=True,
+)
+EVENTS = Output("~/events", DiagnosticArray, 50, "onset and release of each contact")
+RESIDUAL = Output(
+    "~/external_joint_torques",
+    JointState,
+    EVERY_SAMPLE,
+    "residual in `effort`: each joint state",
+    while_read=True,
+)
+FORCE = Output(
+    "~/external_wrench",
+    WrenchStamped,
+    EVERY_SAMPLE,
+    "force on the touched link, in its frame: each joint state in contact",
+    while_read=True,
+)
+MARKERS = Output("~/markers", MarkerArray, 10, "arrow along the force, for RViz: at most 30 Hz")
+TOOL_WRENCH = Output(
+    "~/tool_wrench",
+    WrenchStamped,
+    EVERY_SAMPLE,
+    "external wrench at `tool_frame`, if it is set: each joint state with a verdict",
+    while_read=True,
+)
+TOOL_COVARIANCE = Output(
+    "~/tool_wrench_covariance",
+    Float64MultiArray,
+    EVERY_SAMPLE,
+    "covariance of the wrench, 6 × 6, row by row",
+    while_read=True,
+)
+
+
+def _no_listener(_flag: bool) -> None:
+    """Ignore the flag; the default callback."""
+
+
+class FlagOutput:
+    """Publishes the contact flag while there is a verdict; without a verdict the topic is silent.
+
+    A verdict is contact (true) or no contact (false). The node repeats :attr:`value`.
+
+    Args:
+        node: the node.
+
+    Attributes:
+        value: the flag of the last verdict; None while there is no verdict.
+        is_published: whether the middleware accepted the last publication of the flag; True before
+            the first and after :meth:`end`.
+        on_verdict: callback for each flag before it is published, for a controller in this process.
+    """
+
+    def __init__(self, node: GuardedNode) -> None:
+        self._publisher = node.open(CONTACT)
+        self.value: bool | None = None
+        self.is_published = True
+        self.on_verdict: Callable[[bool], None] = _no_listener
+
+    def publish(self, flag: bool) -> None:
+        """Store the flag of a verdict, pass it to ``on_verdict``, and publish it.
+
+        Args:
+            flag: whether there is contact.
+        """
+        self.value = flag
+        self.on_verdict(flag)
+        self.is_published = self._publisher.try_publish(Bool(data=flag))
+
+    def end(self) -> None:
+        """Set :attr:`value` to None, because there is no verdict; nothing is published."""
+        self.value, self.is_published = None, True
+
+
+LOG_PERIOD = 0.1
+"""Period at which events are logged [s]."""
+
+MOST_UNLOGGED = 20
+"""Maximum number of events that wait to be logged; older events are not logged."""
+
+MOST_REFUSED = 50
+"""Maximum number of stored events that the middleware has refused; older ones are discarded."""
+
+
+class EventOutput:
+    """Publishes contact events in their order on ``~/events``, and logs them afterwards.
+
+    Args:
+        node: the node.
+    """
+
+    def __init__(self, node: GuardedNode) -> None:
+        self._node = node
+        self._publisher = node.open(EVENTS)
+        self._waiting: deque[DiagnosticArray] = deque(maxlen=MOST_REFUSED)
+        self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
+        node.create_timer(LOG_PERIOD, self._log, clock=node.steady)
+
+    def add(self, event: ContactEvent, stamp: Stamp, frame: str) -> None:
+        """Publish an event; if the middleware refuses it, :meth:`publish` tries again.
+
+        Args:
+            event: the onset or the release of a contact.
+            stamp: time of the sample, for the header.
+            frame: name of the root link, for the header; force, direction and point are in its
+                axes.
+        """
+        name = self._node.get_fully_qualified_name().lstrip("/")
+        self._waiting.append(event_message(name, event, stamp, frame))
+        self.publish()
+        # A log line takes as long as ten samples, so a timer writes it later.
+        self._unlogged.append(event_line(event))
+
+    def publish(self) -> None:
+        """Publish waiting events; keep those that the middleware refuses. Call it periodically."""
+        while self._waiting and self._publisher.try_publish(self._waiting[0]):
+            self._waiting.popleft()
+
+    def _log(self) -> None:
+        while self._unlogged:
+            self._node.get_logger().info(self._unlogged.popleft())
+
+
+COMPONENTS = "force x y z, torque x y z"
+"""Label of rows and columns of the published covariance: the order of the components."""
+
+_FORCE_FIRST = np.array([3, 4, 5, 0, 1, 2])
+"""Order of the components in messages, as indices into ``[moment; force]``."""
+
+_COVARIANCE = np.ix_(_FORCE_FIRST, _FORCE_FIRST)
+
+
+class ToolWrenchOutput:
+    """Publishes the external wrench at the frame of the parameter ``tool_frame``.
+
+    The topics are ``~/tool_wrench`` and ``~/tool_wrench_covariance``. If the parameter is empty,
+    nothing is published.
+
+    Args:
+        node: the node.
+        detector: estimates the wrench; its parameters contain ``tool_frame``.
+        frame_prefix: text before the name of the frame in ``header.frame_id``.
+    """
+
+    def __init__(
+        self, node: GuardedNode, detector: ContactDetector, frame_prefix: str = ""
+    ) -> None:
+        self._node, self._detector = node, detector
+        self._publishers: list[GuardedPublisher[Any]] = []
+        if not detector.parameters.tool_frame:
+            return
+        self._publishers = [node.open(TOOL_WRENCH), node.open(TOOL_COVARIANCE)]
+        self._wrench = WrenchWriter(self._publishers[0], frame_prefix)
+        self._covariance = NumberWriter(self._publishers[1], 36, covariance_message)
+
+    def destroy(self) -> None:
+        """Destroy the publishers."""
+        while self._publishers:
+            self._node.destroy_publisher(self._publishers.pop())
+
+    @property
+    def is_read(self) -> bool:
+        """Whether one of the topics has subscribers."""
+        return any(publisher.is_read for publisher in self._publishers)
+
+    def publish(self, found: ToolWrench | None, stamp: Stamp) -> None:
+        """Publish the wrench of a sample.
+
+        Args:
+            found: the wrench of the environment on the robot; None publishes nothing.
+            stamp: time of the sample.
+        """
+        if found is not None:
+            self._wrench.publish(found.frame, found.wrench[_FORCE_FIRST], stamp)
+            self._covariance.publish(found.covariance[_COVARIANCE].ravel())
+
+    def report(self, status: Status) -> None:
+        """Add frame, observable directions, damping and largest standard deviations to a status."""
+        found = self._detector.tool_wrench() if self._publishers else None
+        if found is None:
+            return
+        status.add("tool wrench: frame", found.frame)
+        status.add("tool wrench: observable directions", f"{int(found.observable)} of 6")
+        status.add("tool wrench: damping in the worst direction", float(found.damping[-1]))
+        force, moment = _largest_deviations(found)
+        status.add("tool wrench: largest standard deviation of the force [N]", force)
+        status.add("tool wrench: largest standard deviation of the torque [N·m]", moment)
+
+
+def covariance_message(numbers: NDArray[np.float64]) -> Float64MultiArray:
+    """Return a covariance of force and torque as a message, row by row, with labels.
+
+    Args:
+        numbers: in the order of :data:`COMPONENTS`, (36,) [N², N²·m, (N·m)²].
+    """
+    message = Float64MultiArray(data=to_array(numbers))
+    message.layout.dim = [
+        MultiArrayDimension(label=f"row: {COMPONENTS}", size=6, stride=36),
+        MultiArrayDimension(label=f"column: {COMPONENTS}", size=6, stride=6),
+    ]
+    return message
+
+
+def _largest_deviations(found: ToolWrench) -> tuple[float, float]:
+    """Return the largest standard deviations of force [N] and moment [N·m] along any axis."""
+    moment, force = (np.linalg.eigvalsh(found.covariance[i : i + 3, i : i + 3]) for i in (0, 3))
+    return float(np.sqrt(force[-1])), float(np.sqrt(moment[-1]))
 
 
 def _nobody(_link: str, _force: NDArray[np.float64]) -> None:
@@ -63,19 +289,16 @@ class DetectionOutput:
 
     Args:
         node: the node.
-        qos: quality of service of ``~/contact_stamped``.
 
     Attributes:
         on_force: callback for the touched link and the force on it, (3,) in world axes [N], for a
             controller in this process.
     """
 
-    def __init__(self, node: GuardedNode, qos: QoSProfile) -> None:
+    def __init__(self, node: GuardedNode) -> None:
         self._node = node
-        self._verdicts = node.create_publisher(DiagnosticArray, STAMPED, qos)
-        self._torques = node.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
-        self._forces = node.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
-        self._markers = node.create_publisher(MarkerArray, "~/markers", QoSProfile(depth=10))
+        self._verdicts, self._torques = node.open(STAMPED), node.open(RESIDUAL)
+        self._forces, self._markers = node.open(FORCE), node.open(MARKERS)
         self._events = EventOutput(node)
         self.on_force: Callable[[str, NDArray[np.float64]], None] = _nobody
 
@@ -102,7 +325,7 @@ class DetectionOutput:
     @property
     def needs_tool_wrench(self) -> bool:
         """Whether the wrench at ``tool_frame``, or its covariance, has subscribers."""
-        return self._tool.is_heard
+        return self._tool.is_read
 
     def publish(self, judged: JudgedSample, verdict: Verdict) -> Detection | None:
         """Publish the residual, then verdict, force and event, then the wrench at ``tool_frame``.
@@ -123,14 +346,14 @@ class DetectionOutput:
         if sample.v is not None and sample.tau is not None:
             self._residual.publish(stamp, effort=verdict.residual)
         detection = None
-        if verdict.is_quiet and not self._stamped.is_heard:
+        if verdict.is_quiet and not self._verdicts.is_read:
             self.clear()
         else:
             detection = judged.detection if judged.is_completed else self._detector.complete()
             if detection is not None:
                 self._publish_contact(detection, sample, stamp)
         is_sound = verdict.valid and not verdict.dropped_code and not sample.is_late
-        if self._tool.is_heard and is_sound:
+        if self._tool.is_read and is_sound:
             wrench = judged.wrench if judged.is_completed else self._detector.tool_wrench()
             if wrench is not None:
                 self._tool.publish(wrench, stamp)
@@ -157,13 +380,6 @@ class DetectionOutput:
         """Discard the verdict that :meth:`repeat` publishes, and remove the arrow from RViz."""
         self._stamped.clear()
         self._arrow.clear()
-
-    def look_for_readers(self) -> None:
-        """Check for subscribers, without which most topics are silent. Call it periodically."""
-        self._residual.look_for_readers()
-        self._force.look_for_readers()
-        self._stamped.look_for_readers()
-        self._tool.look_for_readers()
 
     def report(self, status: Status) -> None:
         """Add observability and uncertainty of the wrench at ``tool_frame`` to the diagnostics."""

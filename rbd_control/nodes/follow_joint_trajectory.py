@@ -5,6 +5,12 @@ controller receives trajectories on the topic ``~/joint_trajectory`` only.
 
 No function of this module waits. An arriving goal is checked and passed to the planning thread. A
 timer of the node calls :meth:`FollowJointTrajectoryServer.tick`, which sends feedback and results.
+
+rclpy converts a goal to Python objects in the thread of the control loop before it calls any of
+this code, 9 µs per point, in which no torque is sent. Therefore a goal has at most
+:data:`MOST_GOAL_POINTS` points. A larger goal is rejected after its conversion, which lasts 1.3 s
+for 100,000 points; if that exceeds the parameter ``timeout``, zero torque follows, and the
+controller switches to the safe torque. The topic ``~/joint_trajectory`` has no such cost.
 """
 
 from __future__ import annotations
@@ -21,24 +27,21 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from rbd_control.control import PassivityController, TrajectoryPoint
+from rbd_control.control import PassivityController
 from rbd_control.control.goals import (
     ABORTED,
     GoalResult,
     Goals,
     JointTolerance,
-    PointBudget,
     TrajectoryGoal,
 )
 from rbd_control.control.motion import Place
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.goal_points import GoalPoints
-from rbd_control.nodes.goal_size import BoundedGoal, UnreadGoal, with_bounded_goals
-from rbd_control.nodes.guard import describe
-from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.trajectory_input import TrajectoryInput
-from rbd_control.nodes.trajectory_wire import TrajectoryMessage
+from rbd_control.ros.guard import describe
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.trajectory_wire import TrajectoryMessage, trajectory_of_message
 
 try:
     from control_msgs.action import FollowJointTrajectory
@@ -51,6 +54,9 @@ ACTION = "~/follow_joint_trajectory"
 
 MOST_GOALS = 10
 """Maximum number of goals that have no result yet; further goals are rejected."""
+
+MOST_GOAL_POINTS = 500
+"""Maximum number of points of a goal; their conversion by rclpy takes 5 ms."""
 
 
 class GoalState(NamedTuple):
@@ -81,7 +87,7 @@ class FollowJointTrajectoryServer:
     ) -> None:
         self._node, self._trajectories = node, trajectories
         self._controller, self._state = controller, state
-        self._goals, self._budget = Goals(), PointBudget()
+        self._goals = Goals()
         self._by_id: dict[bytes, TrajectoryGoal] = {}
         self._server: _Server | None = None
         if FollowJointTrajectory is None:
@@ -90,22 +96,9 @@ class FollowJointTrajectoryServer:
                 "trajectories are taken from the topic ~/joint_trajectory"
             )
             return
-        action = with_bounded_goals(FollowJointTrajectory, self._objection)
-        self._is_bounded = action is not FollowJointTrajectory
-        if not self._is_bounded:
-            node.get_logger().warning(
-                f"goals of {ACTION} of any size are read in the control loop, which sends no "
-                "torque meanwhile: the messages of this control_msgs have another structure than "
-                "expected; send goals of at most 100 points"
-            )
-        elif not action.leaves_points_unread:
-            node.get_logger().warning(
-                f"goals of {ACTION} are read in the control loop, 17 ms for 2,000 points: the C "
-                "library of trajectory_msgs was not found; send goals of at most 100 points"
-            )
         self._server = _Server(
             node,
-            action,
+            FollowJointTrajectory,
             ACTION,
             execute_callback=_unused,
             goal_callback=self._judge,
@@ -138,30 +131,26 @@ class FollowJointTrajectoryServer:
 
     def _judge(self, request: Any) -> GoalResponse:
         """Accept or reject a goal, by its size and by the state of the arm."""
-        objection = ""
-        if isinstance(request, UnreadGoal):
-            objection = request.reason
-        elif not self._is_bounded:
-            objection = self._objection(len(request.trajectory.points))
+        objection = self._objection(len(request.trajectory.points))
         if objection:
             self._node.get_logger().error(f"goal of {ACTION} rejected: {objection}")
         return GoalResponse.REJECT if objection else GoalResponse.ACCEPT
 
     def _objection(self, points: int) -> str:
-        """Return why a goal with this many points is rejected, otherwise an empty text.
-
-        The points of an accepted goal are counted towards the limit of their rate.
-        """
+        """Return why a goal with this many points is rejected, otherwise an empty text."""
         if not self._node.is_active:
             return "the controller is not active"
+        if points > MOST_GOAL_POINTS:
+            return (
+                f"{points} points; the limit is {MOST_GOAL_POINTS}: send fewer points, or send the "
+                "trajectory on ~/joint_trajectory"
+            )
         if len(self._goals) >= MOST_GOALS:
             return f"{MOST_GOALS} goals have not been answered yet"
         try:
             self._controller().modes.require_free()
         except TrajectoryError as error:
             return str(error)
-        if not self._budget.take(points, time.monotonic()):
-            return f"{points} points right after other goals; send fewer points, or wait 2 s"
         return ""
 
     def _begin(self, handle: Any) -> None:
@@ -169,8 +158,8 @@ class FollowJointTrajectoryServer:
         self._node.guard.run(f"goal of {ACTION}", self._submit, handle)
 
     def _submit(self, handle: Any) -> None:
-        request, points = _parts(handle.request)
-        goal = TrajectoryGoal(len(points))
+        request = handle.request
+        goal = TrajectoryGoal(len(request.trajectory.points))
         self._by_id[bytes(handle.goal_id.uuid)] = goal
         self._goals.add(goal, _Sender(self, handle), time.monotonic())
         self.guarded(handle.execute)
@@ -182,7 +171,7 @@ class FollowJointTrajectoryServer:
                 _tolerances(request.goal_tolerance),
                 _seconds(request.goal_time_tolerance),
             )
-            return _trajectory(request, points)
+            return _trajectory(request)
 
         self._trajectories.submit(read, goal)
 
@@ -360,45 +349,17 @@ def _tolerances(messages: Sequence[Any]) -> list[JointTolerance]:
     return [JointTolerance(each.name, each.position, each.velocity) for each in messages]
 
 
-def _parts(goal: Any) -> tuple[Any, GoalPoints | Sequence[Any]]:
-    """Return the message of a goal, and its points, which may still be unread."""
-    if isinstance(goal, BoundedGoal):
-        return goal.message, goal.points
-    return goal, goal.trajectory.points
-
-
-def _trajectory(request: Any, given: GoalPoints | Sequence[Any]) -> TrajectoryMessage:
+def _trajectory(request: Any) -> TrajectoryMessage:
     """Return the trajectory of a goal as plain values.
 
-    Args:
-        request: the goal.
-        given: its points.
-
     Raises:
-        TrajectoryError: for fields that apply to arms with other kinds of joints only, and for a
-            point with too many values, see :meth:`GoalPoints.read`.
+        TrajectoryError: for fields that apply to arms with other kinds of joints only.
     """
     if request.multi_dof_trajectory.points or request.multi_dof_trajectory.joint_names:
         raise TrajectoryError("the goal has a multi_dof_trajectory; the arm has no such joints")
     if request.component_path_tolerance or request.component_goal_tolerance:
         raise TrajectoryError("the goal has component tolerances; the arm has no such joints")
-    trajectory = request.trajectory
-    points = given.read() if isinstance(given, GoalPoints) else _converted(given)
-    stamp = _seconds(trajectory.header.stamp)
-    return TrajectoryMessage(stamp, tuple(trajectory.joint_names), points)
-
-
-def _converted(points: Sequence[Any]) -> list[TrajectoryPoint]:
-    """Return the points of a message as plain values."""
-    return [
-        TrajectoryPoint(
-            point.positions,
-            point.velocities,
-            point.accelerations,
-            _seconds(point.time_from_start),
-        )
-        for point in points
-    ]
+    return trajectory_of_message(request.trajectory)
 
 
 def _seconds(message: Any) -> float:

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from rclpy.duration import Duration
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
 from rbd_control.errors import ParameterError, RbdControlError, RecordingError
 from rbd_control.joint_states import JointMessage
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.diagnostics import Status
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import to_array, to_stamp
-from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.playback.pace import BURST, Pace, timeline
 from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.ros.diagnostics import Status
+from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import to_array, to_stamp
+from rbd_control.ros.run import run
+
+STATES = Output("joint_states", JointState, 50, "joint states of the recording, in its rhythm")
 
 TICK = 0.001
 """Period at which due messages are published [s]."""
@@ -67,11 +69,12 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
     """
 
     parameters_type = PlayerParameters
+    outputs = (STATES,)
     needs_model = False
 
     def __init__(self) -> None:
         super().__init__("joint_state_player")
-        self._publisher = self.create_publisher(JointState, "joint_states", QoSProfile(depth=50))
+        self._publisher = self.open(STATES)
         self._count = 0
         self._recording: Recording
         self._lead: float | None = None

@@ -1,13 +1,24 @@
-"""Checks whether model, settings and efforts of a running detector fit the robot."""
+"""Checks of a detector node: its samples, its first seconds of motion, and the model.
+
+The check is computed in slices between samples, so that it does not delay verdicts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.timer import Timer
 
+from rbd_control.check.findings import Level
+from rbd_control.check.live import StartCheck
+from rbd_control.dynamics import Model
 from rbd_control.estimation import (
+    REASONS,
     ContactDetector,
+    Detection,
+    DetectorParameters,
     EffortKindJudge,
     FitWatch,
     Mismatch,
@@ -15,9 +26,154 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.joint_states import JointSample
-from rbd_control.nodes.diagnostics import ERROR, WARN, Status
-from rbd_control.nodes.guarded_node import GuardedNode
-from rbd_control.nodes.start_check import StartCheckStatus
+from rbd_control.ros.diagnostics import ERROR, OK, WARN, Durations, Status
+from rbd_control.ros.guarded_node import GuardedNode
+
+
+class VerdictCounts:
+    """Counts samples without a verdict and dropped samples, each by its reason.
+
+    A sample is dropped if it is implausible; the previous verdict then stays, until three samples
+    in a row are dropped, or one of them is later than ``maximum_gap`` after the last accepted
+    sample. :data:`~rbd_control.estimation.REASONS` lists the reasons.
+    """
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._reasons, self._drops = [0] * len(REASONS), [0] * len(REASONS)
+        self._dropped = ""
+
+    def add(self, verdict: Verdict, detection: Detection | None) -> None:
+        """Count one sample.
+
+        Args:
+            verdict: the verdict of the detector on the sample.
+            detection: the verdict with link, force and the text of the reasons; None if it was not
+                computed, which is the case only for samples that were not dropped.
+        """
+        self._samples += 1
+        self._reasons[verdict.reason_code] += 1
+        if detection is not None and detection.dropped:
+            self._drops[detection.dropped_code] += 1
+            self._dropped = detection.dropped
+
+    def report(self, status: Status) -> None:
+        """Add the counts to a status; samples dropped since the last report are a warning."""
+        status.add("samples", self._samples)
+        status.add("valid samples", self._reasons[0])
+        rows = zip(REASONS[1:], self._reasons[1:], self._drops[1:], strict=True)
+        for reason, lost, dropped in rows:
+            status.add(f"without verdict: {reason}", lost)
+            status.add(f"dropped: {reason}", dropped)
+        if self._dropped:
+            status.raise_to(WARN, f"samples dropped: {self._dropped}")
+            self._dropped = ""
+
+
+PERIOD = 0.02
+"""Period of the slices of the computation [s]."""
+SLICE = 0.001
+"""Time after which a slice ends at the next opportunity [s]."""
+
+_LEVELS: dict[Level, bytes] = {"good": OK, "doubtful": WARN, "bad": ERROR}
+
+
+class StartCheckStatus:
+    """Checks the first seconds of an active detector and reports the findings.
+
+    :class:`~rbd_control.check.live.StartCheck` has the checks.
+
+    Args:
+        node: the detector node.
+        model: the model that the detector uses.
+        parameters: of the detector, per-joint values in the order of the model.
+        seconds: length of the checked motion [s]; with 0 there is no check.
+
+    Attributes:
+        seconds: length of the checked motion [s].
+    """
+
+    def __init__(
+        self, node: GuardedNode, model: Model, parameters: DetectorParameters, seconds: float
+    ) -> None:
+        self._node, self.seconds = node, seconds
+        self._check = StartCheck(model, parameters, seconds)
+        self._slices: Generator[None, None, None] | None = None
+        self._taken = Durations()
+        self._failure = ""
+        self._timer: Timer | None = None
+        if seconds > 0.0:
+            self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the check has not ended."""
+        return self._timer is not None
+
+    def add(self, sample: JointSample, is_touched: bool = False) -> None:
+        """Store one sample for the check; ignore a sample without velocity or effort.
+
+        Samples are also ignored once the check has all its samples or has ended.
+
+        Args:
+            sample: the sample.
+            is_touched: whether the detector reports a contact with this sample.
+        """
+        if self._timer is None or self._check.is_full:
+            return
+        if sample.v is not None and sample.tau is not None:
+            self._check.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched)
+
+    def end(self) -> None:
+        """End the check; its findings stay in the report."""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def status(self) -> DiagnosticStatus | None:
+        """Return the status ``<node>: check`` of the diagnostics; None if the check is disabled.
+
+        Each finding is one value. Doubtful findings are warnings, bad findings are errors.
+        """
+        if self.seconds <= 0.0:
+            return None
+        status = Status()
+        lines = self._check.lines
+        if self._failure:
+            status.raise_to(WARN, f"the check failed: {self._failure}")
+        elif not lines:
+            status.raise_to(OK, f"checking the first {self.seconds:g} s")
+        for line in lines:
+            if line.level != "good":
+                status.raise_to(_LEVELS[line.level], f"{line.topic}: {line.text}")
+            status.add(line.topic, line.text)
+        self._taken.report(status, "slice")
+        name = self._node.get_fully_qualified_name().lstrip("/")
+        return DiagnosticStatus(
+            level=status.level,
+            name=f"{name}: check",
+            message="; ".join(status.messages) or "ok",
+            hardware_id=name,
+            values=status.values,
+        )
+
+    def _go_on(self) -> None:
+        """Compute for about :data:`SLICE` if all samples are stored; a long step may exceed it."""
+        if not self._check.is_full:
+            return
+        begun = time.perf_counter()
+        if self._slices is None:
+            self._slices = self._check.in_slices()
+        try:
+            while time.perf_counter() - begun < SLICE:
+                next(self._slices)
+        except StopIteration:
+            self.end()
+        except Exception as error:  # from numbers that passed all checks of the input
+            self._failure = str(error) or type(error).__name__
+            self.end()
+        self._taken.add(time.perf_counter() - begun)
+
 
 FIRST_SECONDS = 10.0
 """Duration of the samples by which model and robot are compared [s].

@@ -17,37 +17,39 @@ from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
-from rbd_control.nodes.autostart import NotReadyError
-from rbd_control.nodes.callback_watchdog import CallbackWatchdog
-from rbd_control.nodes.command_report import AnsweredSample, CommandReport, report_loop
-from rbd_control.nodes.detector_input import DetectorInput
-from rbd_control.nodes.diagnostics import ERROR, WARN, Status
-from rbd_control.nodes.estimates_file import read_estimates
-from rbd_control.nodes.exclusive_access import ExclusiveAccess
+from rbd_control.nodes.command_output import (
+    COMMANDS,
+    ENERGY,
+    TRACKING_ERROR,
+    AnsweredSample,
+    CommandReport,
+    ExclusiveAccess,
+    TorqueOutput,
+    report_loop,
+)
+from rbd_control.nodes.detector_input import DetectorInput, TouchedLink
 from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
-from rbd_control.nodes.joint_state_input import JointStateInput, Tap
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import Stamp
-from rbd_control.nodes.order_services import OrderServices
-from rbd_control.nodes.payload_input import PayloadInput
-from rbd_control.nodes.run import run
-from rbd_control.nodes.torque_output import TorqueOutput
-from rbd_control.nodes.touched_link import TouchedLink
+from rbd_control.nodes.order_services import OrderServices, read_estimates
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.held_joints import HeldJoints
 from rbd_control.robot.robot import Robot
-from rbd_control.startup.rehearsal import rehearse_controller
+from rbd_control.ros.diagnostics import ERROR, WARN, Status
+from rbd_control.ros.joint_state_input import JointStateInput, Tap
+from rbd_control.ros.managed_node import ManagedNode, NotReadyError
+from rbd_control.ros.messages import Stamp
+from rbd_control.ros.robot_source import PayloadInput
+from rbd_control.ros.run import run
+from rbd_control.ros.threads import CallbackWatchdog
+from rbd_control.startup.compilation import rehearse_controller
 
 Array = NDArray[np.float64]
-
-COMMANDS = "effort_controller/commands"
 
 WATCH_PERIOD = 0.01
 """Period of the watchdog and of repeated safe-torque commands [s]."""
 
 RIVALS_PERIOD = 0.1
-"""Period of the checks for other publishers of torque, the detector, and subscribers [s]."""
+"""Period of the checks for other publishers of torque and for the detector [s]."""
 
 REPORT = "report of a sample"
 """Name of the work after the torque was published, in the counts of exceptions by callback.
@@ -79,7 +81,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     Attributes:
         tap: called with sample and stamp of every usable joint state among the newest
-            :data:`~rbd_control.nodes.joint_state_input.MOST_READ` in the queue, including skipped
+            :data:`~rbd_control.ros.joint_state_input.MOST_READ` in the queue, including skipped
             ones, before the controller processes the newest. It must not raise an exception. Set it
             before the configuration; None disables it.
         after_torque: called without arguments each time joint states were read from the queue:
@@ -91,6 +93,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """
 
     parameters_type = PassivityControllerParameters
+    outputs = (COMMANDS, TRACKING_ERROR, ENERGY)
     reads_joint_states = True
 
     def __init__(self, *, detector_is_here: bool = False) -> None:
@@ -119,7 +122,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._payload = PayloadInput(self, self._posture, self._refuse_heavier)
         self._access = ExclusiveAccess(
             self,
-            COMMANDS,
+            COMMANDS.topic,
             lambda: self.parameters.discovery_time,
             lambda: self._output is not None,
             self.refuse_when_stopping,
@@ -243,19 +246,17 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             output.send_zero()
 
     def _look_around(self) -> None:
-        """Check for other publishers of torque, for the detector, and for subscribers.
+        """Check for other publishers of torque, and for the detector.
 
         Another publisher of torque is a fault of the active controller. While the node is not
-        active, only the claims of other controllers are checked.
+        active, this look only counts towards ``discovery_time``.
         """
-        if not self.is_active:
-            self._access.look()
-            return
         conflict = self._access.conflict()
+        if not self.is_active:
+            return
         if conflict:
             self.controller.modes.fault(conflict)
         self._detector.watch()
-        self._report.look_for_readers()
 
     # Contact -----------------------------------------------------------------------------------
 
@@ -387,7 +388,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         The conditions are joint states with velocity that do not contradict each other, at a rate
         at which the gains are stable (a busy machine loses some), a verdict of the detector if the
         parameter ``require_detector`` is set, no other publisher on the torque topic and, during an
-        automatic start, no claim of another controller for ``discovery_time``.
+        automatic start, ``discovery_time`` in which the node has looked for one.
         """
         return self._missing_input() or self._access.missing(is_starting=self.is_starting)
 
@@ -439,8 +440,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def activate(self) -> None:
         """Begin to publish torque, and hold the arm at its present position.
 
-        The call returns after this node has been the only one for ``discovery_time`` that claims
-        the arm.
+        The call returns after this node has looked for other controllers for ``discovery_time``.
 
         Raises:
             NotReadyError: if another node may send torque, if a condition of :meth:`waiting_for` is
@@ -449,10 +449,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             InputError: if the controller refuses to start, see :meth:`PassivityController.start`.
         """
         self._access.wait(self._read_waiting)
-        output = TorqueOutput(self, COMMANDS, self.robot.order)
+        output = TorqueOutput(self, self.robot.order)
 
         def meanwhile() -> None:
-            self._access.look()
+            self._access.others()
             self._read_waiting()
 
         try:
@@ -462,11 +462,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             sample = self._input.latest
             assert sample is not None
             self.refuse_when_stopping()
-            self._access.refuse_after_pause()
+            self._access.require_alone()
             self.controller.set_model_error("")  # _refuse_without_input has refused an error
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
             self.controller.clock_went_back()
-            self._access.withdraw_claim()
             self._trajectories.start(self.controller)
             self._watchdog.start()
             self._detector.watch()

@@ -13,8 +13,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from rbd_control.contact_stop import ArmMotion, Retreat, RetreatPoint, StopParameters
 from rbd_control.contact_stop.retreat_along_path import Phase, RetreatSupervision
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.nodes.guarded_node import GuardedNode
-from rbd_control.nodes.publications import GuardedPublisher
+from rbd_control.ros.guarded_node import GuardedNode, GuardedPublisher
 
 ACKNOWLEDGE_TIME = 1.0
 """Longest time to publish the hold at a deactivation, and again to wait for its receipt [s].

@@ -1,4 +1,4 @@
-"""The node of the simulated arm, which receives torques and publishes joint states and truth."""
+"""Lockstep of the simulated arm: it waits for a torque command after each joint state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -17,16 +18,81 @@ from rbd_control.dynamics import frame_placement
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ModelParameters
-from rbd_control.nodes.contact_messages import ForceWriter
-from rbd_control.nodes.diagnostics import WARN, Status
-from rbd_control.nodes.lockstep import Lockstep
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
-from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.robot.friction import FrictionParameters
+from rbd_control.ros.contact_messages import ForceWriter
+from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
+from rbd_control.ros.run import run
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
-from rbd_control.startup.rehearsal import rehearse_arm
+from rbd_control.startup.compilation import rehearse_arm
+
+QUIET = 0.05
+"""Time without a command after which the controller has answered all earlier samples [s]."""
+
+
+class Lockstep:
+    """Decides when a simulation may do its next step, so that each sample gets one command.
+
+    A sample is a joint state that the simulation publishes, and a command is the torque with which
+    the controller answers. A command does not identify its sample.
+
+    The initial state is ``free``: samples are published at their rate. At the first command the
+    state becomes ``catching up``: commands answer older samples, so the simulation waits until no
+    more commands arrive. In the state ``paired`` each sample gets one command. A second command
+    for the same sample shows that commands lag; the state becomes ``catching up`` again. If no
+    command arrives in time, it becomes ``free``. All times are those of a steady clock [s].
+
+    A controller without samples repeats its safe torque, so that commands may never cease. The
+    state ``catching up`` therefore ends after the timeout, too.
+
+    Attributes:
+        unanswered: number of samples that got no command within the timeout of :meth:`may_step`, in
+            the state ``paired``.
+        unceasing: number of times that commands did not cease within this timeout, in the state
+            ``catching up``.
+    """
+
+    def __init__(self) -> None:
+        self.unanswered = self.unceasing = 0
+        self._state: Literal["free", "catching up", "paired"] = "free"
+        self._answered = False
+        self._commanded = self._published = self._behind_since = 0.0
+
+    def published(self, now: float) -> None:
+        """Record that a sample was published at the time ``now`` [s]."""
+        self._published, self._answered = now, False
+
+    def commanded(self, now: float) -> None:
+        """Record that a command was received at the time ``now`` [s]."""
+        if self._state != "catching up" and (self._state == "free" or self._answered):
+            self._state, self._behind_since = "catching up", now
+        self._commanded, self._answered = now, True
+
+    def may_step(self, now: float, timeout: float) -> bool:
+        """Return whether the simulation may do its next step now. This method does not block.
+
+        Args:
+            now: the time [s].
+            timeout: longest wait for the command to the last sample [s]; afterwards the state
+                becomes ``free``, in which the result is always True. Also the longest wait for the
+                end of the commands to older samples; afterwards the state becomes ``paired``.
+        """
+        if self._state == "catching up":
+            is_quiet = now - self._commanded >= QUIET
+            if not is_quiet and now - self._behind_since < max(timeout, QUIET):
+                return False
+            self.unceasing += not is_quiet
+            self._state = "paired"
+        elif self._state == "paired" and not self._answered:
+            if now - self._published < timeout:
+                return False
+            self.unanswered += 1
+            self._state = "free"
+        return True
+
 
 DESCRIBE_PERIOD = 0.1
 """Period at which a robot description that the middleware refused is published again [s]."""
@@ -45,6 +111,19 @@ friction.
 
 _ONLY = "only Coulomb and viscous friction are"
 """End of the error about friction that is not simulated."""
+
+STATES = Output("joint_states", JointState, EVERY_SAMPLE, "sensor readings: each step")
+TRUE_TORQUES = Output(
+    "~/true_external_joint_torques", JointState, EVERY_SAMPLE, "the truth, in `effort`: each step"
+)
+TRUE_CONTACT = Output("~/true_contact", Bool, LATCHED, "whether the arm is touched: each change")
+TRUE_FORCES = Output(
+    "~/true_external_wrench",
+    WrenchStamped,
+    EVERY_SAMPLE,
+    "force of each contact, in the frame of its link: each step in contact",
+)
+DESCRIPTION = Output("robot_description", String, LATCHED, "the URDF of a parameter: once")
 
 SPHERE_NUMBERS = 6
 HALF_SPACE_NUMBERS = 8
@@ -125,16 +204,13 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     """
 
     parameters_type = SimulatedArmParameters
+    outputs = (STATES, DESCRIPTION, TRUE_TORQUES, TRUE_CONTACT, TRUE_FORCES)
 
     def __init__(self) -> None:
         super().__init__("simulated_arm")
-        self._states = self.create_publisher(JointState, "joint_states", EVERY_SAMPLE)
-        self._torques = self.create_publisher(
-            JointState, "~/true_external_joint_torques", EVERY_SAMPLE
-        )
-        self._contact = self.create_publisher(Bool, "~/true_contact", LATCHED)
-        self._forces = self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
-        self._description = self.create_publisher(String, "robot_description", LATCHED)
+        self._states, self._torques = self.open(STATES), self.open(TRUE_TORQUES)
+        self._contact, self._forces = self.open(TRUE_CONTACT), self.open(TRUE_FORCES)
+        self._description = self.open(DESCRIPTION)
         self.create_subscription(
             Float64MultiArray, "effort_controller/commands", self._on_command, QoSProfile(depth=10)
         )

@@ -17,11 +17,10 @@ from std_srvs.srv import Trigger
 
 from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.diagnostics import ERROR, WARN, Status
-from rbd_control.nodes.guarded_node import GuardedNode
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.publications import try_request
-from rbd_control.nodes.short_lock import ShortLock
+from rbd_control.ros.diagnostics import ERROR, WARN, Status
+from rbd_control.ros.guarded_node import GuardedNode, try_request
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.threads import ShortLock
 from rbd_control.wording import shortened
 
 LARGEST_STATUS = 1_000_000

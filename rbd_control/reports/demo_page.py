@@ -30,7 +30,7 @@ def demo_page(
     """Return the report of a run of the demo.
 
     Args:
-        found: the JSON of the demo (``DemoResult.to_json`` in ``rbd_control.nodes.demo.result``).
+        found: the JSON of the demo (``DemoResult.to_json`` in ``rbd_control.live.demo_report``).
         residual: residuals (estimated external torques) divided by their thresholds.
         tracking_error: position errors [rad].
         limit: RMS tracking error below which the demo passes, shown in the report [rad].

@@ -5,10 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 
 from rbd_control.errors import RbdControlError
-from rbd_control.startup.blas_threads import use_one_thread
 from rbd_control.startup.prompt_end import PromptEnd
-from rbd_control.startup.ros_needed import ros_needed
-from rbd_control.startup.standard_streams import ensure_standard_streams, say
+from rbd_control.startup.standard_streams import (
+    ensure_standard_streams,
+    ros_needed,
+    say,
+    use_one_thread,
+)
 
 BAD_START = 1
 """Exit code of a node that cannot start, for example because ROS 2 is not installed."""

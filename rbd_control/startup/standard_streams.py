@@ -1,4 +1,8 @@
-"""Standard streams that are closed, or whose reader has stopped.
+"""Environment of a process: standard streams, threads of the linear algebra, installed ROS 2.
+
+The matrices of this package are small, so that further threads save little time. On processors that
+other processes keep busy, the threads of OpenBLAS wait for each other in a loop: with two threads,
+``rbd-control calibrate`` took up to five times the processor time that it takes with one.
 
 Some supervisors start programs with closed standard streams. The next file or socket that such a
 program opens gets the descriptor number of a standard stream, so the output of libraries is written
@@ -16,7 +20,66 @@ import socket
 import stat
 import struct
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from rbd_control.errors import RbdControlError
+
+VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables that OpenBLAS and MKL read when NumPy is imported."""
+
+
+def use_one_thread() -> None:
+    """Restrict the linear algebra of this process and its children to one thread each.
+
+    If the user has set one of :data:`VARIABLES`, nothing changes. Call this function before NumPy
+    is imported; later it has no effect.
+    """
+    if "numpy" not in sys.modules:
+        os.environ.update(_restriction())
+
+
+@contextmanager
+def one_thread_in_children() -> Iterator[None]:
+    """Restrict the linear algebra of processes that are started in this context to one thread each.
+
+    If the user has set one of :data:`VARIABLES`, nothing changes.
+    """
+    added = _restriction()
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def _restriction() -> dict[str, str]:
+    """Return the variables to set: all, or none if the user has set one."""
+    is_set = any(name in os.environ for name in VARIABLES)
+    return {} if is_set else dict.fromkeys(VARIABLES, "1")
+
+
+@contextmanager
+def ros_needed(what: str) -> Iterator[None]:
+    """Convert failing imports in this context to an error that says how to install ROS 2.
+
+    Args:
+        what: name of the command or function that needs ROS, for the error.
+
+    Raises:
+        RbdControlError: if a module from outside this package is not found; the error names it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rbd_control":
+            raise
+        raise RbdControlError(
+            f"{what} needs ROS 2, and {error.name} is not installed: source a ROS 2 "
+            "installation, or pip install '.[ros]' in a clone of rbd_control"
+        ) from error
+
 
 LONGEST_WAIT = 0.001
 """Longest time that output to a socket waits for the reader [s].

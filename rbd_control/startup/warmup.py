@@ -18,7 +18,7 @@ from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
 from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
-from rbd_control.startup.rehearsal import (
+from rbd_control.startup.compilation import (
     rehearse_arm,
     rehearse_controller,
     rehearse_detector,

@@ -14,8 +14,8 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_testing.actions import ReadyToTest
 from system.probe import Probe
 
-from rbd_control.nodes.processes import environment as changed_environment
-from rbd_control.nodes.processes import free_domain
+from rbd_control.ros.processes import environment as changed_environment
+from rbd_control.ros.processes import free_domain
 from rbd_control.share import share_directory
 
 

@@ -18,7 +18,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from system import detector_scenarios as scenarios
 
 from rbd_control.dynamics import gravity_torque
-from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.ros.contact_messages import event_from_status
 from rbd_control.simulation import arm7_urdf
 
 from .launching import launched, probe_beside_launch

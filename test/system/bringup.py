@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 import rbd_control
-from rbd_control.nodes.processes import ending_with_parent
+from rbd_control.ros.processes import ending_with_parent
 
 from .forked_nodes import ForkedNode
 
@@ -110,6 +110,11 @@ class Process:
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
+
+    def end(self, number: int = 0, timeout: float = PATIENCE) -> None:
+        """Send a signal, by default SIGTERM, and check that the process ends with exit code 0."""
+        self.signal(number or signal.SIGTERM)
+        assert self.wait(timeout) == 0, self.output
 
     def pause(self) -> None:
         """Stop it with SIGSTOP, and wait until all of its threads stand still."""

@@ -13,8 +13,8 @@ from _pytest.runner import runtestprotocol
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes import transports
-from rbd_control.nodes.processes import reserved_domain
+from rbd_control.ros import transports
+from rbd_control.ros.processes import reserved_domain
 
 from .bringup import BringUp, Process
 from .controller_scenarios import NODE, PARAMETERS, holds, resting

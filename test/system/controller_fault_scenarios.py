@@ -171,8 +171,7 @@ def another_of_the_same_name(probe: Probe, source: Source, bring_up: BringUp) ->
     second = bring_up.start(NODE, SECOND)
     second.wait_until(lambda: WAITS in second.output)
     assert np.allclose([message.data for message in commands[before:]], WEIGHT, atol=1e-6)
-    second.signal(signal.SIGTERM)
-    assert second.wait() == 0
+    second.end()
     _wait_for_more(probe, commands)
     assert np.allclose(commands[-1].data, WEIGHT, atol=1e-6)
 

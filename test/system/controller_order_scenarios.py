@@ -84,8 +84,7 @@ def frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
     assert report.level == 2
     wait_for_torque(probe, commands, np.zeros(MODEL.nv))
     source.velocity = np.zeros(MODEL.nv)
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 def slowed_down(probe: Probe, source: Source) -> None:

@@ -19,8 +19,8 @@ from std_msgs.msg import Bool
 
 from rbd_control.dynamics import gravity_torque
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.contact_messages import event_from_status
+from rbd_control.ros.messages import to_seconds
 
 from .detector_scenarios import (
     MODEL,

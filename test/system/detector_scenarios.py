@@ -19,8 +19,8 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity_torque
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.contact_messages import event_from_status
+from rbd_control.ros.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
 from .probe import LATCHED, Heard, Probe, Source, efforts

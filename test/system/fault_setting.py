@@ -15,8 +15,8 @@ from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.nodes.processes import reserved_domain
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.processes import reserved_domain
+from rbd_control.ros.transports import without_shared_memory
 
 from .controller_scenarios import COMMANDS, MODEL, NODE, WEIGHT, wait_for_torque
 from .machine_delays import late_joint_states

@@ -6,7 +6,6 @@ Several controllers run side by side. An arm follows its controller without dyna
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
@@ -16,7 +15,7 @@ import numpy as np
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, STIFF, BringUp, Process
@@ -158,8 +157,7 @@ class Arms:
     def end(self, arm: Arm) -> None:
         """End an arm and its controller; :meth:`arm` starts it anew."""
         del self._made[arm.name]
-        arm.process.signal(signal.SIGTERM)
-        assert arm.process.wait() == 0
+        arm.process.end()
         self._probe.end_stream(arm.source)
 
     def _start(self, name: str) -> Arm:

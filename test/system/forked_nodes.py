@@ -17,7 +17,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
-from rbd_control.nodes.processes import environment as changed_environment
+from rbd_control.ros.processes import environment as changed_environment
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -101,7 +101,7 @@ def _run(
 ) -> None:
     """Become the node: called in the forked process."""
     # Imported in the process that this one is forked from; a failed import is told here.
-    from rbd_control.nodes import transports
+    from rbd_control.ros import transports
     from rbd_control.startup import executables
 
     from .imported_nodes import end_with_parent

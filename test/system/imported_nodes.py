@@ -19,13 +19,13 @@ from rbd_control.nodes import (
     contact_guard,
     demo_scenario,
     joint_state_player,
-    managed_node,
     simulated_arm,
 )
-from rbd_control.nodes.diagnostics import Diagnostics
-from rbd_control.nodes.processes import ending_with_parent
+from rbd_control.ros import managed_node
+from rbd_control.ros.diagnostics import Diagnostics
+from rbd_control.ros.processes import ending_with_parent
 from rbd_control.simulation import SimulatedArm, Sphere
-from rbd_control.startup.rehearsal import (
+from rbd_control.startup.compilation import (
     rehearse_arm,
     rehearse_controller,
     rehearse_detector,

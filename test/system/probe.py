@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from rclpy.context import Context
 from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException
@@ -24,8 +26,8 @@ from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from rbd_control.nodes.run import SPIN_TIME, make_executor
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.run import SPIN_TIME, make_executor
+from rbd_control.ros.transports import without_shared_memory
 
 from .bringup import PATIENCE, REPORT_PERIOD
 from .machine_delays import MachineDelays
@@ -214,6 +216,12 @@ class Probe:
         sender = self._senders[topic]
         self.wait(sender.get_subscription_count, f"nobody listens to {topic}")
         sender.publish(message)
+
+    def change(self, node: str, transition: str) -> bool:
+        """Request a lifecycle transition, such as ``configure``; return whether it succeeded."""
+        number = getattr(Transition, f"TRANSITION_{transition.upper()}")
+        request = ChangeState.Request(transition=Transition(id=number))
+        return bool(self.call(ChangeState, f"{node}/change_state", request).success)
 
     def call(self, kind: Any, service: str, request: Any = None) -> Any:
         """Return the answer of a service.

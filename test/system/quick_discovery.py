@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rbd_control.nodes import transports
+from rbd_control.ros import transports
 
 QUICK = "RBD_CONTROL_TEST_QUICK_DISCOVERY"
 """Environment variable with which forked nodes use :func:`quick_profile`."""

@@ -19,8 +19,8 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.demo.scenario import START
+from rbd_control.nodes.demo_scenario import START
+from rbd_control.ros.contact_messages import event_from_status
 
 from .probe import LATCHED, Heard, Probe, efforts
 

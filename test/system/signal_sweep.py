@@ -22,31 +22,29 @@ from typing import Any
 import numpy as np
 from std_msgs.msg import Float64MultiArray
 
-import rbd_control.nodes
+import rbd_control
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes import passivity_controller, transports
-from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes import passivity_controller
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.run import Signals, run
+from rbd_control.ros import transports
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.run import Signals, run
 from rbd_control.startup import prompt_end
 
 from .controller_scenarios import COMMANDS, resting
 from .probe import Probe
 from .quick_discovery import quick_profile
 
-FOLDER = str(Path(rbd_control.nodes.__file__).parent)
+FOLDER = str(Path(rbd_control.__file__).parent)
 WATCHED = {
     f"{FOLDER}/{name}.py"
     for name in (
-        "autostart",
-        "claim",
-        "exclusive_access",
-        "managed_node",
-        "passivity_controller",
-        "planning_thread",
-        "run",
-        "torque_output",
-        "callback_watchdog",
+        "nodes/passivity_controller",
+        "nodes/command_output",
+        "nodes/trajectory_input",
+        "ros/managed_node",
+        "ros/run",
+        "ros/threads",
     )
 }
 ARGUMENTS = ["--ros-args", "-p", "urdf:=arm7", "-p", "discovery_time:=0.0", "-p", "timeout:=1.0"]

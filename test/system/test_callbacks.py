@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -42,7 +41,6 @@ FAILING = """
 import time
 from rclpy.node import Node
 from rbd_control.nodes import passivity_controller as module
-from rbd_control.nodes.energy_output import EnergyOutput
 from rbd_control.nodes.passivity_controller import PassivityControllerNode as Controller
 
 def fail(kind, name, calls=1):
@@ -67,7 +65,7 @@ module.TrajectoryInput._receive = arm
 
 BROKEN = {
     "the control loop": "fail(module.PassivityController, 'update', calls=20)",
-    "after the torque": "fail(EnergyOutput, 'add')",
+    "after the torque": "fail(module.CommandReport, 'publish')",
     "the watchdog": "fail(module.PassivityController, 'silence')",
     "the look for others": "fail(module.ExclusiveAccess, 'others')",
     "the diagnostics": "fail(Controller, '_report_status')",
@@ -120,8 +118,7 @@ def running(
     commands = probe.listen(Float64MultiArray, f"{name}/commands")
     wait_for_torque(probe, commands, WEIGHT)
     yield process, source, commands
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     assert "Traceback" not in process.output
     source.on = False
 
@@ -219,8 +216,7 @@ def test_an_exception_leads_to_the_safe_torque(
     wait_for_torque(probe, commands, WEIGHT)  # the safe torque carries the arm
     assert "Traceback" not in process.output
     probe.wait(lambda: probe.call(Trigger, f"{space}/resume").success, "cannot be resumed")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     source.on = False
 
 
@@ -266,8 +262,7 @@ def test_a_negative_clock(bring_up: BringUp, probe: Probe) -> None:
     assert report.values["mode"] == "hold"
     count = len(commands)
     probe.wait(lambda: len(commands) > count, "does not go on")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     assert "Traceback" not in process.output
     probe.end_repetition(repetition)
 

@@ -16,7 +16,6 @@ from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp, Process
 from .probe import LATCHED, Heard, Probe, Source
-from .test_security_policy import agree
 
 DETECTOR, CONTROLLER = "contact_detector", "passivity_controller"
 MODEL = Model.from_urdf(arm7_urdf())
@@ -113,12 +112,6 @@ def test_both_nodes_are_there_with_all_they_have(
     # One subscription for both, and none to what stays in the process.
     assert probe.node.count_subscribers("joint_states") == 1
     assert probe.node.count_subscribers(f"{DETECTOR}/contact") <= 1  # the probe's own
-
-
-def test_the_policy_grants_what_both_use_and_no_more(probe: Probe, process: Process) -> None:
-    assert process.is_running
-    for name in (DETECTOR, CONTROLLER):
-        agree(probe, "contact_aware_controller", name, name)
 
 
 def test_the_controller_waits_for_the_configuration_of_the_detector(

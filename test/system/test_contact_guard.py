@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
 from dataclasses import replace
 from statistics import median
@@ -27,8 +26,8 @@ from trajectory_msgs.msg import JointTrajectory
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_guard import ContactGuardParameters
-from rbd_control.nodes.contact_messages import event_message
-from rbd_control.nodes.messages import Stamp
+from rbd_control.ros.contact_messages import event_message
+from rbd_control.ros.messages import Stamp
 
 from . import detector_scenarios
 from .bringup import SINGLE_THREADED, BringUp, Process
@@ -360,8 +359,7 @@ def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe
     probe.wait(hurt, "a defect stops nothing")
     probe.wait_for_report(name, lambda r: "injected" in r.message, "does not tell of the defect")
     detector.flag = None
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 TRAY = {

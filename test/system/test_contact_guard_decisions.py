@@ -12,6 +12,7 @@ from action_msgs.msg import GoalStatus, GoalStatusArray
 from contact_event import EVENT
 from detector_bench import Bench, on_joint
 from diagnostic_msgs.msg import DiagnosticArray
+from fake_node import FakePublisher
 from lifecycle_msgs.msg import State
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -23,14 +24,13 @@ from std_msgs.msg import Bool
 from rbd_control.contact_stop import ContactStop
 from rbd_control.contact_stop.arm_motion import RECOVERY
 from rbd_control.dynamics import Model
-from rbd_control.nodes.callback_watchdog import CallbackWatchdog
 from rbd_control.nodes.contact_guard import LATEST_RETREAT, STAMPED, ContactGuard
-from rbd_control.nodes.contact_messages import event_message
-from rbd_control.nodes.diagnostics import ERROR, Status
-from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.nodes.retreat_output import RetreatOutput
 from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders, StopRequest
-from rbd_control.nodes.verdict_output import StampedVerdict
+from rbd_control.ros.contact_messages import StampedVerdict, event_message
+from rbd_control.ros.diagnostics import ERROR, Status
+from rbd_control.ros.messages import Stamp, to_stamp
+from rbd_control.ros.threads import CallbackWatchdog
 
 from .fault_setting import ros_here
 from .test_contact_guard_retreat import STEP, Cell, cell
@@ -51,10 +51,8 @@ def verdicts_of_a_rising_push(model: Model) -> tuple[list[DiagnosticArray], int]
 
     There is no event when the level rises.
     """
-    sent: list[DiagnosticArray] = []
-    publisher: Any = SimpleNamespace(publish=sent.append, get_subscription_count=lambda: 1)
-    output = StampedVerdict(publisher, "contact_detector", model.joint_names, "base")
-    output.look_for_readers()
+    sent: Any = FakePublisher()
+    output = StampedVerdict(sent, "contact_detector", model.joint_names, "base")
     bench, before = Bench(model), 0
     for torque in (0.0, 5.0, 20.0):
         before = len(sent)
@@ -121,26 +119,6 @@ def test_after_a_late_stop_there_is_no_retreat(delay: float, retreats: bool) -> 
         assert bool(c.trajectories) == retreats
         refused = "no retreat: the stop took more than 5 s"
         assert (refused in c.said) != retreats
-
-
-def test_a_gripper_hides_no_gap_in_the_path() -> None:
-    """The joint states of the arm pause, and the arm returns to a place beside its path."""
-    with cell() as c:
-        c.arm.drive = 0.1
-        c.run(2.0)
-        c.hears = False
-        for _ in range(30):
-            c.step()
-            gripper = JointState(name=["finger"], position=[0.0], velocity=[0.0])
-            c.guard._on_joint_state(gripper)
-        c.hears, c.arm.drive = True, 0.0
-        c.step()
-        c.flag = True
-        c.step()
-        c.flag = False
-        c.run(1.0)
-        assert "no retreat: no travelled path is stored" in c.said
-        assert not c.trajectories
 
 
 def test_joint_states_that_arrive_together_hide_no_gap_in_the_path() -> None:

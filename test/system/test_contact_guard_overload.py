@@ -13,8 +13,8 @@ from threading import enumerate as enumerate_threads
 import pytest
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes import short_lock
 from rbd_control.nodes.contact_guard import LATE_LOOKS, ContactGuard
+from rbd_control.ros import threads
 
 from .bringup import SINGLE_THREADED, BringUp, Process
 from .fault_setting import ros_here
@@ -193,7 +193,7 @@ def test_a_callback_that_hangs_with_the_lock_delays_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The lock is held by a system call of Python, for example."""
-    monkeypatch.setattr(short_lock, "LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(threads, "LONGEST_WAIT", 0.001)
     with cell() as c:
         c.run(0.1)
         with c.guard._lock.held():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.messages import to_seconds
 
 from . import controller_scenarios as scenarios
 from .bringup import BringUp

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import WrenchStamped
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -26,10 +24,10 @@ from urdf_texts import with_root_last
 from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
-from rbd_control.nodes.estimates_file import LARGEST_FILE, read_estimates, write_estimates
-from rbd_control.nodes.messages import to_stamp
+from rbd_control.nodes.order_services import LARGEST_FILE, read_estimates, write_estimates
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.robot import RobotParameters
+from rbd_control.ros.messages import to_stamp
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process
@@ -89,11 +87,11 @@ def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
     # Before it listens, so that there is no earlier joint state to start from.
     source.velocity = np.full(MODEL.nv, 99.0)
-    assert _change(probe, Transition.TRANSITION_CONFIGURE)
-    probe.wait(lambda: not _change(probe, Transition.TRANSITION_ACTIVATE), "starts at any speed")
+    assert probe.change(NODE, "configure")
+    probe.wait(lambda: not probe.change(NODE, "activate"), "starts at any speed")
     source.velocity = np.zeros(MODEL.nv)
     assert not commands
-    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    probe.wait(lambda: probe.change(NODE, "activate"), "cannot be activated")
     wait_for_torque(probe, commands, WEIGHT)
     time.sleep(0.3)  # three times as long as it takes to look for others
     assert probe.report(NODE).values["mode"] == "hold"
@@ -188,8 +186,7 @@ def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> Non
         assert int(report.values[key]) > 50, f"does not count what is {key}"
         if depth == 1000:
             assert int(report.values[lost]) <= 40
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
 
 
 def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> None:
@@ -199,12 +196,11 @@ def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> 
         process, commands = start(discovery_time=seconds)
         wait_for_torque(probe, commands, WEIGHT)
         assert commands.last - began > seconds
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
     _, commands = start(discovery_time=1.0, autostart=False)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
-    assert _change(probe, Transition.TRANSITION_CONFIGURE)
-    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    assert probe.change(NODE, "configure")
+    probe.wait(lambda: probe.change(NODE, "activate"), "cannot be activated")
     wait_for_torque(probe, commands, WEIGHT)
 
 
@@ -226,8 +222,7 @@ def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
         assert said in answer.message
         assert answer.success == (name == str(file))
         assert "safe torque" not in process.output
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
     assert file.exists()
     # Symbolic link: refused when it is written, and what it points to stays.
     before = target.read_bytes()
@@ -299,11 +294,5 @@ def test_a_controller_in_simulated_time_is_activated_again_at_once(
 
     probe.every(0.005, tick)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "active", "does not start")
-    assert _change(probe, Transition.TRANSITION_DEACTIVATE)
-    assert _change(probe, Transition.TRANSITION_ACTIVATE)
-
-
-def _change(probe: Probe, transition: int) -> bool:
-    """Whether the node could do it."""
-    request = ChangeState.Request(transition=Transition(id=transition))
-    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
+    assert probe.change(NODE, "deactivate")
+    assert probe.change(NODE, "activate")

@@ -21,11 +21,11 @@ from bench.loop.cycle import ComposedCycle, composed_cycle
 from rbd_control.control import PassivityController
 from rbd_control.estimation.isolation import LinkIsolation
 from rbd_control.nodes import passivity_controller
-from rbd_control.nodes.callback_watchdog import CallbackWatchdog
-from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.messages import to_array
-from rbd_control.nodes.processes import reserved_domain
-from rbd_control.nodes.verdict_output import StampedVerdict
+from rbd_control.ros.contact_messages import StampedVerdict
+from rbd_control.ros.joint_state_input import JointStateInput
+from rbd_control.ros.messages import to_array
+from rbd_control.ros.processes import reserved_domain
+from rbd_control.ros.threads import CallbackWatchdog
 
 SETTLING = 1500
 """Joint states until there is a verdict."""

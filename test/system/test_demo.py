@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rbd_control.nodes.demo.watching import PORTS, free_port
+from rbd_control.live.demo import PORTS, free_port
 
 from .bringup import PATIENCE, SOURCE, Process
 

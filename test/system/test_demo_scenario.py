@@ -5,8 +5,8 @@ from __future__ import annotations
 from diagnostic_msgs.msg import DiagnosticArray
 from trajectory_msgs.msg import JointTrajectory
 
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.demo.driver import TRAJECTORY
+from rbd_control.nodes.demo_scenario import TRAJECTORY
+from rbd_control.ros.contact_messages import event_from_status
 from rbd_control.share import share_directory
 
 from . import scenarios

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 
 import numpy as np
@@ -47,8 +46,7 @@ def test_a_failing_detector_falls_silent(bring_up: BringUp, probe: Probe) -> Non
     probe.wait(is_silent, "the last verdict is repeated")
     assert process.is_running
     probe.end_stream(source)
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 def test_a_verdict_after_a_failure_is_a_new_one(bring_up: BringUp, probe: Probe) -> None:

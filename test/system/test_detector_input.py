@@ -13,7 +13,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
-from rbd_control.nodes.messages import to_stamp
+from rbd_control.ros.messages import to_stamp
 
 from .bringup import BringUp
 from .detector_scenarios import NODE, PARAMETERS, resting

@@ -5,14 +5,11 @@ The numbers in brackets are those of the fault list.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from lifecycle_msgs.srv import GetState
 from std_msgs.msg import Bool, Float64MultiArray
 
 from .bringup import BringUp, Process
@@ -42,8 +39,7 @@ class Running:
 
     def end(self) -> None:
         for process in self._processes:
-            process.signal(signal.SIGTERM)
-            assert process.wait() == 0
+            process.end()
         self._processes.clear()
 
 
@@ -91,59 +87,12 @@ def test_require_detector_and_an_activation_by_service(probe: Probe, running: Ru
     """[66] Its first attempt failed: no verdict was read while it waited for other controllers."""
     process = running.start(require_detector=True, autostart=False, discovery_time=1.0)
 
-    def change(transition: int) -> bool:
-        request = ChangeState.Request(transition=Transition(id=transition))
-        return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
-
-    assert change(Transition.TRANSITION_CONFIGURE)
+    assert probe.change(NODE, "configure")
     probe.wait_for_report(NODE, lambda r: r.values["publishers"] == "1", "hears no joint states")
-    assert not change(Transition.TRANSITION_ACTIVATE)
+    assert not probe.change(NODE, "activate")
     assert f"waiting for a verdict on /{FLAG}: {NEVER}" in process.output
     with probe.repeated(FLAG, Bool(data=False)) as publisher:
         probe.wait(publisher.get_subscription_count, "no subscription")
         told = probe.listen(Bool, FLAG)
         probe.wait(lambda: len(told) > 20, "no verdicts")
-        assert change(Transition.TRANSITION_ACTIVATE), process.output
-
-
-@pytest.mark.usefixtures("source")
-@pytest.mark.parametrize(
-    "durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL]
-)
-def test_a_flag_of_either_durability_is_received(
-    probe: Probe, running: Running, durability: DurabilityPolicy
-) -> None:
-    process = running.start()
-    probe.wait_for_report(NODE, lambda r: NEVER in r.message, "is not there")
-    with probe.repeated(FLAG, Bool(data=False), QoSProfile(depth=1, durability=durability)):
-        probe.wait_for_report(
-            NODE, lambda r: "contact detector" not in r.message, "does not hear it"
-        )
-    assert "receiving verdicts of the contact detector" in process.output
-
-
-@pytest.mark.usefixtures("source")
-def test_two_publishers_of_the_flag_are_reported(probe: Probe, running: Running) -> None:
-    """The second may hide that the detector is silent."""
-    running.start()
-    with probe.repeated(FLAG, Bool(data=False)), probe.repeated(FLAG, Bool(data=False)):
-        report = probe.wait_for_report(
-            NODE, lambda r: f"{FLAG} has 2 publishers" in r.message, "does not report it"
-        )
-        assert report.level == 1
-    probe.wait_for_report(NODE, lambda r: "publishers" not in r.message, "goes on reporting it")
-
-
-@pytest.mark.usefixtures("source")
-def test_a_best_effort_flag_is_named(probe: Probe, bring_up: BringUp, running: Running) -> None:
-    """[23] The controller does not receive the flag, and reports why."""
-    other = Probe(bring_up.domain)
-    weak = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    other.node.create_publisher(Bool, FLAG, weak)
-    try:
-        running.start()
-        probe.wait_for_report(
-            NODE, lambda r: "of probe cannot be received" in r.message, "does not name it"
-        )
-    finally:
-        other.close()
+        assert probe.change(NODE, "activate"), process.output

@@ -15,7 +15,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
 from rbd_control.control.torque_path import WEAKENED
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.messages import to_seconds
 
 from .bringup import BringUp
 from .controller_scenarios import MODEL, POSTURE, trajectory

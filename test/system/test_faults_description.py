@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 
 from rbd_control.simulation import arm7_urdf
 
@@ -123,18 +121,13 @@ def detector(process: Process, probe: Probe) -> Iterator[Process]:
     """Yield the unconfigured detector."""
     yield process
     if probe.report(NODE).values["state"] != "unconfigured":
-        assert change(probe, Transition.TRANSITION_CLEANUP)
-
-
-def change(probe: Probe, transition: int) -> bool:
-    request = ChangeState.Request(transition=Transition(id=transition))
-    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
+        assert probe.change(NODE, "cleanup")
 
 
 def configure(probe: Probe, description: str) -> bool:
     answer = set_parameters(probe, NODE, robot_description=description)
     assert answer.successful, answer.reason
-    return change(probe, Transition.TRANSITION_CONFIGURE)
+    return probe.change(NODE, "configure")
 
 
 @pytest.mark.parametrize("kind", [*REFUSED])

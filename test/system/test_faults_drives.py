@@ -14,7 +14,7 @@ from builtin_interfaces.msg import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from rbd_control.nodes.messages import to_seconds, to_stamp
+from rbd_control.ros.messages import to_seconds, to_stamp
 from rbd_control.simulation import SimulatedArm, SimulationParameters
 
 from .bringup import STANDSTILL, BringUp

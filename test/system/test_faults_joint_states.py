@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.nodes.messages import to_seconds, to_stamp
+from rbd_control.ros.messages import to_seconds, to_stamp
 
 from .bringup import BringUp
 from .controller_scenarios import (
@@ -295,21 +293,16 @@ def test_two_sources_that_contradict_each_other_are_a_fault(probe: Probe, source
     report = wait_for_mode(probe, "safe")
     assert "whether there is a second publisher" in report.message
     assert not probe.call(Trigger, f"{NODE}/resume").success
-    assert change_state(probe, Transition.TRANSITION_DEACTIVATE)
+    assert probe.change(NODE, "deactivate")
     seen = count_of_all
     probe.wait(lambda: count_of_all > seen + 50, "nothing is published")
-    assert not change_state(probe, Transition.TRANSITION_ACTIVATE)
+    assert not probe.change(NODE, "activate")
     source.change = None
     probe.wait(
-        lambda: change_state(probe, Transition.TRANSITION_ACTIVATE),
+        lambda: probe.change(NODE, "activate"),
         "cannot be activated with one source",
     )
     wait_for_torque(probe, commands, WEIGHT)
-
-
-def change_state(probe: Probe, transition: int) -> bool:
-    request = ChangeState.Request(transition=Transition(id=transition))
-    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
 
 
 class Slowed:

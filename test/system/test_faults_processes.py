@@ -21,7 +21,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import REPORT_PERIOD, STANDSTILL, BringUp, Process, command
@@ -186,8 +186,7 @@ def failing(
     try:
         wait_for_torque(probe, probe.listen(Float64MultiArray, "failing/commands"), WEIGHT)
         yield process, folder
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        process.end()
     finally:
         process.kill()
 
@@ -281,8 +280,7 @@ def test_a_controller_whose_output_nobody_reads_goes_on(
     assert probe.call(Trigger, "unread/hold").success
     first = len(commands)
     probe.wait(lambda: len(commands) > first + 20, "no more torque")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     assert not np.any(commands[-1].data)
 
 
@@ -295,8 +293,7 @@ def test_ctrl_z_does_not_stop_a_controller(bring_up: BringUp, probe: Probe, sour
     process.signal(signal.SIGTSTP)
     first = len(commands)
     probe.wait(lambda: len(commands) > first + 20, "no more torque")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 def test_enforced_security_without_keys_is_no_start(bring_up: BringUp, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 
 from __future__ import annotations
 
-import signal
-
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
@@ -18,8 +16,8 @@ from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.publications import GuardedPublisher
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
+from rbd_control.ros.guarded_node import GuardedPublisher
 
 from . import detector_scenarios as detector
 from .bringup import BringUp, Process
@@ -133,8 +131,7 @@ def test_single_refusals_do_not_touch_the_control(bring_up: BringUp, probe: Prob
         return all(any(topic in line for line in said) for topic in topics)
 
     probe.wait(all_are_logged, "a refused topic is not in the log")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     assert not np.any(commands[-1].data)
     source.on = False
 
@@ -152,8 +149,7 @@ def test_refused_torques_become_the_safe_torque(bring_up: BringUp, probe: Probe)
     wait_for_torque(probe, commands, WEIGHT)  # at rest the safe torque carries the arm
     resume(probe, "no_torque")
     wait_for_mode(probe, "hold", "no_torque")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     source.on = False
 
 
@@ -180,8 +176,7 @@ def test_a_refused_verdict_is_published_again(bring_up: BringUp, probe: Probe) -
     assert count(report, refused(f"/{detector.NODE}/events")) == 3
     assert not [key for key in report.values if key.startswith("failures of")]
     assert "Traceback" not in process.output
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 @pytest.mark.parametrize(

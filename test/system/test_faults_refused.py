@@ -15,15 +15,13 @@ from rclpy.publisher import Publisher
 from rclpy.task import Future
 from std_msgs.msg import Bool
 
-from rbd_control.nodes import payload_command
-from rbd_control.nodes.command_node import CommandNode
+from rbd_control.live import requests
+from rbd_control.live.requests import CommandNode, run_payload
 from rbd_control.nodes.contact_guard import ContactGuard
-from rbd_control.nodes.demo.driver import PUSH, TRAJECTORY, ScenarioDriver
-from rbd_control.nodes.demo.scenario import Scenario
-from rbd_control.nodes.diagnostics import ERROR, Status
-from rbd_control.nodes.payload_command import run_payload
-from rbd_control.nodes.processes import reserved_domain
+from rbd_control.nodes.demo_scenario import PUSH, TRAJECTORY, Scenario, ScenarioDriver
 from rbd_control.robot.payload import PayloadParameters
+from rbd_control.ros.diagnostics import ERROR, Status
+from rbd_control.ros.processes import reserved_domain
 
 from .fault_setting import ros_here
 
@@ -132,9 +130,9 @@ def test_a_refused_payload_is_published_again(
     left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[109] Without a traceback; after a while the command gives up and says so."""
-    monkeypatch.setattr(payload_command, "SENDING", 0.1)
-    monkeypatch.setattr(payload_command, "_listeners", lambda *_: ["/somebody"])
-    monkeypatch.setattr(payload_command, "_has_taken", lambda *_: True)
+    monkeypatch.setattr(requests, "SENDING", 0.1)
+    monkeypatch.setattr(requests, "_listeners", lambda *_: ["/somebody"])
+    monkeypatch.setattr(requests, "_has_taken", lambda *_: True)
     with reserved_domain() as domain:
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         wire = Wire(monkeypatch, left, "/payload", "/parameter_events")

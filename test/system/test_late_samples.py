@@ -5,7 +5,7 @@ from __future__ import annotations
 from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.ros.messages import to_seconds
 
 from .bringup import BringUp
 from .detector_scenarios import NODE, PARAMETERS, POSTURE, resting

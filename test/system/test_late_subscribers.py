@@ -11,7 +11,7 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import Bool
 
-from rbd_control.nodes.repeated_topic import verdict_qos
+from rbd_control.ros.messages import verdict_qos
 
 from .bringup import BringUp
 from .detector_scenarios import NODE, PARAMETERS, released, resting, touched

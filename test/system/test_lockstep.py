@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rbd_control.nodes.lockstep import QUIET, Lockstep
+from rbd_control.nodes.simulated_arm import QUIET, Lockstep
 
 TIMEOUT = 0.2
 

@@ -9,7 +9,7 @@ from rclpy.parameter import Parameter
 
 from rbd_control.control import ControllerParameters
 from rbd_control.errors import ParameterError
-from rbd_control.nodes.declared_parameters import DeclaredParameters
+from rbd_control.ros.declared_parameters import DeclaredParameters
 
 
 class Node:

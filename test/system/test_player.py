@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from sensor_msgs.msg import JointState
 
 from .bringup import BringUp, Process
@@ -44,9 +42,8 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
         ["-r", "joint_states:=played"],
     )
     probe.wait(lambda: probe.node.count_publishers("played"), "no player")
-    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        assert probe.call(ChangeState, "joint_state_player/change_state", request).success
+    for transition in ("configure", "activate"):
+        assert probe.change("joint_state_player", transition)
     assert player.wait() == 0, player.output
     probe.wait(
         lambda: states and round(states[-1].position[0] / 0.01) == 59, "not played to the end"
@@ -72,8 +69,7 @@ def test_a_loop_over_one_moment_is_no_flood(
     probe.wait(lambda: len(states) >= 3 * rows, "it does not loop")
     stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
     assert stamps == pytest.approx([100.0 + k // rows for k in range(len(stamps))])
-    player.signal(signal.SIGTERM)
-    assert player.wait(10.0) == 0
+    player.end(timeout=10.0)
     assert "Traceback" not in player.output
 
 
@@ -88,8 +84,7 @@ def test_a_rate_that_cannot_be_kept(bring_up: BringUp, probe: Probe, tmp_path: P
     probe.wait(lambda: "too slow for rate 1000" in player.output, "says nothing of being late")
     late = "late [s]"
     probe.wait_for_report("player_of_quick", lambda r: float(r.values[late]) > 0.0, "is not late")
-    player.signal(signal.SIGINT)
-    assert player.wait(10.0) == 0
+    player.end(signal.SIGINT, timeout=10.0)
 
 
 def test_a_suspended_player_does_not_catch_up(
@@ -109,8 +104,7 @@ def test_a_suspended_player_does_not_catch_up(
     assert len(states) - before < 20, "40 messages were due meanwhile"
     late = "late [s]"
     probe.wait_for_report("player_of_suspended", lambda r: float(r.values[late]) > 1.5, "not late")
-    player.signal(signal.SIGINT)
-    assert player.wait(10.0) == 0
+    player.end(signal.SIGINT, timeout=10.0)
 
 
 def test_a_recording_that_is_damaged_further_on(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from std_msgs.msg import Float64MultiArray
 
-from rbd_control.nodes.processes import reserved_domain
+from rbd_control.ros.processes import reserved_domain
 
 from .bringup import BringUp, Process
 from .controller_scenarios import COMMANDS, MODEL, NODE, PARAMETERS, WEIGHT, resting
@@ -41,7 +41,7 @@ import os, signal
 import rclpy
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 
 def patch(kind, name):

@@ -155,8 +155,8 @@ def test_a_signal_during_a_cold_start(program: str, bring_up: BringUp, tmp_path:
 SIGNALLED = """
 import os, signal, sys
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.run import run
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.run import run
 
 class Node(ManagedNode):
     parameters_type = NodeParameters

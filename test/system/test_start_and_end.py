@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
+from lifecycle_msgs.srv import GetState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
@@ -195,25 +194,14 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
     state = probe.call(GetState, "contact_detector/get_state")
     assert state.current_state.label == "active"
     # By hand through the life cycle: nothing is published any more, and it starts again.
-    for transition in (
-        Transition.TRANSITION_DEACTIVATE,
-        Transition.TRANSITION_CLEANUP,
-        Transition.TRANSITION_CONFIGURE,
-    ):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        success = probe.call(ChangeState, "contact_detector/change_state", request).success
+    name = "contact_detector"
+    for transition in ("deactivate", "cleanup", "configure"):
         # The last description is none of a robot.
-        assert success == (transition != Transition.TRANSITION_CONFIGURE)
+        assert probe.change(name, transition) == (transition != "configure")
     publisher.publish(String(data=arm7_urdf()))
-
-    def configured() -> bool:
-        request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
-        return bool(probe.call(ChangeState, "contact_detector/change_state", request).success)
-
-    probe.wait(configured, "cannot be configured again")
+    probe.wait(lambda: probe.change(name, "configure"), "cannot be configured again")
     probe.node.destroy_publisher(publisher)
-    detector.signal(signal.SIGINT)
-    assert detector.wait() == 0
+    detector.end(signal.SIGINT)
 
 
 def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -> None:
@@ -226,31 +214,26 @@ def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -
     commands = probe.listen(Float64MultiArray, "effort_controller/commands")
     process = bring_up.start(name, {"urdf": "arm7", "timeout": STANDSTILL, "discovery_time": 3.0})
 
-    def change(transition: int) -> bool:
-        request = ChangeState.Request(transition=Transition(id=transition))
-        return bool(probe.call(ChangeState, f"{name}/change_state", request).success)
-
     def state() -> str:
         return str(probe.call(GetState, f"{name}/get_state").current_state.label)
 
     probe.wait(lambda: state() == "inactive", "is not configured")
     count = len(commands)
-    assert change(Transition.TRANSITION_CLEANUP)
+    assert probe.change(name, "cleanup")
     assert "autostart ends" in process.output
     time.sleep(5.0)  # longer than the wait for other controllers
     assert state() == "unconfigured"
     assert len(commands) == count
     # By request it starts as ever, and stays as it is told to be.
-    assert change(Transition.TRANSITION_CONFIGURE)
-    probe.wait(lambda: change(Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    assert probe.change(name, "configure")
+    probe.wait(lambda: probe.change(name, "activate"), "cannot be activated")
     probe.wait(lambda: len(commands) > count, "sends no torque")
-    assert change(Transition.TRANSITION_DEACTIVATE)
+    assert probe.change(name, "deactivate")
     count = len(commands)
     time.sleep(1.0)
     assert state() == "inactive"
     assert len(commands) == count
-    process.signal(signal.SIGINT)
-    assert process.wait() == 0
+    process.end(signal.SIGINT)
     source.on = False
 
 
@@ -274,8 +257,7 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
         detector_scenarios.touched(source)
         probe.wait(lambda: contact[-1].data, "no contact")
         detector_scenarios.released(source)
-        detector.signal(signal.SIGTERM)
-        assert detector.wait() == 0
+        detector.end()
         if attempt:
             assert "compiling" not in detector.output
             if taken[-1] < 3.0:
@@ -290,11 +272,11 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
 @pytest.mark.parametrize(
     ("node", "owner", "rehearsal"),
     [
-        ("contact_detector", "contact_detector", "rehearse_detector"),
-        ("contact_detector", "joint_state_input", "rehearse_intake"),
-        ("passivity_controller", "passivity_controller", "rehearse_controller"),
-        ("passivity_controller", "joint_state_input", "rehearse_intake"),
-        ("simulated_arm", "simulated_arm", "rehearse_arm"),
+        ("contact_detector", "nodes.contact_detector", "rehearse_detector"),
+        ("contact_detector", "ros.joint_state_input", "rehearse_intake"),
+        ("passivity_controller", "nodes.passivity_controller", "rehearse_controller"),
+        ("passivity_controller", "ros.joint_state_input", "rehearse_intake"),
+        ("simulated_arm", "nodes.simulated_arm", "rehearse_arm"),
     ],
 )
 def test_a_configured_node_has_rehearsed(
@@ -302,7 +284,7 @@ def test_a_configured_node_has_rehearsed(
 ) -> None:
     """Forked nodes would not show it otherwise: they begin with loaded code."""
     told = f"""
-from rbd_control.nodes import {owner} as owner
+import rbd_control.{owner} as owner
 rehearse = owner.{rehearsal}
 def tell(*given):
     rehearse(*given)
@@ -313,11 +295,9 @@ owner.{rehearsal} = tell
     process = bring_up.start(
         node, {"urdf": "arm7", "autostart": False}, ["-r", f"__node:={name}"], preamble=told
     )
-    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
-    assert probe.call(ChangeState, f"{name}/change_state", request).success
+    assert probe.change(name, "configure")
     assert "the rehearsal ended" in process.output
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
 
 
 def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
@@ -343,8 +323,7 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     probe.wait(lambda: truth and not truth[-1].data, "contact from nothing")
     bad_commands_close_the_brakes(probe, states, [0.0] * 6, 2.0)
     bad_commands_close_the_brakes(probe, states, [float("nan")] * 7, -2.0)
-    arm.signal(signal.SIGTERM)
-    assert arm.wait() == 0
+    arm.end()
 
 
 def bad_commands_close_the_brakes(

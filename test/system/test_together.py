@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 import pytest
@@ -45,7 +44,6 @@ def test_the_arm_brakes_when_its_controller_ends(probe: Probe, nodes: dict[str, 
     controller = nodes[scenarios.CONTROLLER]
 
     def end() -> None:
-        controller.signal(signal.SIGTERM)
-        assert controller.wait() == 0
+        controller.end()
 
     scenarios.brakes_when_the_controller_ends(probe, end)

@@ -116,21 +116,6 @@ def test_a_flood_of_bad_ones(probe: Probe, source: Source, waves: Waves) -> None
     assert probe.call(Trigger, f"{NODE}/cancel").success
 
 
-def test_a_flood_of_good_ones(probe: Probe, source: Source, waves: Waves) -> None:
-    """[40] Each is planned beside the control loop and followed; none leads to the safe torque."""
-    publisher = probe.node.create_publisher(JointTrajectory, TOPIC, 50)
-    probe.wait(publisher.get_subscription_count, "nobody listens")
-    before = refused(probe)
-    began = time.monotonic()
-    while time.monotonic() < began + 5.0:
-        publisher.publish(waves.good)
-        time.sleep(0.1)
-    report = probe.report(NODE)
-    assert (report.values["mode"], report.values["goal"]) == ("follow", "moving")
-    assert refused(probe) == before
-    assert probe.call(Trigger, f"{NODE}/cancel").success
-
-
 def test_gaps_between_torques(probe: Probe, source: Source, process: Process, waves: Waves) -> None:
     """[27, 48] Gaps with the flood are at most twice the gaps without it, plus 5 ms.
 

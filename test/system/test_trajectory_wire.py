@@ -16,7 +16,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from rbd_control.control import TrajectoryArrays
 from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.errors import TrajectoryError
-from rbd_control.nodes.trajectory_wire import (
+from rbd_control.ros.trajectory_wire import (
     MOST_NAMES,
     check_size,
     largest_trajectory,

@@ -14,7 +14,7 @@ from defusedxml.ElementTree import fromstring
 from sensor_msgs.msg import JointState
 
 from rbd_control.errors import RbdControlError
-from rbd_control.nodes.transports import (
+from rbd_control.ros.transports import (
     TRANSPORTS,
     thread_names,
     udp_profile,
@@ -149,7 +149,7 @@ def test_what_the_user_selected_is_kept(name: str, value: str, here: pytest.Monk
 
 
 def test_other_middleware_is_left_alone(here: pytest.MonkeyPatch) -> None:
-    place = "rbd_control.nodes.transports.get_rmw_implementation_identifier"
+    place = "rbd_control.ros.transports.get_rmw_implementation_identifier"
     here.setattr(place, lambda: "rmw_cyclonedds_cpp")
     before = dict(os.environ)
     with without_shared_memory():
@@ -158,7 +158,7 @@ def test_other_middleware_is_left_alone(here: pytest.MonkeyPatch) -> None:
 
 def test_a_profile_that_is_not_used_ends_the_start(here: pytest.MonkeyPatch) -> None:
     """In the range ``LOCALHOST`` the whole network would discover the node."""
-    here.setattr("rbd_control.nodes.transports.uses_shared_memory", lambda: True)
+    here.setattr("rbd_control.ros.transports.uses_shared_memory", lambda: True)
     with pytest.raises(RbdControlError, match="does not use the profile"), without_shared_memory():
         pass
 
@@ -182,7 +182,7 @@ def test_lost_messages_are_repeated_soon(
     assert fromstring(udp_profile()).findtext(path) == "100000000"
 
 
-@pytest.mark.parametrize("lost", ["tempfile.tempdir", "rbd_control.nodes.transports._MEMORY"])
+@pytest.mark.parametrize("lost", ["tempfile.tempdir", "rbd_control.ros.transports._MEMORY"])
 def test_one_folder_for_the_profile_is_enough(lost: str, here: pytest.MonkeyPatch) -> None:
     here.setattr(lost, "/no/such/folder")
     with without_shared_memory():
@@ -191,7 +191,7 @@ def test_one_folder_for_the_profile_is_enough(lost: str, here: pytest.MonkeyPatc
 
 def test_no_folder_for_the_profile_ends_the_start(here: pytest.MonkeyPatch) -> None:
     here.setattr("tempfile.tempdir", "/no/such/folder")
-    here.setattr("rbd_control.nodes.transports._MEMORY", "/no/such/folder")
+    here.setattr("rbd_control.ros.transports._MEMORY", "/no/such/folder")
     with (
         pytest.raises(RbdControlError, match="cannot write a file of profiles for Fast DDS"),
         without_shared_memory(),

@@ -14,8 +14,8 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.demo.scenario import START
+from rbd_control.nodes.demo_scenario import START
+from rbd_control.ros.contact_messages import event_from_status
 from rbd_control.share import share_directory
 from rbd_control.simulation import arm7_urdf
 from rbd_control.startup.arm_launch import node_parameters

@@ -24,11 +24,10 @@ from std_msgs.msg import Bool, String
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import THRESHOLD, event_message
-from rbd_control.nodes.live_arm import LiveArm, places
-from rbd_control.nodes.live_arms import view_node
-from rbd_control.nodes.messages import LATCHED, Stamp
-from rbd_control.nodes.transports import without_shared_memory
+from rbd_control.live.view import LiveArm, places, view_node
+from rbd_control.ros.contact_messages import THRESHOLD, event_message
+from rbd_control.ros.messages import LATCHED, Stamp
+from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.state import ArmState
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +86,10 @@ def test_two_drivers_with_effort_leave_the_choice_to_the_parameter(
     assert "efforts come from joint_1, " in report.message or "left_joint_1" in report.message
     assert "and from" in report.message
     assert report.values["state"] == "unconfigured"
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     chosen = bring_up.start(node, {**given, "joints": joints}, arguments)
     probe.wait(lambda: "held joints: left_joint_1 at 0" in chosen.output, "is not configured")
-    chosen.signal(signal.SIGTERM)
-    assert chosen.wait() == 0
+    chosen.end()
     for arm in arms:
         probe.end_stream(arm)
 
@@ -168,8 +165,7 @@ def test_a_held_joint_that_carries_the_arm_moves(
             assert "no verdict: held joint torso is at 0.012" in verdict.message
         torso.position = (0.0,)
         resume(probe, name)
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    process.end()
     probe.end_repetition(timer)
     for source in (arm, torso, stray):
         probe.end_stream(source)

@@ -13,7 +13,7 @@ from rbd_control.cli.arguments.shared import (
     add_robot,
 )
 from rbd_control.errors import InputError
-from rbd_control.startup.ros_needed import ros_needed
+from rbd_control.startup.standard_streams import ros_needed
 
 
 def add_command(commands: Commands) -> None:
@@ -73,6 +73,6 @@ def _measure(arguments: argparse.Namespace) -> int:
     if arguments.recording is not None:
         raise InputError("--loop needs a running controller and no recording; give one of them")
     with ros_needed("check --loop"):
-        from rbd_control.nodes.loop_command import run_loop_check
+        from rbd_control.live.requests import run_loop_check
     code: int = run_loop_check(arguments.node or "/passivity_controller", arguments.write)
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rbd_control.cli.arguments.shared import Commands, add_duration, add_outputs
-from rbd_control.startup.ros_needed import ros_needed
+from rbd_control.startup.standard_streams import ros_needed
 
 
 def add_command(commands: Commands) -> None:
@@ -30,7 +30,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     refuse_clashes((), result_files(arguments, "demo.json", "demo.html", "demo.png"))
     with ros_needed("the demo"):
-        from rbd_control.nodes.demo.run import run_demo
+        from rbd_control.live.demo import run_demo
     code: int = run_demo(
         arguments.duration, arguments.report, arguments.json, arguments.view, arguments.html
     )

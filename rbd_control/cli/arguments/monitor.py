@@ -6,7 +6,7 @@ import argparse
 
 from rbd_control.cli.arguments.kinds import node_name
 from rbd_control.cli.arguments.shared import Commands, add_duration
-from rbd_control.startup.ros_needed import ros_needed
+from rbd_control.startup.standard_streams import ros_needed
 
 
 def add_command(commands: Commands) -> None:
@@ -33,6 +33,6 @@ def add_command(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     with ros_needed("the monitor"):
-        from rbd_control.nodes.monitor import run_monitor
+        from rbd_control.live.monitor import run_monitor
     code: int = run_monitor(arguments.detector, arguments.duration, arguments.once)
     return code

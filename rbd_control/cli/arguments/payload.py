@@ -6,7 +6,7 @@ import argparse
 
 from rbd_control.cli.arguments.kinds import finite, namespace, numbers
 from rbd_control.cli.arguments.shared import Commands
-from rbd_control.startup.ros_needed import ros_needed
+from rbd_control.startup.standard_streams import ros_needed
 
 
 def add_command(commands: Commands) -> None:
@@ -53,6 +53,6 @@ def _run(arguments: argparse.Namespace) -> int:
         payload_inertia=arguments.inertia,
     )
     with ros_needed("the command"):
-        from rbd_control.nodes.payload_command import run_payload
+        from rbd_control.live.requests import run_payload
     code: int = run_payload(payload, arguments.namespace)
     return code

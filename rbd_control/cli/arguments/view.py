@@ -14,7 +14,7 @@ from rbd_control.cli.arguments.shared import (
     add_recording,
     add_robot,
 )
-from rbd_control.startup.ros_needed import ros_needed
+from rbd_control.startup.standard_streams import ros_needed
 
 
 def add_command(commands: Commands) -> None:

@@ -1,0 +1,1 @@
+"""Commands that talk to running nodes: monitor, view, payload, loop check and demo."""

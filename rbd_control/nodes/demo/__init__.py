@@ -1,1 +1,0 @@
-"""The demonstration: a simulated arm, the controller and the detector over ROS 2."""

@@ -1,0 +1,149 @@
+"""Diagnostics of a node, published on ``/diagnostics`` once a second."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+
+from rbd_control.wording import shortened
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+MOST_DURATIONS = 1000
+"""Maximum number of durations for the median; sorting more would delay a torque."""
+
+LONGEST = 2000
+"""Length above which a message, key or value of a status is cut [characters]."""
+
+
+class Status:
+    """Content of one diagnostic status: worst level so far, messages of that level, and values.
+
+    Attributes:
+        level: :data:`OK`, :data:`WARN` or :data:`ERROR`.
+        messages: the messages of this level.
+        values: key-value pairs, as text.
+    """
+
+    def __init__(self) -> None:
+        self.level: bytes = OK
+        self.messages: list[str] = []
+        self.values: list[KeyValue] = []
+
+    def raise_to(self, level: bytes, message: str) -> None:
+        """Raise the level and add a message; only messages of the highest level are kept.
+
+        Args:
+            level: :data:`OK`, :data:`WARN` or :data:`ERROR`; below the present level the call has
+                no effect.
+            message: the problem as text.
+        """
+        message = shortened(message, LONGEST)
+        if level > self.level:
+            self.level, self.messages = level, [message]
+        elif level == self.level:
+            self.messages.append(message)
+
+    def add(self, key: str, value: object) -> None:
+        """Add one key-value pair; a float is written with six significant digits."""
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
+
+
+def report_unreceived(
+    node: Node, topic: str, qos: QoSProfile, status: Status, level: bytes = WARN
+) -> None:
+    """Name the publishers of a topic that a subscription cannot receive.
+
+    Args:
+        node: the node.
+        topic: full name of the topic.
+        qos: quality of service of the subscription.
+        status: the status to fill in.
+        level: level of each such publisher.
+    """
+    for publisher in node.get_publishers_info_by_topic(topic):
+        compatibility, reason = qos_check_compatible(publisher.qos_profile, qos)
+        if compatibility == QoSCompatibility.ERROR:
+            status.raise_to(level, f"{topic} of {publisher.node_name} cannot be received: {reason}")
+
+
+class Diagnostics:
+    """Publishes one status of a node on ``/diagnostics`` each second of the steady clock.
+
+    Args:
+        node: the node.
+        sources: functions that are called in turn with the :class:`Status` to fill in; the list may
+            change later.
+        others: functions that return a further status, which follows the status of the node in the
+            same message, or None.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        sources: list[Callable[[Status], None]],
+        others: Sequence[Callable[[], DiagnosticStatus | None]] = (),
+    ) -> None:
+        self._node = node
+        self._sources = sources
+        self._others = others
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        # A member: rclpy keeps no reference to a timer's clock.
+        self._clock = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(1.0, self.publish, clock=self._clock)
+
+    def publish(self) -> None:
+        """Call ``sources`` and ``others``, and publish the statuses in one message."""
+        status = Status()
+        for source in self._sources:
+            source(status)
+        name = self._node.get_fully_qualified_name().lstrip("/")
+        message = DiagnosticArray()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.status = [
+            DiagnosticStatus(
+                level=status.level,
+                name=name,
+                message="; ".join(status.messages) or "ok",
+                hardware_id=name,
+                values=status.values,
+            ),
+            *(other for other in (make() for make in self._others) if other is not None),
+        ]
+        self._publisher.publish(message)
+
+
+class Durations:
+    """Durations since the last report, for example of a callback.
+
+    The maximum is over all durations, the median over the last :data:`MOST_DURATIONS`.
+    """
+
+    def __init__(self) -> None:
+        self._values: deque[float] = deque(maxlen=MOST_DURATIONS)
+        self._maximum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Add one duration [s]."""
+        self._values.append(seconds)
+        self._maximum = max(self._maximum, seconds)
+
+    def report(self, status: Status, what: str) -> None:
+        """Add median and maximum [ms] to a status, and clear the durations.
+
+        Args:
+            status: the status to fill in; without durations nothing is added.
+            what: text before ``median [ms]`` and ``maximum [ms]`` in the keys.
+        """
+        values = sorted(self._values)
+        if values:
+            status.add(f"{what} median [ms]", 1e3 * values[len(values) // 2])
+            status.add(f"{what} maximum [ms]", 1e3 * max(self._maximum, values[-1]))
+        self._values.clear()
+        self._maximum = 0.0
