@@ -217,7 +217,7 @@ def test_a_goal_with_too_many_points_is_rejected() -> None:
     logger = SimpleNamespace(error=said.append)
     action._node = SimpleNamespace(is_active=True, get_logger=lambda: logger)
     action._goals = []
-    action._controller = lambda: SimpleNamespace(require_free=lambda: None)
+    action._controller = lambda: SimpleNamespace(modes=SimpleNamespace(require_free=lambda: None))
 
     def answer(points: int) -> GoalResponse:
         trajectory = SimpleNamespace(points=[None] * points)
