@@ -16,8 +16,8 @@ from rbd_control.cli.drive_gains import payload_paths
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.file_clashes import NamedFile
 from rbd_control.files.input_files import about
+from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.configuration import YAML, described_arm
-from rbd_control.playback.storage import recorded_files
 from rbd_control.robot.robot import ARM7
 
 RECORDING = "RECORDING"

@@ -20,7 +20,7 @@ from rbd_control.fleet.outcome import Record
 from rbd_control.fleet.store import Store
 from rbd_control.fleet.study import Study, study
 from rbd_control.fleet.table import CSV, REPORT_TABLES, Row, refuse_format, write_table
-from rbd_control.playback.storage import recorded_files
+from rbd_control.playback.bag import recorded_files
 from rbd_control.wording import printable
 
 _ROWS = 60

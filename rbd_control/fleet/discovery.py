@@ -8,7 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from rbd_control.errors import InputError
-from rbd_control.playback.storage import COMPRESSED, METADATA, STORAGE_SUFFIXES
+from rbd_control.playback.bag import COMPRESSED, METADATA, ROS1_SUFFIX, STORAGE_SUFFIXES
 
 _CSV = ".csv"
 
@@ -17,9 +17,9 @@ def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list
     """Return the absolute paths of all recordings in the given files and folders, each once.
 
     A folder with ``metadata.yaml`` is one recording. Any other folder is searched: each folder with
-    ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3`` or ``.csv`` file, is a recording,
-    also a compressed ``.mcap.zstd`` or ``.db3.zstd`` file. Hidden files and folders are left out,
-    and links to folders are not followed.
+    ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3``, ``.bag`` or ``.csv`` file, is a
+    recording, also a compressed ``.mcap.zstd`` or ``.db3.zstd`` file. Hidden files and folders are
+    left out, and links to folders are not followed.
 
     The paths have the order of ``given``. Matches of a pattern are sorted; the files of a searched
     folder, sorted by name, precede its sub-folders, also sorted.
@@ -76,4 +76,4 @@ def _below(path: Path) -> Iterator[Path]:
 
 def _is_recording(name: str) -> bool:
     suffix = Path(name.removesuffix(COMPRESSED)).suffix
-    return suffix in STORAGE_SUFFIXES or name.lower().endswith(_CSV)
+    return suffix in (*STORAGE_SUFFIXES, ROS1_SUFFIX) or name.lower().endswith(_CSV)

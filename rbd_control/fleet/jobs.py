@@ -34,7 +34,7 @@ from rbd_control.robot.inertial_corrections import CORRECTIONS
 from rbd_control.robot.surface import surface_of_robot
 from rbd_control.startup.warmup import steps
 
-_PREPARED = ("joint states", "contact detector", "recordings", "replay")
+_PREPARED = ("joint states", "contact detector", "replay")
 """Steps of ``rbd-control warmup`` that load the compiled code of :func:`replay`."""
 
 

@@ -8,8 +8,8 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes.contact_messages import LONGEST
 from rbd_control.nodes.detector_listener import Topic
+from rbd_control.results import LONGEST
 from rbd_control.wording import shortened
 
 SILENCE = 3.0

@@ -14,8 +14,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import LONGEST, THRESHOLD, events_in
+from rbd_control.nodes.contact_messages import THRESHOLD, events_in
 from rbd_control.playback.live_view import LiveState
+from rbd_control.results import LONGEST
 from rbd_control.wording import shortened
 
 MOST_JOINTS = 1000

@@ -1,4 +1,4 @@
-"""Recordings of joint states: rosbag2 (folder, ``.db3``, ``.mcap``) and CSV, without ROS.
+"""Recordings of joint states: rosbag2, ROS 1 (``.bag``) and CSV, without ROS.
 
 Reading streams: memory does not grow with the length of a recording.
 """
@@ -21,7 +21,7 @@ from rbd_control.joint_states import (
     JointStateIntake,
     SampleBlock,
 )
-from rbd_control.playback.bag import BOOL, JOINT_STATE, STORAGE_SUFFIXES, Bag
+from rbd_control.playback.bag import BOOL, JOINT_STATE, ROS1_SUFFIX, STORAGE_SUFFIXES, Bag
 from rbd_control.playback.parts import Part, in_order
 from rbd_control.playback.table import Table
 from rbd_control.playback.truth import contact_intervals
@@ -175,7 +175,8 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
 
     Args:
         path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also without metadata and
-            type definitions), or a ``.csv`` file (:data:`rbd_control.playback.table.COLUMNS`).
+            type definitions), a ``.bag`` file of ROS 1, or a ``.csv`` file
+            (:data:`rbd_control.playback.table.COLUMNS`).
         topic: topic of the joint states in a rosbag2 recording; a missing leading slash is added.
 
     Raises:
@@ -188,7 +189,7 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
         if path.exists():
             if path.suffix.lower() == ".csv":
                 return _from_table(path, topic)
-            if path.is_dir() or path.suffix in STORAGE_SUFFIXES:
+            if path.is_dir() or path.suffix in (*STORAGE_SUFFIXES, ROS1_SUFFIX):
                 return _from_bag(path, topic)
         else:
             raise RecordingError(
@@ -197,8 +198,8 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
                 else "there is no such recording"
             )
         raise RecordingError(
-            f"is not a recording; give a rosbag2 folder or a file {', '.join(STORAGE_SUFFIXES)} "
-            "or .csv"
+            f"is not a recording; give a rosbag2 folder or a file {', '.join(STORAGE_SUFFIXES)}, "
+            ".bag (ROS 1) or .csv"
         )
 
 

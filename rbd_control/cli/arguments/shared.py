@@ -11,7 +11,7 @@ from rbd_control.cli.arguments.kinds import names, position, seconds
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What ``add_subparsers`` of ``argparse`` returns; its ``add_parser`` adds a sub-command."""
 
-RECORDING = "rosbag2 folder, or file .db3, .mcap or .csv"
+RECORDING = "rosbag2 folder, or file .db3, .mcap, .bag (ROS 1) or .csv"
 """Help text for a recording."""
 
 URDF = (

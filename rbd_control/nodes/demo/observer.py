@@ -17,12 +17,13 @@ from std_msgs.msg import Bool
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.nodes.command_node import CommandNode
-from rbd_control.nodes.contact_messages import LONGEST, events_in
+from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.demo.driver import ScenarioDriver
 from rbd_control.nodes.demo.result import DemoLog, Series
 from rbd_control.nodes.demo.scenario import Scenario
 from rbd_control.nodes.messages import to_seconds
 from rbd_control.nodes.run import make_executor
+from rbd_control.results import LONGEST
 from rbd_control.simulation import arm7_urdf
 from rbd_control.wording import shortened
 
