@@ -29,15 +29,14 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.files.file_clashes import NamedFile, refuse_clashes
 from rbd_control.files.output_files import prepare_output
-from rbd_control.fleet.dask_workers import DaskWorkers
 from rbd_control.fleet.discovery import find_recordings
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
-from rbd_control.fleet.local_workers import LocalWorkers, usable_cores
 from rbd_control.fleet.outcome import Record
-from rbd_control.fleet.run import Entry, FleetRun, Workers, run_fleet
+from rbd_control.fleet.run import Entry, FleetRun, run_fleet
 from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
 from rbd_control.fleet.store import Store
 from rbd_control.fleet.table import CSV, TABLES, is_table, record_row, refuse_format, write_table
+from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers, usable_cores
 from rbd_control.playback.labels import read_labels
 from rbd_control.playback.truth import Label
 from rbd_control.wording import listed
