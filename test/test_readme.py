@@ -12,8 +12,8 @@ from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.files import yaml_input
 from rbd_control.playback.bag import MAX_MESSAGE
-from rbd_control.playback.csv_lines import MAX_LINE
-from rbd_control.playback.labels import MAX_LABELS
+from rbd_control.playback.table import MAX_LINE
+from rbd_control.playback.truth import MAX_LABELS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

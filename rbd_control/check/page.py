@@ -14,7 +14,7 @@ from rbd_control.check.findings import Level
 from rbd_control.check.run import CheckResult
 from rbd_control.files.output_files import write_whole
 from rbd_control.reports.check_page import OUTCOMES, check_page
-from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.reports.html import HtmlOutput, analysed_now
 from rbd_control.reports.page import WORDS
 from rbd_control.wording import printable
 

@@ -14,10 +14,9 @@ from rbd_control.cli.command_files import input_files, refuse_repetition, result
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.files.file_clashes import refuse_clashes
+from rbd_control.files.output_files import refuse_clashes
 from rbd_control.playback.configuration import configured_robot
-from rbd_control.playback.curve import FACTORS
-from rbd_control.playback.labels import read_labels
+from rbd_control.playback.measures import FACTORS
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import (
@@ -29,9 +28,9 @@ from rbd_control.playback.report import (
     write_report,
 )
 from rbd_control.playback.result import Overview, ReplayResult
-from rbd_control.playback.truth import Label
-from rbd_control.reports.output import HtmlOutput
-from rbd_control.reports.replay_report import ReplayReport
+from rbd_control.playback.truth import Label, read_labels
+from rbd_control.reports.html import HtmlOutput
+from rbd_control.reports.replay_page import ReplayReport
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.surface import surface_of_robot
 
@@ -42,7 +41,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     """Run recordings through the contact detector, print the contacts, and write the reports.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.replay` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Returns:
         The exit code: 0, or 1 if the detector gave no verdict at all in one of the recordings.

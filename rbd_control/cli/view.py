@@ -32,7 +32,7 @@ def run_view(arguments: argparse.Namespace) -> int:
     The view ends on SIGINT or SIGTERM, or after ``--duration``.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.view` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Returns:
         The exit code: 0, or 1 if no message of a live arm was received.

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from rbd_control.fleet.jobs import CalibrateJob, ReplayJob
-from rbd_control.fleet.keys import job_keys
-from rbd_control.fleet.outcome import BAD, Outcome, Record
-from rbd_control.fleet.store import Store
+from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, job_keys
+from rbd_control.fleet.store import BAD, Outcome, Record, Store
 from rbd_control.fleet.workers import Workers
 
 _EARLIEST = datetime(2000, 1, 1, tzinfo=timezone.utc).timestamp()
@@ -66,7 +64,7 @@ def run_fleet(
     """Process the recordings without an up-to-date result; store each record when it is complete.
 
     A recording is processed again if the digest of its job has changed (see
-    :func:`~rbd_control.fleet.keys.job_keys`), or if it was bad. An interrupted run continues in the
+    :func:`~rbd_control.fleet.jobs.job_keys`), or if it was bad. An interrupted run continues in the
     next call with the same arguments.
 
     Args:

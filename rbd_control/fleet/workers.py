@@ -24,7 +24,7 @@ from rbd_control import __version__
 from rbd_control.errors import RbdControlError
 from rbd_control.files.input_files import reason
 from rbd_control.fleet.jobs import Job, prepare, run_job, worker_version
-from rbd_control.fleet.outcome import Outcome
+from rbd_control.fleet.store import Outcome
 from rbd_control.startup.blas_threads import one_thread_in_children
 
 ATTEMPTS = 3

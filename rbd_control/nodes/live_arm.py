@@ -29,8 +29,8 @@ from rbd_control.nodes.detector_listener import (
 from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.newest import PolledTopic
 from rbd_control.nodes.touched_link import link_of_frame
-from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.live_view import SILENCE, LiveState
+from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.view.scene import Scene, scene_of
 from rbd_control.view.state import ArmState, ResidualHistory, Touch, Verdict, probabilities

@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.playback.clock import ClockJump
-from rbd_control.playback.curve import CurvePoint
-from rbd_control.playback.effort_check import EffortFit
-from rbd_control.playback.envelope import Envelope
-from rbd_control.playback.summary import Summary, summarise
-from rbd_control.playback.truth import Score
+from rbd_control.playback.measures import CurvePoint, EffortFit, Envelope
+from rbd_control.playback.recording import ClockJump
+from rbd_control.playback.truth import Score, Summary, summarise
 
 
 @dataclass(frozen=True)
@@ -108,6 +105,7 @@ class ReplayResult:
             "notes": list(self.notes),
             "events": [event.to_json() for event in self.events],
             "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
+            "residual_mean": {r.joint: _known(r.mean) for r in self.residuals},
             "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
             "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},
             "threshold": {r.joint: r.threshold for r in self.residuals},

@@ -9,9 +9,21 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.reports.analysed import Analysed
-from rbd_control.reports.page import WORDS, Bar, Level, Page, Part, Row, Section, Table, number
-from rbd_control.reports.plots import Curve, Panel, PanelGrid
+from rbd_control.reports.page import (
+    WORDS,
+    Analysed,
+    Bar,
+    Curve,
+    Level,
+    Page,
+    Panel,
+    PanelGrid,
+    Part,
+    Row,
+    Section,
+    Table,
+    number,
+)
 
 Array = NDArray[np.float64]
 Json = Mapping[str, Any]

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from rbd_control.view.scene import Scene
-from rbd_control.view.shapes import Colour, Shape
+from rbd_control.view.scene import Colour, Scene, Shape
 from rbd_control.view.state import ArmState, Touch
 
 Array = NDArray[np.float64]

@@ -18,8 +18,8 @@ from rbd_control.errors import InputError
 from rbd_control.files.input_files import reason
 from rbd_control.view.drawing import ArmDrawing
 from rbd_control.view.panel import ArmPanel, PlaybackControls
-from rbd_control.view.playhead import Playhead
 from rbd_control.view.sources import RecordingSource, Source
+from rbd_control.view.state import Playhead
 
 FRAME_PERIOD = 1.0 / 30.0
 """Period of the frames while a browser is connected [s]."""

@@ -11,7 +11,7 @@ from fleet_jobs import Deadly, Faulty, Quick, Refused
 
 from rbd_control.errors import RbdControlError
 from rbd_control.fleet.jobs import worker_version
-from rbd_control.fleet.outcome import BAD, DONE, Outcome
+from rbd_control.fleet.store import BAD, DONE, Outcome
 from rbd_control.fleet.workers import ATTEMPTS, DaskWorkers, LocalWorkers
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from rbd_control.nodes.demo.result import RMS_LIMIT, DemoResult
 from rbd_control.reports.demo_page import demo_page
-from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.reports.html import HtmlOutput, analysed_now
 
 
 def demo_html(file: str | Path | None, folder: str | Path | None) -> HtmlOutput:
