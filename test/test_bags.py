@@ -76,6 +76,17 @@ def test_two_iterations_at_the_same_time(tmp_path: Path) -> None:
         assert one[0].block.stamp.tolist() == other[0].block.stamp.tolist()
 
 
+def test_messages_that_rosbags_passes_over_are_missed(tmp_path: Path) -> None:
+    """The recorder writes no checksums, and zeros are records without content."""
+    path = tmp_path / "log.mcap"
+    whole = bytearray(mcap(MESSAGES, {"crc": 0}))
+    middle = len(whole) // 2
+    whole[middle : middle + 4096] = bytes(4096)
+    path.write_bytes(whole)
+    with pytest.raises(RecordingError, match=r"log.mcap: .* of 600 messages .* are missing"):
+        is_whole(read_recording(path))
+
+
 def test_a_name_with_signs_of_an_address(tmp_path: Path) -> None:
     source = sound.write_bag(tmp_path / "bag", MOTION, StoragePlugin.SQLITE3) / "bag.db3"
     assert is_whole(read_recording(shutil.move(source, tmp_path / "odd?name#100%.db3")))

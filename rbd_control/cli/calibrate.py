@@ -95,7 +95,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         )
     if calibration.gains:
         gains = gain_table(calibration.gains, evidence.accepted_error)
-        console.print(gains.on_console(no_wrap=True))
+        console.print(gains.on_console())
     found = calibration_values(calibration)
     _print(calibration, found, console)
     write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked, kept)
@@ -165,7 +165,7 @@ def _motions(
 def _print(calibration: Calibration, found: dict[str, Any], console: Console) -> None:
     """Print the identified parameters, the thresholds, and the warnings."""
     for table in (model_table(found), friction_table(found), detection_table(found)):
-        console.print(table.on_console(no_wrap=True))
+        console.print(table.on_console())
     joints = found["joints"].values()
     if not calibration.gains and any(one["effort_gain"] != 1.0 for one in joints):
         gains = _by_joint(found, "effort_gain", ".4g")

@@ -140,6 +140,6 @@ def refused_gains_shown(console: Console) -> Iterator[None]:
     try:
         yield
     except DriveGainError as error:
-        console.print(gain_table(error.gains, error.accepted_error).on_console(no_wrap=True))
+        console.print(gain_table(error.gains, error.accepted_error).on_console())
         console.print(_HELP, markup=False)
         raise

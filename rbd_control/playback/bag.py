@@ -201,13 +201,13 @@ class _Storage:
             wanted = [each for each in reader.connections if each.topic == topic]
             if not wanted:  # for rosbags, this selects all connections
                 return
-            if self.path.suffix == ROS1_SUFFIX:
-                convert = _types().ros1_to_cdr
-                for each, time, raw in reader.messages(wanted):
-                    yield time, bytes(convert(raw, each.msgtype))
-                return
-            for _, time, raw in reader.messages(wanted):
-                yield time, raw
+            convert = _types().ros1_to_cdr if self.path.suffix == ROS1_SUFFIX else None
+            missing = stated = sum(each.msgcount for each in wanted)
+            for each, time, raw in reader.messages(wanted):
+                missing -= 1
+                yield time, bytes(convert(raw, each.msgtype)) if convert else raw
+            if missing:  # rosbags passes over what it does not understand
+                raise ValueError(f"{missing} of {stated} messages on {topic[:40]} are missing")
 
     @contextmanager
     def _reader(self) -> Iterator[Any]:

@@ -271,7 +271,7 @@ def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
         rows.append(Row(cells))
     headings = ("joint", "gain [N·m per unit]", "standard error", "relative [%]", "")
     title = "gains of the drives (prismatic joints: N)"
-    return Table(title, headings, tuple(rows), left=("joint", ""))
+    return Table(title, headings, tuple(rows), left=("joint", ""), no_wrap=("joint",))
 
 
 def _table(found: Json, title: str, columns: Mapping[str, Callable[[Json], str]]) -> Table:
@@ -280,4 +280,4 @@ def _table(found: Json, title: str, columns: Mapping[str, Callable[[Json], str]]
         Row((joint, *(cell(one) for cell in columns.values())))
         for joint, one in found["joints"].items()
     )
-    return Table(title, ("joint", *columns), rows, left=("joint",))
+    return Table(title, ("joint", *columns), rows, left=("joint",), no_wrap=("joint",))

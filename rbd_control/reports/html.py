@@ -177,8 +177,11 @@ class _Renderer:
 
 
 def _table(table: Table) -> str:
-    headings = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in table.headings)
-    rows = "\n".join(_row(row) for row in table.rows)
+    marked = ("level",) if table.is_marked else ()
+    headings = "".join(
+        f'<th scope="col">{_text(heading)}</th>' for heading in (*marked, *table.headings)
+    )
+    rows = "\n".join(_row(row, table.is_marked) for row in table.rows)
     kind = ' class="text"' if table.is_text else ""
     note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
     return (
@@ -187,14 +190,15 @@ def _table(table: Table) -> str:
     )
 
 
-def _row(row: Row) -> str:
+def _row(row: Row, is_marked: bool) -> str:
     classes: list[str] = [row.level] if row.level else []
     data = ""
     if row.moment is not None:
         classes.append("jump")
         data = f' data-begin="{row.moment[0]:.6g}" data-end="{row.moment[1]:.6g}"'
     kind = f' class="{" ".join(classes)}"' if classes else ""
-    cells = "".join(_cell(cell, row, k == 0) for k, cell in enumerate(row.cells))
+    marks = (WORDS[row.level],) if is_marked and row.level else ()
+    cells = "".join(_cell(cell, row, k == 0) for k, cell in enumerate((*marks, *row.cells)))
     return f"<tr{kind}{data}>{cells}</tr>"
 
 

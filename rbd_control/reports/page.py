@@ -129,6 +129,12 @@ Level = Literal["good", "doubtful", "bad"]
 WORDS: dict[Level, str] = {"good": "GOOD", "doubtful": "LOOK", "bad": "WRONG"}
 """Label of each level on the page."""
 
+_STYLES: dict[Level, str] = {
+    "good": "bold green",
+    "doubtful": "bold yellow",
+    "bad": "bold red",
+}
+
 MOST_ROWS = 500
 """Maximum number of rows of a table; further rows are left out."""
 
@@ -176,6 +182,8 @@ class Table:
         note: text below the table.
         is_text: whether the columns hold text, which is aligned to the left, and not numbers.
         left: headings of single columns of text, which a console aligns to the left.
+        no_wrap: headings of columns whose texts a console never wraps.
+        is_marked: whether the label of the row's level stands before each row.
     """
 
     title: str
@@ -184,6 +192,8 @@ class Table:
     note: str = ""
     is_text: bool = False
     left: tuple[str, ...] = ()
+    no_wrap: tuple[str, ...] = ()
+    is_marked: bool = False
 
     def shown(self, most: int = MOST_ROWS, where: str = "the JSON") -> Table:
         """Return the table with at most ``most`` rows and a note about the others.
@@ -196,20 +206,30 @@ class Table:
         more = f"… and {left} more; {where} has all" if left > 0 else ""
         return replace(self, rows=self.rows[:most], note=f"{self.note} {more}".strip())
 
-    def on_console(self, *, no_wrap: bool = False) -> ConsoleTable:
-        """Return the table for a console.
-
-        Args:
-            no_wrap: whether the texts of the first column are never wrapped.
-        """
-        table = ConsoleTable(title=escape(self.title), title_justify="left")
-        for k, heading in enumerate(self.headings):
-            justify: Literal["left", "right"] = "left" if heading in self.left else "right"
-            table.add_column(escape(heading), justify=justify, no_wrap=no_wrap and not k)
+    def on_console(self) -> ConsoleTable:
+        """Return the table for a console; the header is left out if all headings are empty."""
+        title = escape(self.title) or None
+        table = ConsoleTable(title=title, title_justify="left", show_header=any(self.headings))
+        if self.is_marked:
+            table.add_column("", no_wrap=True)
+        for heading in self.headings:
+            is_left = self.is_text or heading in self.left
+            table.add_column(
+                escape(heading),
+                justify="left" if is_left else "right",
+                no_wrap=heading in self.no_wrap,
+                min_width=None if is_left else max(map(len, heading.split()), default=0),
+            )
         for row in self.rows:
-            table.add_row(*(escape(printable(str(cell))) for cell in row.cells))
+            marks = [on_console(row.level)] if self.is_marked else []
+            table.add_row(*marks, *(escape(printable(str(cell))) for cell in row.cells))
         table.caption = self.note or None
         return table
+
+
+def on_console(level: Level | Literal[""]) -> str:
+    """Return the label of a level in its colour, as markup for a console."""
+    return f"[{_STYLES[level]}]{WORDS[level]}[/]" if level else ""
 
 
 @dataclass(frozen=True)
