@@ -46,7 +46,7 @@ class Result:
 R = TypeVar("R", bound=Result)
 
 
-def value(
+def value(  # noqa: PLR0913 - one keyword for each entry of the metadata of a field
     description: str,
     *,
     default: Any = MISSING,
@@ -55,6 +55,10 @@ def value(
     unknown: str = "",
     components: str = "",
     in_json: bool = True,
+    heading: str = "",
+    digits: int = 2,
+    unit: str = "",
+    scale: float = 1.0,
 ) -> Any:
     """Declare one field of a result.
 
@@ -68,6 +72,8 @@ def value(
         components: what a component of a vector of three is; the topic then has each as a number
             of its own, with ``_x``, ``_y`` and ``_z`` after the key.
         in_json: whether the field is part of :func:`plain`.
+        heading: heading of its column in tables, with unit; empty for none.
+        digits, unit, scale: decimal places of a number in a table, the text after it, its factor.
     """
     return field(
         default=default,
@@ -78,6 +84,10 @@ def value(
             "unknown": unknown,
             "components": components,
             "in_json": in_json,
+            "heading": heading,
+            "digits": digits,
+            "unit": unit,
+            "scale": scale,
         },
     )
 
@@ -105,6 +115,13 @@ def plain(result: Any) -> Any:
     if isinstance(result, (np.ndarray, np.generic)):
         return plain(result.tolist())
     return None if isinstance(result, float) and not math.isfinite(result) else result
+
+
+def figures(kind: type[Result]) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Return name, key and metadata of each field with a heading, in the order of the columns."""
+    items = fields(kind)  # type: ignore[arg-type]
+    shown = [item for item in items if item.metadata and item.metadata["heading"]]
+    return [(item.name, item.metadata["key"] or item.name, item.metadata) for item in shown]
 
 
 def key_values(result: Result) -> dict[str, str]:

@@ -15,13 +15,15 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.input_files import reading
 from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.playback.result import JointResidual
+from rbd_control.results import figures
 
 DONE = "done"
 NO_VERDICT = "no verdict"
@@ -97,15 +99,10 @@ class Record:
         Raises:
             KeyError: if a key is missing.
         """
-        outcome = Outcome(
-            status=content["status"],
-            reason=content["reason"],
-            start=content["start"],
-            result=content["result"],
-            warnings=tuple(content["warnings"]),
-        )
-        own = ("recording", "command", "arm", "day", "free", "key")
-        return cls(**{name: content[name] for name in own}, outcome=outcome)
+        of_outcome = {item.name: content[item.name] for item in fields(Outcome)}
+        of_outcome["warnings"] = tuple(of_outcome["warnings"])
+        own = {item.name: content[item.name] for item in fields(cls) if item.name != "outcome"}
+        return cls(**own, outcome=Outcome(**of_outcome))
 
 
 _NAME_LENGTH = 60
@@ -287,7 +284,6 @@ _SCORE = (
     "false_alarms",
     "free_time",
 )
-_OF_JOINTS = ("threshold", "residual_max", "residual_rms", "residual_over_threshold")
 
 
 def _replay_row(result: Mapping[str, Any]) -> Row:
@@ -297,7 +293,7 @@ def _replay_row(result: Mapping[str, Any]) -> Row:
     row |= {name: score.get(name) for name in _SCORE}
     return row | {
         f"{quantity}/{joint}": value
-        for quantity in _OF_JOINTS
+        for _, quantity, _ in figures(JointResidual)
         for joint, value in result[quantity].items()
     }
 

@@ -185,12 +185,9 @@ def _rates(summary: Summary) -> Row:
 
 def _score(truth: Mapping[str, Any]) -> Score:
     """Return the score of a result in plain values."""
-    return Score(
-        contacts=tuple(TrueContact(**contact) for contact in truth["contacts"]),
-        misses=truth["misses"],
-        false_events=truth["false_events"],
-        repeated_events=truth["repeated_events"],
-    )
+    contacts = tuple(TrueContact(**contact) for contact in truth["contacts"])
+    counts = {name: truth[name] for name in ("misses", "false_events", "repeated_events")}
+    return Score(contacts, **counts)
 
 
 def _levels(records: Sequence[Record]) -> dict[str, Row]:

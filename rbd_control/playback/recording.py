@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from itertools import chain
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,10 +271,6 @@ class ClockJump(NamedTuple):
 
     time: float
     back: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return time and size as plain values for ``json``."""
-        return {"time": self.time, "back": self.back}
 
 
 class ReplayClock:

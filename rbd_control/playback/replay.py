@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import nan, nextafter
 
 import numpy as np
@@ -25,7 +25,7 @@ from rbd_control.estimation import (
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.files.input_files import about
 from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
-from rbd_control.playback.measures import CurvePoint, EffortCheck, EffortFit, Envelope, scaled
+from rbd_control.playback.measures import CurvePoint, EffortCheck, Envelope, scaled
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import ClockJump, Recording, ReplayClock, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
@@ -289,20 +289,9 @@ class _Run:
         samples = intake.counts["accepted"]
         duration = self._clock.time
         events = self._detector.events
-        residuals = self._residuals()
-        efforts = self._efforts.fits()
         rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
         contacts = self._contacts()
-        found = Findings(
-            counts=intake.counts,
-            valid=self._valid,
-            rate=rate,
-            residuals=residuals,
-            mismatches=self._mismatches(),
-            efforts=efforts,
-            jumps=self._clock.jumps,
-        )
-        return ReplayResult(
+        result = ReplayResult(
             recording=str(self._recording.path),
             joints=self._model.joint_names,
             samples=samples,
@@ -315,8 +304,8 @@ class _Run:
             valid_fraction=self._valid / samples,
             invalid=self._invalid,
             events=events,
-            residuals=residuals,
-            efforts=efforts,
+            residuals=self._residuals(),
+            efforts=self._efforts.fits(),
             score=None if contacts is None else score(contacts, events, duration),
             free_time=self._detector.free_time,
             curve=tuple(
@@ -324,12 +313,14 @@ class _Run:
                 for factor, detector in self._scaled.items()
                 if contacts is not None
             ),
-            warnings=tuple(warnings(found, self._model, self._parameters)),
+            warnings=(),
             notes=tuple(notes),
             clock_jumps=tuple(self._clock.jumps),
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
+        said = warnings(result, self._mismatches(), self._model, self._parameters)
+        return replace(result, warnings=tuple(said))
 
     def _mismatches(self) -> tuple[Mismatch, ...]:
         """Return the differences between model and robot; only the kind of the efforts if wrong."""
@@ -358,15 +349,15 @@ class _Run:
 
     def _residuals(self) -> tuple[JointResidual, ...]:
         n, free = self._valid or np.nan, self._free or np.nan
-        columns = (
-            self._threshold,
-            self._largest + 0.0 * n,
-            np.sqrt(self._squares / free),
-            self._sum / free,
-            self._over / free,
-        )
+        columns = {
+            "rms": np.sqrt(self._squares / free),
+            "mean": self._sum / free,
+            "largest": self._largest + 0.0 * n,
+            "threshold": self._threshold,
+            "over_fraction": self._over / free,
+        }
         return tuple(
-            JointResidual(joint, *(float(column[i]) for column in columns))
+            JointResidual(joint, **{name: float(column[i]) for name, column in columns.items()})
             for i, joint in enumerate(self._model.joint_names)
         )
 
@@ -417,71 +408,56 @@ _REMARKS = dict(
 )
 
 
-@dataclass(frozen=True)
-class Findings:
-    """Results of a replay from which :func:`warnings` are derived.
-
-    Attributes:
-        counts: ``counts`` of the :class:`~rbd_control.joint_states.JointStateIntake`.
-        valid: number of samples with a verdict.
-        rate: samples per second; NaN with a single sample.
-        residuals: the residual of each joint.
-        mismatches: differences between model and robot.
-        efforts: comparison of the efforts with the model's gravity torques.
-        jumps: jumps of the recorded clock.
-    """
-
-    counts: Mapping[str, int]
-    valid: int
-    rate: float
-    residuals: Sequence[JointResidual]
-    mismatches: Sequence[Mismatch]
-    efforts: Sequence[EffortFit]
-    jumps: Sequence[ClockJump]
-
-
-def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> list[str]:
+def warnings(
+    result: ReplayResult,
+    mismatches: Sequence[Mismatch],
+    model: Model,
+    parameters: DetectorParameters,
+) -> list[str]:
     """Return the problems of a replay as texts for the user, the most serious first.
 
     Args:
-        found: results of the replay.
+        result: result of the replay.
+        mismatches: differences between model and robot.
         model: the robot.
         parameters: the parameters with which the detector ran.
     """
-    said = _misfits(found, parameters)
+    said = _misfits(result, mismatches, parameters)
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
     said.extend(detector_warnings(parameters, model))
-    if not found.valid:
+    if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
-    samples = found.counts["accepted"]
+    samples = result.counts["accepted"]
     said += [
-        f"{found.counts[remark]} of {samples} samples {meaning}"
+        f"{result.counts[remark]} of {samples} samples {meaning}"
         for remark, meaning in _REMARKS.items()
-        if found.counts[remark]
+        if result.counts[remark]
     ]
-    dropped = {reason: found.counts[reason] for reason in DROPS if found.counts[reason]}
+    dropped = {reason: result.counts[reason] for reason in DROPS if result.counts[reason]}
     if dropped:
         said.append(f"messages dropped: {counted(dropped)}")
-    if found.jumps:
-        said.append(_jumps(found.jumps))
-    if found.rate < SLOW_RATE:
+    if result.clock_jumps:
+        said.append(_jumps(result.clock_jumps))
+    if result.rate < SLOW_RATE:
         said.append(
-            f"samples come {1.0 / found.rate:.3g} s apart, too slow to detect contact; if the "
+            f"samples come {1.0 / result.rate:.3g} s apart, too slow to detect contact; if the "
             "times are in milliseconds, divide them by 1000"
         )
     return said
 
 
-def _misfits(found: Findings, parameters: DetectorParameters) -> list[str]:
+def _misfits(
+    result: ReplayResult, mismatches: Sequence[Mismatch], parameters: DetectorParameters
+) -> list[str]:
     """Return warnings about differences between model, efforts and thresholds."""
-    explained = {mismatch.joint for mismatch in found.mismatches}
-    said = [mismatch.text for mismatch in found.mismatches]
+    explained = {mismatch.joint for mismatch in mismatches}
+    said = [mismatch.text for mismatch in mismatches]
     # The comparison with gravity alone is used only without a better explanation.
     said += [
-        fit.complaint for fit in found.efforts if fit.complaint and not explained & {"", fit.joint}
+        fit.complaint for fit in result.efforts if fit.complaint and not explained & {"", fit.joint}
     ]
-    often = [residual for residual in found.residuals if residual.over_fraction > OFTEN]
+    often = [residual for residual in result.residuals if residual.over_fraction > OFTEN]
     if often:
         friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
         joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)

@@ -17,6 +17,7 @@ from rbd_control.files.output_files import write_whole
 from rbd_control.playback.result import JointResidual, Overview, ReplayResult
 from rbd_control.playback.truth import CONFIDENCE, Summary
 from rbd_control.reports.page import Level, Row, Table, count, number, vector
+from rbd_control.results import figures
 from rbd_control.wording import printable
 
 if TYPE_CHECKING:
@@ -199,25 +200,24 @@ def links(event: Json) -> str:
 
 def residual_table(found: Json) -> Table:
     """Return the table of the residuals, one row per joint."""
+    columns = figures(JointResidual)
     rows = tuple(
         Row(
             (
                 joint,
-                number(found["residual_rms"][joint]),
-                number(found["residual_mean"][joint]),
-                number(found["residual_max"][joint]),
-                number(threshold),
-                number(found["residual_over_threshold"][joint], 1, " %", 100.0),
+                *(
+                    number(found[key][joint], meta["digits"], meta["unit"], meta["scale"])
+                    for _, key, meta in columns
+                ),
                 number(found["effort_over_gravity"].get(joint)),
             )
         )
-        for joint, threshold in found["threshold"].items()
+        for joint in found["threshold"]
     )
-    headings = ("joint", "RMS [N·m]", "mean [N·m]", "largest [N·m]", "threshold at rest [N·m]")
     return Table(
         "residual of the samples with a verdict (prismatic joints: N); true contacts count "
         "only for the largest value",
-        (*headings, "time above threshold", "effort / gravity torque"),
+        ("joint", *(meta["heading"] for *_, meta in columns), "effort / gravity torque"),
         rows,
         left=("joint",),
     )

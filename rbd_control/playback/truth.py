@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rbd_control.errors import RecordingError
 from rbd_control.playback.table import bounded_lines, open_csv
+from rbd_control.results import plain
 from rbd_control.wording import listed, quoted
 
 Array = NDArray[np.float64]
@@ -153,15 +154,6 @@ class Score:
     misses: int
     false_events: int
     repeated_events: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the score as plain values for ``json``."""
-        return {
-            "contacts": [dict(vars(contact)) for contact in self.contacts],
-            "misses": self.misses,
-            "false_events": self.false_events,
-            "repeated_events": self.repeated_events,
-        }
 
 
 def score(
@@ -304,7 +296,8 @@ class Summary:
             "false_alarms_per_hour_low": low,
             "false_alarms_per_hour_high": high,
         }
-        return {key: value if np.isfinite(value) else None for key, value in values.items()}
+        content: dict[str, Any] = plain(values)
+        return content
 
 
 def summarise(scores: Sequence[Score], free_time: float) -> Summary:

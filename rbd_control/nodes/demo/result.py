@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.playback.truth import Score, contact_intervals, score
+from rbd_control.results import plain
 
 Array = NDArray[np.float64]
 
@@ -146,9 +147,9 @@ class DemoResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values that ``json`` can write."""
-        truth = self.score.to_json()
-        for plain, contact in zip(truth["contacts"], self.contacts, strict=True):
-            plain.update(what=contact.what, link=contact.link, force=contact.force.tolist())
+        truth = plain(self.score)
+        for each, contact in zip(truth["contacts"], self.contacts, strict=True):
+            each.update(what=contact.what, link=contact.link, force=contact.force.tolist())
         return {
             "samples": self.samples,
             "duration": self.duration,
