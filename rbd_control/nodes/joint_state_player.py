@@ -20,8 +20,7 @@ from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_array, to_stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
-from rbd_control.playback.pace import BURST, Pace, timeline
-from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.playback.recording import BURST, Pace, Recording, read_recording, timeline
 
 TICK = 0.001
 """Period at which due messages are published [s]."""
