@@ -27,7 +27,7 @@ from rbd_control.cli.drive_gains import (
     payload_paths,
     refused_gains_shown,
 )
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.guard import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.estimation import Calibration, DriveGain, Motion, calibrate
 from rbd_control.files.input_files import about

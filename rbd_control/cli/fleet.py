@@ -12,23 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
-    BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskProgressColumn,
-    TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Table as ConsoleTable
 
 from rbd_control.cli.arm_file import existing_sections
 from rbd_control.cli.calibrate import output_files, run_calibrate
 from rbd_control.cli.command_files import arm_files, input_files
 from rbd_control.cli.drive_gains import effort_options, gain_evidence
-from rbd_control.cli.guard import NO_RESULT, complain
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.guard import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import InputError
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
@@ -50,7 +45,9 @@ from rbd_control.fleet.study import Study, study
 from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers, usable_cores
 from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.truth import Label, read_labels
-from rbd_control.wording import listed, printable
+from rbd_control.reports.page import Row as TableRow
+from rbd_control.reports.page import Table
+from rbd_control.wording import listed
 
 _MOST_NAMED = 20
 """Maximum number of recordings without a result that the console names."""
@@ -281,25 +278,15 @@ def _progress(command: str, total: int) -> Iterator[Callable[[Record, bool], Non
     Yields:
         A function to call with each record when it is known, and whether it is new.
     """
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
     unusable = 0
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(command, total=total)
+    columns = (MofNCompleteColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with progress_bar(command, total, *columns) as update:
 
         def told(record: Record, _is_new: bool) -> None:
             nonlocal unusable
             unusable += bool(record.outcome.reason)
             said = f"{command}, {unusable} without result" if unusable else command
-            bar.update(task, advance=1, description=said)
+            update(advance=1, description=said)
 
         yield told
 
@@ -418,7 +405,7 @@ def _print_study(found: Study, console: Console) -> None:
         console.print(f"{len(found.bad)} recordings have no result", markup=False)
 
 
-def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> Table:
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> ConsoleTable:
     """Return a table of at most :data:`_ROWS` rows, without columns that no row has.
 
     Args:
@@ -427,15 +414,10 @@ def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> Table
         rows: the rows.
     """
     used = {name: text for name, text in columns.items() if any(name in row for row in rows)}
-    table = Table(title=escape(title), title_justify="left")
-    for name, text in used.items():
-        is_text = name in ("arm", "day", "joint", "quantity")
-        table.add_column(escape(text), justify="left" if is_text else "right")
-    for row in rows[:_ROWS]:
-        table.add_row(*(escape(_cell(row.get(name))) for name in used))
-    if len(rows) > _ROWS:
-        table.caption = f"… and {len(rows) - _ROWS} more; the file has all"
-    return table
+    cells = tuple(TableRow(tuple(_cell(row.get(name)) for name in used)) for row in rows)
+    left = ("arm", "day", "joint", "quantity")
+    table = Table(title, tuple(used.values()), cells, left=left)
+    return table.shown(_ROWS, "the file").on_console()
 
 
 def _cell(value: Any) -> str:
@@ -443,4 +425,4 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

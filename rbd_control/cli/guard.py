@@ -19,14 +19,18 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rbd_control import __version__
 from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.files.input_files import concerned, reason
 from rbd_control.startup.standard_streams import say
 from rbd_control.wording import abridged, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _MARK = "rbd_control_standard_output"
 """Attribute that marks an exception that was raised by writing to standard output."""
@@ -94,6 +98,9 @@ MESSAGE_LENGTH = 200
 
 WARNING_LENGTH = 600
 """Maximum length of a warning [characters], enough for the names of twenty links."""
+
+_WIDTH = 120
+"""Width of the output if it is not a terminal [characters]."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -200,3 +207,32 @@ def _internal(error: Exception) -> str:
         f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
         f"the output of --debug"
     )
+
+
+def console_for_output() -> Console:
+    """Return a console on standard output, 120 columns wide if it is not a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+@contextmanager
+def progress_bar(what: str, total: int, *columns: Any) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr, if it is a terminal.
+
+    Args:
+        what: the work, shown before the bar.
+        total: number of steps.
+        columns: columns after the bar, of ``rich.progress``; its usual ones by default.
+
+    Yields:
+        A function that takes the arguments of ``rich.progress.Progress.update``.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    shown = (TextColumn("{task.description}"), BarColumn(), *columns) if columns else ()
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield partial(bar.update, bar.add_task(what, total=total))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Console
-from rich.progress import Progress
 
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
-from rbd_control.cli.guard import NO_RESULT, complain
+from rbd_control.cli.guard import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.output_files import refuse_clashes
@@ -33,8 +31,6 @@ from rbd_control.reports.html import HtmlOutput
 from rbd_control.reports.replay_page import ReplayReport
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.surface import surface_of_robot
-
-_WIDTH = 120
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
@@ -87,12 +83,6 @@ def run_replay(arguments: argparse.Namespace) -> int:
     return _refuse_silence(overview.results)
 
 
-def console_for_output() -> Console:
-    """Return a console on standard output, 120 columns wide if it is not a terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
-
-
 def _replay_each(
     recordings: Sequence[Recording],
     labels: Sequence[Sequence[Label]] | None,
@@ -105,7 +95,7 @@ def _replay_each(
     """Replay the recordings one after the other; print and yield the result of each."""
     surface = surface_of_robot(robot)
     for k, recording in enumerate(recordings):
-        with _progress(recording.count) as progress:
+        with progress_bar("replay", recording.count) as update:
             result = replay(
                 recording,
                 robot.model,
@@ -114,7 +104,7 @@ def _replay_each(
                 joints=arguments.joints,
                 labels=labels[k] if labels else None,
                 factors=FACTORS if arguments.curve else (),
-                progress=progress,
+                progress=lambda done: update(completed=done),
                 watch=report.watch(k),
             )
         print_result(result, console)
@@ -130,19 +120,3 @@ def _refuse_silence(results: Sequence[ReplayResult]) -> int:
         why = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())
         complain(f"the detector has no verdict at any time ({why})", result.recording)
     return NO_RESULT if silent else 0
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a progress bar on stderr, if it is a terminal.
-
-    Yields:
-        A function that receives the number of messages read so far; None without a terminal.
-    """
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True) if console.is_terminal else nullcontext() as bar:
-        if bar is None:
-            yield None
-            return
-        task = bar.add_task("replay", total=total)
-        yield lambda done: bar.update(task, completed=done)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from pathlib import Path
 
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.playback.bag import COMPRESSED, METADATA, ROS1_SUFFIX, STORAGE_SUFFIXES
-from rbd_control.playback.table import bounded_lines, open_csv
-from rbd_control.wording import listed, quoted
+from rbd_control.playback.table import read_rows
+from rbd_control.wording import quoted
 
 _CSV = ".csv"
 
@@ -140,21 +139,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
         RecordingError: naming the file, and the line of an invalid row, if the file cannot be read,
             has other columns, or has an invalid cell.
     """
-    with open_csv(path) as file:
-        rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
-        header = [name.strip() for name in rows.fieldnames or ()]
-        if "recording" not in header or not set(header) <= set(COLUMNS):
-            raise RecordingError(
-                f"columns are {listed(header)}; a sheet has recording, and may have "
-                f"{', '.join(COLUMNS[1:])}"
-            )
-        sheet = []
-        for row in rows:
-            if None in row or None in row.values():
-                raise _refused(rows.line_num, "it has another number of columns")
-            cells = {name.strip(): cell.strip() for name, cell in row.items()}
-            sheet.append(_row(rows.line_num, cells, path.parent))
-    return sheet
+    return read_rows(path, COLUMNS, COLUMNS[:1], lambda cells: _row(cells, path.parent))
 
 
 def row_of(recording: Path, sheet: Sequence[SheetRow]) -> SheetRow:
@@ -162,15 +147,15 @@ def row_of(recording: Path, sheet: Sequence[SheetRow]) -> SheetRow:
     return next((row for row in sheet if row.matches(recording)), SheetRow(""))
 
 
-def _row(line: int, cells: dict[str, str], folder: Path) -> SheetRow:
+def _row(cells: dict[str, str], folder: Path) -> SheetRow:
     free, day = cells.get("free", "").lower(), cells.get("day", "")
     if free not in _YES_OR_NO:
-        raise _refused(line, f"free is {quoted(free)}; give yes or no, or leave it empty")
+        raise RecordingError(f"free is {quoted(free)}; give yes or no, or leave it empty")
     if day:
         try:
             date.fromisoformat(day)
         except ValueError as error:
-            raise _refused(line, f"day is {quoted(day)}; give YYYY-MM-DD") from error
+            raise RecordingError(f"day is {quoted(day)}; give YYYY-MM-DD") from error
     urdf, config = cells.get("urdf", ""), cells.get("config", "")
     if urdf and (folder / urdf).exists():
         urdf = str(folder / urdf)
@@ -182,7 +167,3 @@ def _row(line: int, cells: dict[str, str], folder: Path) -> SheetRow:
         config=folder / config if config else None,
         free=_YES_OR_NO[free],
     )
-
-
-def _refused(line: int, problem: str) -> RecordingError:
-    return RecordingError(f"line {line}: {problem}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from math import isfinite, nan
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import reading, refuse_special
 from rbd_control.joint_states import JointBlock
 from rbd_control.playback.parts import Part
-from rbd_control.wording import quoted
+from rbd_control.wording import listed, quoted
 
 MAX_LINE = 1 << 20
 """Maximum length of a line [characters], enough for ten thousand columns."""
@@ -98,6 +98,51 @@ def line_blocks(file: TextIO, size: int, before: int) -> Iterator[list[str]]:
 
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
+
+
+def read_rows(
+    path: Path,
+    columns: Sequence[str],
+    required: Sequence[str],
+    convert: Callable[[dict[str, str]], T],
+    most: int = 1_000_000,
+) -> list[T]:
+    """Return what ``convert`` makes of the cells, by column, of each row of a CSV file.
+
+    Args:
+        path: the file; its columns may be in any order.
+        columns: names of all columns, each once.
+        required: names of those that must be there.
+        convert: called for each row; a ``RecordingError`` that it raises gets the line.
+        most: maximum number of rows.
+
+    Raises:
+        RecordingError: naming the file, if it cannot be read, has other columns or more rows;
+            naming also the line, for a row of another length, or that ``convert`` refuses.
+    """
+    with open_csv(path) as file:
+        rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
+        found = [name.strip() for name in rows.fieldnames or ()]
+        if not set(required) <= set(found) <= set(columns) or len(set(found)) != len(found):
+            others = [name for name in columns if name not in required]
+            raise RecordingError(
+                f"columns are {listed(found)}; give {' and '.join(required)}, and if needed "
+                f"{', '.join(others)}, each once"
+            )
+        result: list[T] = []
+        for row in rows:
+            if len(result) >= most:
+                raise RecordingError(f"has more than {most} rows, which is the limit")
+            try:
+                if None in row or None in row.values():
+                    raise RecordingError("it has another number of columns")
+                cells = {name.strip(): cell.strip() for name, cell in row.items()}
+                result.append(convert(cells))
+            except RecordingError as error:
+                raise RecordingError(f"line {rows.line_num}: {error.message}") from error
+    return result
+
 
 COLUMNS = "time,position/<joint>,velocity/<joint>,effort/<joint>"
 """The columns: time [s], then for each joint its position [rad or m] and, if recorded, velocity
