@@ -179,7 +179,7 @@ class _Storage:
         self._rosbags = import_module(
             "rosbags.rosbag1" if path.suffix == ROS1_SUFFIX else "rosbags.rosbag2"
         )
-        self._scratch = ScratchFolder()
+        self._scratch: ScratchFolder | None = None
         self._readable = self._made_readable()
         self._idle: list[Any] = []
         with self._reader() as reader:
@@ -240,15 +240,17 @@ class _Storage:
                     f"has messages in {log.name}, because its recorder still runs or has crashed; "
                     f"merge them with: sqlite3 {path.name} 'PRAGMA wal_checkpoint(TRUNCATE)'"
                 )
+            is_compressed = path.name.endswith(COMPRESSED)
+            if not is_compressed and not any(sign in str(path) for sign in "?#%"):
+                return path
+            self._scratch = ScratchFolder()
             readable = self._scratch.path / f"storage{PurePath(_plain_name(path)).suffix}"
-            if path.name.endswith(COMPRESSED):
+            if is_compressed:
                 with _zstd().open(path, "rb") as file, readable.open("wb") as output:
                     shutil.copyfileobj(file, output)
-                return readable
-        if any(sign in str(path) for sign in "?#%"):
-            readable.symlink_to(path)
+            else:
+                readable.symlink_to(path)
             return readable
-        return path
 
 
 class _RosStorage:
