@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from rbd_control.estimation import ContactEvent
 from rbd_control.files.yaml_output import yaml_text
 from rbd_control.nodes.contact_detector import ContactDetectorParameters
 from rbd_control.nodes.contact_guard import ContactGuardParameters
@@ -21,6 +22,7 @@ from rbd_control.nodes.joint_state_player import PlayerParameters
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.nodes.simulated_arm import SimulatedArmParameters
 from rbd_control.parameters import Parameters
+from rbd_control.results import key_table
 from rbd_control.robot.robot import ARM7
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -213,7 +215,16 @@ def _row(item: Field[Any]) -> str:
 def generated() -> dict[Path, str]:
     """Return all generated files: their texts by path."""
     files = {ROOT / "config" / f"{file.name}.yaml": config_text(file) for file in FILES}
-    return {**files, ROOT / "docs" / "parameters.md": page()}
+    topics = ROOT / "docs" / "topics.md"
+    return {**files, ROOT / "docs" / "parameters.md": page(), topics: with_events(topics)}
+
+
+def with_events(page: Path) -> str:
+    """Return the page of the topics with the present table of the key-values of an event."""
+    before, head, rest = page.read_text(encoding="utf-8").partition("### `events`\n")
+    table, gap, after = rest.partition("\n\n## ")
+    heading = table.split("\n")[1:3]
+    return "\n".join([before + head, *heading, *key_table(ContactEvent)]) + gap + after
 
 
 if __name__ == "__main__":

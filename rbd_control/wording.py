@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from reprlib import Repr
 
 VALUE_LENGTH = 40
@@ -91,3 +91,8 @@ def listed(names: Iterable[str], length: int = LIST_LENGTH, separator: str = ", 
             return separator.join([*shown, f"… ({len(every)})"])
         shown.append(text)
     return separator.join(shown)
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts as text, such as ``3 x old stamp``, without counts of zero."""
+    return ", ".join(f"{count} x {reason}" for reason, count in counts.items() if count)

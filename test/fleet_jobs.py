@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rbd_control.errors import RecordingError
-from rbd_control.fleet.outcome import DONE, Outcome
+from rbd_control.fleet.store import DONE, Outcome
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.reports.analysed import Analysed
-from rbd_control.reports.curves import AFTER, BEFORE, Curves
-from rbd_control.reports.page import Page
+from rbd_control.playback.report import AFTER, BEFORE
+from rbd_control.reports.curves import Curves
+from rbd_control.reports.page import Analysed, Page
 from rbd_control.reports.replay_page import replay_page
 
 EVIL = "<script>alert(1)</script>"
@@ -68,6 +68,7 @@ def found(**changes: Any) -> dict[str, Any]:
         "notes": ["no joint friction is set"],
         "events": [event(k + 1, onset) for k, onset in enumerate(ONSETS)],
         "residual_max": dict.fromkeys(JOINTS, 4.321),
+        "residual_mean": dict.fromkeys(JOINTS, -0.25),
         "residual_rms": dict.fromkeys(JOINTS, 0.125),
         "residual_over_threshold": dict.fromkeys(JOINTS, 0.034),
         "threshold": dict.fromkeys(JOINTS, 1.5),

@@ -20,7 +20,7 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.fleet.jobs import CalibrateJob, Source
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
-from rbd_control.playback.arm_calibration import EffortOptions
+from rbd_control.playback.configuration import EffortOptions
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 

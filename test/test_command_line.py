@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 from damage import sound
@@ -18,8 +19,9 @@ from damage.bags import Bags
 
 from rbd_control import __version__
 from rbd_control.cli import guard, replay
+from rbd_control.cli.commands import COMMANDS
 from rbd_control.cli.guard import guarded
-from rbd_control.cli.main import _COMMANDS, main
+from rbd_control.cli.main import main
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.input_files import about, reading
 from rbd_control.files.output_files import prepare_output, write_whole
@@ -404,14 +406,12 @@ def test_names_of_recorded_joints(files: Path, capsys: pytest.CaptureFixture[str
         assert "has no joint wrist; its joints are shoulder, elbow" in capsys.readouterr().err
 
 
-def name_of(module: ModuleType) -> str:
-    """Return the name of the sub-command that a module of arguments adds."""
-    return module.__name__.rpartition(".")[2].replace("_", "-")
-
-
-@pytest.mark.parametrize("command", [name_of(module) for module in _COMMANDS])
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(
+    command: Callable[[Any], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = command.__name__.removeprefix("add_").replace("_", "-")
     with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
+        main([name, "--help"])
     assert end.value.code == 0
     assert "--debug" in capsys.readouterr().out

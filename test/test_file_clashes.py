@@ -14,9 +14,8 @@ import pytest
 from damage import sound
 
 from rbd_control.cli.main import _parser, main
-from rbd_control.files.file_clashes import NamedFile, refuse_clashes
-from rbd_control.fleet.outcome import DONE, Outcome, Record
-from rbd_control.fleet.store import Store
+from rbd_control.files.output_files import NamedFile, refuse_clashes
+from rbd_control.fleet.store import DONE, Outcome, Record, Store
 
 
 class Case(NamedTuple):

@@ -15,8 +15,7 @@ from rbd_control import Robot
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError, ModelError, ModelWarning, RecordingError
-from rbd_control.playback.arm_calibration import EffortOptions, arm_to_calibrate
-from rbd_control.playback.configuration import configured_robot
+from rbd_control.playback.configuration import EffortOptions, arm_to_calibrate, configured_robot
 from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.robot.joint_choice import (

@@ -13,7 +13,6 @@ from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.joint_states import JointMessage
 from rbd_control.joint_states.cdr import JointStateReader, Layout
-from rbd_control.playback.packed import Packed
 from rbd_control.playback.parts import decode_parts, in_order
 
 TYPES = get_typestore(Stores.LATEST)
@@ -119,7 +118,7 @@ def test_a_layout_that_another_decoder_denies_is_not_used() -> None:
 
     reader = JointStateReader(denying)
     assert [reader.read(ARM, 0.0).name for _ in range(2)] == [(WRONG, "b")] * 2
-    parts = decode_parts(Packed.of([0, 1], [ARM, ARM]), denying)
+    parts = decode_parts([0, 1], [ARM, ARM], denying)
     assert [part.block.name for part in parts] == [(WRONG, "b")] * 2
 
 
@@ -152,7 +151,7 @@ def test_a_block_holds_what_is_read_one_by_one(drawn: list[tuple[int, float]]) -
     ]
     reader = JointStateReader(decode)
     single = [reader.read(raw, 1e-9 * k) for k, raw in enumerate(raws)]
-    parts = decode_parts(Packed.of(range(len(raws)), raws), decode)
+    parts = decode_parts(range(len(raws)), raws, decode)
     blocks = [message for block in in_order(parts) for message in block.messages()]
     for ours, theirs in zip(single, blocks, strict=True):
         assert ours[:2] == theirs[:2]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from damage import sound
 
-from rbd_control.cli.arm_file import write_arm_file
-from rbd_control.cli.kept_parameters import Sections, kept_parameters
+from rbd_control.cli.arm_file import Sections, kept_parameters, write_arm_file
 from rbd_control.errors import ModelWarning, ParameterError
 from rbd_control.estimation import Calibration
 from rbd_control.estimation.calibrated_parameters import START

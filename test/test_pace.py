@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.pace import LEAST_SPACING, SLACK, STILL, Pace, timeline
+from rbd_control.playback.recording import LEAST_SPACING, SLACK, STILL, Pace, timeline
 
 
 def messages(*times: float) -> list[JointMessage]:

@@ -11,10 +11,9 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.files import yaml_input
-from rbd_control.playback.csv_lines import MAX_LINE
-from rbd_control.playback.labels import MAX_LABELS
-from rbd_control.playback.mcap_chunks import MAX_CHUNK
-from rbd_control.playback.packed import MAX_MESSAGE
+from rbd_control.playback.bag import MAX_MESSAGE
+from rbd_control.playback.table import MAX_LINE
+from rbd_control.playback.truth import MAX_LABELS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -45,7 +44,7 @@ def test_few_parameters_are_to_be_chosen_for_an_arm(file: File) -> None:
 
 def test_limits_and_exit_codes_on_the_page_of_replay() -> None:
     page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
-    for limit in (MAX_MESSAGE, MAX_CHUNK, MAX_LINE, MAX_LABELS, MAX_ELEMENTS):
+    for limit in (MAX_MESSAGE, MAX_LINE, MAX_LABELS, MAX_ELEMENTS):
         assert f"{limit:,}" in page, limit
     assert f"{yaml_input.MAX_BYTES / 1e6:g} MB, {yaml_input.MAX_DEPTH} levels" in page
     assert f"{urdf.MAX_DEPTH} levels, {urdf.MAX_JOINTS} joints" in page

@@ -10,7 +10,7 @@ from damage import sound
 
 from rbd_control.cli.main import main
 from rbd_control.errors import RecordingError
-from rbd_control.playback.labels import read_labels
+from rbd_control.playback.truth import read_labels
 
 
 def labelled(folder: Path, name: str) -> Path:

@@ -22,9 +22,9 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.envelope import Envelope
-from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.measures import Envelope
 from rbd_control.playback.motions import read_motions
+from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 

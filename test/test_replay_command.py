@@ -21,7 +21,7 @@ from swinging_arm import (
 )
 
 from rbd_control.cli.main import main
-from rbd_control.playback.curve import FACTORS
+from rbd_control.playback.measures import FACTORS
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import print_result, write_report
 

@@ -24,7 +24,7 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.effort_check import EffortCheck
+from rbd_control.playback.measures import EffortCheck
 from rbd_control.playback.replay import replay
 from rbd_control.simulation import arm7_urdf
 

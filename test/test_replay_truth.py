@@ -20,12 +20,10 @@ from swinging_arm import (
 
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.playback.curve import scaled
-from rbd_control.playback.labels import read_labels
+from rbd_control.playback.measures import scaled
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import Overview
-from rbd_control.playback.summary import summarise
-from rbd_control.playback.truth import Label, Score, TrueContact, score
+from rbd_control.playback.truth import Label, Score, TrueContact, read_labels, score, summarise
 
 
 def test_scoring() -> None:

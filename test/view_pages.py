@@ -17,9 +17,8 @@ from rbd_control.playback.result import ReplayResult
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.scene import Scene, scene_of
-from rbd_control.view.sources import RecordingSource
+from rbd_control.view.sources import RecordingSource, Track
 from rbd_control.view.state import ArmState
-from rbd_control.view.track import Track
 
 Array = NDArray[np.float64]
 

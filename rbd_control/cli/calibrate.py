@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from rbd_control.cli.arm_file import (
     OWN_FRICTION,
     alarms,
     is_friction_doubtful,
+    kept_in_words,
+    kept_parameters,
     write_arm_file,
 )
-from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
 from rbd_control.cli.drive_gains import (
     effort_options,
     gain_evidence,
-    gain_table,
     payload_paths,
     refused_gains_shown,
 )
-from rbd_control.cli.kept_parameters import kept_in_words, kept_parameters
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.guard import console_for_output
 from rbd_control.dynamics import Model
-from rbd_control.estimation import Calibration, Motion, calibrate
-from rbd_control.files.file_clashes import NamedFile, refuse_clashes
+from rbd_control.estimation import Calibration, DriveGain, Motion, calibrate
 from rbd_control.files.input_files import about
-from rbd_control.files.output_files import prepare_output, write_whole
-from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
+from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
+from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import free_motions, read_motions
-from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
-from rbd_control.reports.calibration_page import calibration_page
-from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.playback.report import draw_calibration
+from rbd_control.reports.calibration_page import (
+    MODEL_NOTE,
+    calibration_page,
+    detection_table,
+    friction_table,
+    gain_table,
+    model_table,
+)
+from rbd_control.reports.html import HtmlOutput, analysed_now
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import printable
 
@@ -49,7 +55,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     The identified parameters are printed. JSON, HTML report and picture are written if requested.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.calibrate` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Raises:
         RbdControlError: for bad input, for recordings that do not suffice for a calibration, and
@@ -88,19 +94,20 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
             evidence=evidence,
         )
     if calibration.gains:
-        console.print(gain_table(calibration.gains, evidence.accepted_error))
-    _print(calibration, console)
+        gains = gain_table(calibration.gains, evidence.accepted_error)
+        console.print(gains.on_console())
+    found = calibration_values(calibration)
+    _print(calibration, found, console)
     write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked, kept)
     if kept:
         console.print(kept_in_words(kept), markup=False)
     console.print(f"parameters in {arguments.out}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)
-        found = calibration_values(calibration)
         html.write(
             calibration_page(found, calibration, motions, analysed, _payload(arguments)), console
         )
-    _write_further(calibration, arguments, console)
+    _write_further(calibration, found, arguments, console)
     if is_friction_doubtful(kept):
         console.print(f"note: {OWN_FRICTION}", markup=False)
     return 0
@@ -113,11 +120,15 @@ def output_files(arguments: argparse.Namespace) -> list[NamedFile]:
 
 
 def _write_further(
-    calibration: Calibration, arguments: argparse.Namespace, console: Console
+    calibration: Calibration,
+    found: dict[str, Any],
+    arguments: argparse.Namespace,
+    console: Console,
 ) -> None:
     """Write JSON and picture of a calibration if they are requested."""
     if arguments.json:
-        write_whole(arguments.json, calibration_json(calibration).encode())
+        content = json.dumps(found, indent=2, allow_nan=False, ensure_ascii=False)
+        write_whole(arguments.json, f"{content}\n".encode())
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
@@ -151,110 +162,89 @@ def _motions(
     yield from motions
 
 
-def _print(calibration: Calibration, console: Console) -> None:
+def _print(calibration: Calibration, found: dict[str, Any], console: Console) -> None:
     """Print the identified parameters, the thresholds, and the warnings."""
-    parameters = calibration.parameters
-    console.print(_model_table(calibration))
-    console.print(_friction_table(calibration))
-    console.print(_detection_table(calibration))
-    if not calibration.gains and any(gain != 1.0 for gain in parameters.effort_gain):
-        gains = _by_joint(calibration, "effort_gain", ".4g")
+    for table in (model_table(found), friction_table(found), detection_table(found)):
+        console.print(table.on_console())
+    joints = found["joints"].values()
+    if not calibration.gains and any(one["effort_gain"] != 1.0 for one in joints):
+        gains = _by_joint(found, "effort_gain", ".4g")
         console.print(f"torque per unit of effort: {gains}", markup=False)
-    if any(parameters.rotor_inertia):
-        rotors = _by_joint(calibration, CORRECTIONS[ROTOR], ".3g")
+    if any(one["rotor_inertia"] for one in joints):
+        rotors = _by_joint(found, "rotor_inertia", ".3g")
         console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
-    if parameters.velocity_delay:
-        console.print(f"velocity is late by {1e3 * parameters.velocity_delay:.2g} ms")
+    if found["velocity_delay"]:
+        console.print(f"velocity is late by {1e3 * found['velocity_delay']:.2g} ms")
     for note in calibration.notes:
         console.print(f"warning: {note}", markup=False)
     console.print(
-        "URDF: RMS residual of the model as described, without friction; fitted: with the "
-        "identified model; prediction: RMS error, low-pass filtered, in parts of the motion that "
-        "were left out of the fit; mass and centre: corrections of the URDF\n"
-        f"{calibration.duration:.0f} s of motion were used. The thresholds imply "
+        f"{MODEL_NOTE}\n{calibration.duration:.0f} s of motion were used. The thresholds imply "
         f"{alarms(calibration)} per hour in motions like these."
     )
 
 
-def _model_table(calibration: Calibration) -> Table:
-    """Return residuals and corrections of the model, one row per joint."""
-    joints, parameters = calibration.joints, calibration.parameters
-    columns = [parameters.for_joints(name, len(joints)) for name in CORRECTIONS]
-    corrections = np.column_stack(columns)
-    masses, shifts = corrections[:, 0], 1e3 * np.linalg.norm(corrections[:, 1:ROTOR], axis=1)
-    corrected = corrections[:, :ROTOR].any()
-    return _table(
-        calibration,
-        "RMS residual and corrections of the model (prismatic joints: N)",
-        {
-            "URDF [N·m]": [f"{joint.rms_before:.3f}" for joint in joints],
-            "fitted [N·m]": [f"{joint.rms_after:.3f}" for joint in joints],
-            "prediction [N·m]": [f"{joint.prediction_error:.3f}" for joint in joints],
-            "mass [kg]": [f"{mass:+.2f}" if corrected else "-" for mass in masses],
-            "centre of mass [mm]": [f"{shift:.0f}" if corrected else "-" for shift in shifts],
-        },
-    )
-
-
-def _friction_table(calibration: Calibration) -> Table:
-    """Return the friction, one row per joint."""
-    return _table(
-        calibration,
-        "friction (prismatic joints: N and m)",
-        {
-            heading: _formatted(calibration, f"friction_{name}", ".3f")
-            for heading, name in (
-                ("Coulomb [N·m]", "coulomb"),
-                ("viscous [N·m·s/rad]", "viscous"),
-                ("offset [N·m]", "offset"),
-                ("Stribeck [N·m]", "stribeck"),
-                ("velocity scale [rad/s]", "velocity_scale"),
-            )
-        },
-    )
-
-
-def _detection_table(calibration: Calibration) -> Table:
-    """Return observer gains and thresholds, one row per joint."""
-    joints = calibration.joints
-    return _table(
-        calibration,
-        "observer and thresholds (prismatic joints: N and m)",
-        {
-            "gain [1/s]": _formatted(calibration, "observer_gain", ".4g"),
-            "largest residual [N·m]": [f"{joint.largest:.3f}" for joint in joints],
-            "contact at rest [N·m]": [f"{joint.threshold:.3f}" for joint in joints],
-            "and per speed [N·m·s/rad]": _formatted(calibration, "threshold_speed", ".3f"),
-            "collision [N·m]": _formatted(calibration, "collision_threshold", ".2f"),
-        },
-    )
-
-
-def _formatted(calibration: Calibration, name: str, form: str) -> list[str]:
-    """Return the value of the parameter ``name`` for each joint, in the format ``form``."""
-    values = calibration.parameters.for_joints(name, len(calibration.joints))
-    return [format(float(value), form) for value in values]
-
-
-def _by_joint(calibration: Calibration, name: str, form: str) -> str:
+def _by_joint(found: dict[str, Any], name: str, form: str) -> str:
     """Return a text with the value of a parameter for each joint, by name."""
-    values = _formatted(calibration, name, form)
-    joints = (printable(joint.joint) for joint in calibration.joints)
-    return ", ".join(f"{joint} {value}" for joint, value in zip(joints, values, strict=True))
-
-
-def _table(calibration: Calibration, title: str, columns: Mapping[str, Sequence[str]]) -> Table:
-    """Return a table with one row per joint; ``columns`` holds the cells below each heading."""
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column("joint", no_wrap=True)
-    for heading in columns:
-        table.add_column(escape(heading), justify="right")
-    names = [escape(joint.joint) for joint in calibration.joints]
-    for row in zip(names, *columns.values(), strict=True):
-        table.add_row(*row)
-    return table
+    joints = found["joints"].items()
+    return ", ".join(f"{printable(joint)} {one[name]:{form}}" for joint, one in joints)
 
 
 def _payload(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return the recordings with known payloads as facts of the report."""
     return [("payload recording", recording) for recording in arguments.payload_recordings]
+
+
+_FRICTION = ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
+
+
+def calibration_values(calibration: Calibration) -> dict[str, Any]:
+    """Return the result of a calibration as plain values that ``json`` can write.
+
+    Keys: ``duration`` of the motion that was used [s], ``false_alarms_per_hour`` over all joints,
+    ``effort_kind``, ``velocity_delay`` [s]; ``joints`` by name with ``rms_before``, ``rms_after``,
+    ``prediction_error``, ``largest``, ``threshold``, ``collision_threshold`` [N·m or N],
+    ``threshold_speed`` [N·m·s/rad or N·s/m], ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per
+    unit of effort), ``friction`` (by the names of its parameters), ``mass_correction`` [kg],
+    ``centre_correction`` (distance, [m]) and ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by
+    name with ``gain``, ``standard_error`` (N·m or N per unit of effort; None if infinite) and
+    ``given``, empty if no gain was identified; and ``warnings``.
+    """
+    parameters, n = calibration.parameters, len(calibration.joints)
+    gain, observer, slope, collision = (
+        parameters.for_joints(name, n)
+        for name in ("effort_gain", "observer_gain", "threshold_speed", "collision_threshold")
+    )
+    friction = {name: parameters.for_joints(f"friction_{name}", n) for name in _FRICTION}
+    corrections = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
+    return {
+        "duration": calibration.duration,
+        "false_alarms_per_hour": calibration.false_alarms_per_hour,
+        "effort_kind": parameters.effort_kind,
+        "velocity_delay": parameters.velocity_delay,
+        "joints": {
+            joint.joint: {
+                "rms_before": joint.rms_before,
+                "rms_after": joint.rms_after,
+                "prediction_error": joint.prediction_error,
+                "largest": joint.largest,
+                "threshold": joint.threshold,
+                "threshold_speed": float(slope[i]),
+                "collision_threshold": float(collision[i]),
+                "observer_gain": float(observer[i]),
+                "effort_gain": float(gain[i]),
+                "friction": {name: float(values[i]) for name, values in friction.items()},
+                "mass_correction": float(corrections[i, 0]),
+                "centre_correction": float(np.linalg.norm(corrections[i, 1:ROTOR])),
+                "rotor_inertia": float(corrections[i, ROTOR]),
+            }
+            for i, joint in enumerate(calibration.joints)
+        },
+        "drive_gains": {one.joint: _drive_gain(one) for one in calibration.gains},
+        "warnings": list(calibration.notes),
+    }
+
+
+def _drive_gain(one: DriveGain) -> dict[str, Any]:
+    """Return one gain; an infinite standard error is null."""
+    error = one.standard_error if math.isfinite(one.standard_error) else None
+    return {"gain": one.gain, "standard_error": error, "given": one.is_given}

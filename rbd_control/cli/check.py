@@ -7,20 +7,19 @@ import argparse
 from rbd_control.check.page import print_check, write_check_json
 from rbd_control.check.run import check_recording
 from rbd_control.cli.command_files import input_files, result_files
-from rbd_control.cli.guard import NO_RESULT
-from rbd_control.cli.replay import console_for_output
-from rbd_control.files.file_clashes import refuse_clashes
+from rbd_control.cli.guard import NO_RESULT, console_for_output
+from rbd_control.files.output_files import refuse_clashes
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.check_page import check_page
-from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.reports.html import HtmlOutput, analysed_now
 
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Check one recording, print the findings, and write the requested JSON and HTML files.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.check` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Returns:
         The exit code: 0, or 1 if a finding has the level ``bad`` (a red line, ``WRONG``).

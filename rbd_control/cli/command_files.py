@@ -1,6 +1,6 @@
 """The files that the arguments of a command name: all inputs and all outputs.
 
-Each command gives them to :func:`~rbd_control.files.file_clashes.refuse_clashes` before its work.
+Each command gives them to :func:`~rbd_control.files.output_files.refuse_clashes` before its work.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rbd_control.cli.drive_gains import payload_paths
 from rbd_control.errors import RbdControlError, RecordingError
-from rbd_control.files.file_clashes import NamedFile
 from rbd_control.files.input_files import about
+from rbd_control.files.output_files import NamedFile
+from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.configuration import YAML, described_arm
-from rbd_control.playback.storage import recorded_files
 from rbd_control.robot.robot import ARM7
 
 RECORDING = "RECORDING"

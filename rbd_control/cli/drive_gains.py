@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from rbd_control.errors import InputError
-from rbd_control.estimation import DriveGain, GainEvidence, KnownGain, KnownPayload, Motion
+from rbd_control.estimation import GainEvidence, KnownGain, KnownPayload, Motion
 from rbd_control.estimation.drive_gains import DriveGainError
 from rbd_control.files.input_files import about
-from rbd_control.playback.arm_calibration import EffortOptions
+from rbd_control.playback.configuration import EffortOptions
+from rbd_control.reports.calibration_page import gain_table
 from rbd_control.wording import quoted
 
 _HELP = (
@@ -141,31 +140,6 @@ def refused_gains_shown(console: Console) -> Iterator[None]:
     try:
         yield
     except DriveGainError as error:
-        console.print(gain_table(error.gains, error.accepted_error))
+        console.print(gain_table(error.gains, error.accepted_error).on_console())
         console.print(_HELP, markup=False)
         raise
-
-
-def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
-    """Return a table for the console of the gains with their standard errors, one row per joint.
-
-    Args:
-        gains: the gains, identified or given by the user.
-        accepted_error: largest relative standard error (0.04 for 4 %) of an identified gain; a gain
-            with a larger error is marked as not identified, unless it was given.
-    """
-    table = Table(title=escape("gains of the drives (prismatic joints: N)"), title_justify="left")
-    table.add_column("joint", no_wrap=True)
-    for heading in ("gain [N·m per unit]", "standard error", "relative [%]"):
-        table.add_column(escape(heading), justify="right")
-    table.add_column("")
-    for one in gains:
-        verdict = "identified" if one.is_accepted(accepted_error) else "not identified"
-        table.add_row(
-            escape(one.joint),
-            f"{one.gain:.4g}",
-            f"{one.standard_error:.2g}",
-            f"{100.0 * one.relative_error:.2g}",
-            "given" if one.is_given else verdict,
-        )
-    return table

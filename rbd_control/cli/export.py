@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rbd_control.cli.command_files import arm_files
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.guard import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
 from rbd_control.export.identifiers import default_prefix
-from rbd_control.files.file_clashes import NamedFile, refuse_clashes
-from rbd_control.files.output_files import prepare_output
+from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
 from rbd_control.playback.configuration import named
 from rbd_control.robot.robot import Robot
 
@@ -26,7 +25,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     The number of operations of each function and the sizes of the files are printed.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.export` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Raises:
         RbdControlError: for bad input; the message names the file if the input is a file. Also if

@@ -1,4 +1,4 @@
-"""``rbd-control replay --fleet`` and ``calibrate --fleet``: hundreds of recordings at once."""
+"""Fleets of recordings: ``replay --fleet``, ``calibrate --fleet`` and ``fleet-report``."""
 
 from __future__ import annotations
 
@@ -6,40 +6,47 @@ import argparse
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
-    BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskProgressColumn,
-    TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table as ConsoleTable
 
+from rbd_control.cli.arm_file import existing_sections
 from rbd_control.cli.calibrate import output_files, run_calibrate
 from rbd_control.cli.command_files import arm_files, input_files
 from rbd_control.cli.drive_gains import effort_options, gain_evidence
-from rbd_control.cli.guard import NO_RESULT, complain
-from rbd_control.cli.kept_parameters import existing_sections
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.guard import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import InputError
-from rbd_control.files.file_clashes import NamedFile, refuse_clashes
-from rbd_control.files.output_files import prepare_output
-from rbd_control.fleet.dask_workers import DaskWorkers
-from rbd_control.fleet.discovery import find_recordings
+from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
-from rbd_control.fleet.local_workers import LocalWorkers, usable_cores
-from rbd_control.fleet.outcome import Record
-from rbd_control.fleet.run import Entry, FleetRun, Workers, run_fleet
-from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
-from rbd_control.fleet.store import Store
-from rbd_control.fleet.table import CSV, TABLES, is_table, record_row, refuse_format, write_table
-from rbd_control.playback.labels import read_labels
-from rbd_control.playback.truth import Label
+from rbd_control.fleet.run import Entry, FleetRun, run_fleet
+from rbd_control.fleet.sheet import SheetRow, find_recordings, read_sheet, row_of
+from rbd_control.fleet.store import (
+    CSV,
+    REPORT_TABLES,
+    TABLES,
+    Record,
+    Row,
+    Store,
+    is_table,
+    record_row,
+    refuse_format,
+    write_table,
+)
+from rbd_control.fleet.study import Study, study
+from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers, usable_cores
+from rbd_control.playback.bag import recorded_files
+from rbd_control.playback.truth import Label, read_labels
+from rbd_control.reports.page import Row as TableRow
+from rbd_control.reports.page import Table
 from rbd_control.wording import listed
 
 _MOST_NAMED = 20
@@ -50,7 +57,7 @@ def run_replay_fleet(arguments: argparse.Namespace) -> int:
     """Replay each recording of a fleet in parallel, and write one result each and one table.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.replay` defines, with
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines, with
             ``--fleet``.
 
     Returns:
@@ -85,7 +92,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     from all usable recordings.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.calibrate` defines, with
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines, with
             ``--fleet``.
 
     Returns:
@@ -271,24 +278,151 @@ def _progress(command: str, total: int) -> Iterator[Callable[[Record, bool], Non
     Yields:
         A function to call with each record when it is known, and whether it is new.
     """
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
     unusable = 0
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(command, total=total)
+    columns = (MofNCompleteColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with progress_bar(command, total, *columns) as update:
 
         def told(record: Record, _is_new: bool) -> None:
             nonlocal unusable
             unusable += bool(record.outcome.reason)
             said = f"{command}, {unusable} without result" if unusable else command
-            bar.update(task, advance=1, description=said)
+            update(advance=1, description=said)
 
         yield told
+
+
+_ROWS = 60
+"""Maximum number of printed rows of a table."""
+
+_ARM = {
+    "arm": "arm",
+    "replayed": "recordings",
+    "hours": "hours",
+    "events": "events",
+    "hours_without_contact": "hours without contact",
+    "false_alarms": "false alarms",
+    "false_alarms_per_hour": "per hour",
+    "false_alarms_per_hour_low": "from",
+    "false_alarms_per_hour_high": "to",
+    "contacts": "contacts",
+    "misses": "missed",
+    "delay_median": "delay: median [s]",
+    "delay_p95": "95 % [s]",
+}
+_DAY = {"arm": "arm", "day": "day", **_ARM}
+_JOINT = {
+    "arm": "arm",
+    "joint": "joint",
+    "threshold": "threshold in use [N·m]",
+    "calibrated_threshold": "as calibrated [N·m]",
+    "friction_coulomb": "Coulomb [N·m]",
+    "friction_viscous": "viscous [N·m·s/rad]",
+    "friction_offset": "offset [N·m]",
+}
+_DRIFT = {
+    "arm": "arm",
+    "joint": "joint",
+    "quantity": "quantity",
+    "recordings": "recordings",
+    "days": "days",
+    "mean": "mean",
+    "slope_per_month": "change per month",
+    "standard_error": "standard error",
+    "significant": "significant",
+}
+
+
+def run_fleet_report(arguments: argparse.Namespace) -> int:
+    """Read the stored results of a fleet, print rates, friction and drifts, and write the tables.
+
+    Args:
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
+
+    Returns:
+        The exit code: 0, or 1 if none of the recordings has a result.
+
+    Raises:
+        RbdControlError: if the folder has no results of ``replay`` or ``calibrate`` with
+            ``--fleet``, or a damaged file, or if the format needs a package that is not installed.
+        OSError: naming a table that cannot be written.
+    """
+    kind = arguments.format or CSV
+    refuse_format(kind)
+    records = [
+        record
+        for command in ("replay", "calibrate")
+        for record in Store(arguments.folder, command).records()
+    ]
+    if not records:
+        raise InputError(
+            f"no results of a fleet in {arguments.folder}; run replay or calibrate with --fleet"
+        )
+    folder = arguments.out or arguments.folder
+    refuse_clashes(
+        _report_inputs(arguments.folder, records),
+        [NamedFile("--out", folder / f"{name}.{kind}") for name in REPORT_TABLES],
+    )
+    prepare_output(folder / f"arms.{kind}")
+    found = study(records)
+    console = console_for_output()
+    _print_study(found, console)
+    for name, rows in vars(found).items():
+        if name != "bad" and rows:
+            console.print(f"table in {write_table(rows, folder, name, kind)}", markup=False)
+    if len(found.bad) == len(records):
+        complain("no recording has a result", str(arguments.folder))
+        return NO_RESULT
+    return 0
+
+
+def _report_inputs(folder: Path, records: Sequence[Record]) -> Iterator[NamedFile]:
+    """Yield the results of a fleet, and the recordings that they describe."""
+    for record in records:
+        yield NamedFile("DIR", Store(folder, record.command).path(record.recording))
+        for file in recorded_files(Path(record.recording)):
+            yield NamedFile("a recording of the fleet in DIR", file)
+
+
+def _print_study(found: Study, console: Console) -> None:
+    """Print the tables, and the number of recordings without a result."""
+    if any(row["replayed"] for row in found.arms):
+        console.print(
+            _table("arms (from, to: 95 % confidence interval of the rate)", _ARM, found.arms)
+        )
+        console.print(_table("days", _DAY, found.days))
+    if found.joints:
+        console.print(_table("medians (prismatic joints: N and m)", _JOINT, found.joints))
+    significant = [row for row in found.drifts if row["significant"]]
+    if found.drifts:
+        console.print(
+            f"drift: {len(significant)} of {len(found.drifts)} quantities change with 95 % "
+            f"confidence; about {0.05 * len(found.drifts):.0f} such changes are due to chance",
+            markup=False,
+        )
+    if significant:
+        console.print(_table("drift", _DRIFT, significant))
+    if found.bad:
+        console.print(f"{len(found.bad)} recordings have no result", markup=False)
+
+
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> ConsoleTable:
+    """Return a table of at most :data:`_ROWS` rows, without columns that no row has.
+
+    Args:
+        title: title of the table.
+        columns: heading of each column, by its key in the rows.
+        rows: the rows.
+    """
+    used = {name: text for name, text in columns.items() if any(name in row for row in rows)}
+    cells = tuple(TableRow(tuple(_cell(row.get(name)) for name in used)) for row in rows)
+    left = ("arm", "day", "joint", "quantity")
+    table = Table(title, tuple(used.values()), cells, left=left)
+    return table.shown(_ROWS, "the file").on_console()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

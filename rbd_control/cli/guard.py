@@ -17,15 +17,75 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rbd_control import __version__
-from rbd_control.cli.standard_output import is_of_output, marked_output
 from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.files.input_files import concerned, reason
 from rbd_control.startup.standard_streams import say
 from rbd_control.wording import abridged, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MARK = "rbd_control_standard_output"
+"""Attribute that marks an exception that was raised by writing to standard output."""
+
+
+@contextmanager
+def marked_output() -> Iterator[None]:
+    """Return a context in which every ``OSError`` from writing to ``sys.stdout`` is marked.
+
+    :func:`is_of_output` finds the mark. The error itself is raised unchanged.
+    """
+    with redirect_stdout(cast("TextIO", _MarkedStream(sys.stdout))):
+        yield
+
+
+def is_of_output(error: BaseException | None) -> bool:
+    """Return whether an exception was raised by writing to standard output.
+
+    It is recognized only if it was raised inside :func:`marked_output`. None gives False.
+    """
+    return error is not None and _MARK in vars(error)
+
+
+class _MarkedStream:
+    """Wraps a text stream and marks the errors of writing to it.
+
+    Args:
+        stream: the wrapped stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; return the number of characters."""
+        with _marking():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write the buffered text."""
+        with _marking():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _marking() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        setattr(error, _MARK, True)
+        raise
+
 
 NO_RESULT = 1
 BAD_INPUT = 2
@@ -38,6 +98,9 @@ MESSAGE_LENGTH = 200
 
 WARNING_LENGTH = 600
 """Maximum length of a warning [characters], enough for the names of twenty links."""
+
+_WIDTH = 120
+"""Width of the output if it is not a terminal [characters]."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -144,3 +207,32 @@ def _internal(error: Exception) -> str:
         f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
         f"the output of --debug"
     )
+
+
+def console_for_output() -> Console:
+    """Return a console on standard output, 120 columns wide if it is not a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+@contextmanager
+def progress_bar(what: str, total: int, *columns: Any) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr, if it is a terminal.
+
+    Args:
+        what: the work, shown before the bar.
+        total: number of steps.
+        columns: columns after the bar, of ``rich.progress``; its usual ones by default.
+
+    Yields:
+        A function that takes the arguments of ``rich.progress.Progress.update``.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    shown = (TextColumn("{task.description}"), BarColumn(), *columns) if columns else ()
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield partial(bar.update, bar.add_task(what, total=total))

@@ -1,6 +1,6 @@
 """The command ``rbd-control``: it assembles the sub-commands and runs one of them.
 
-:mod:`rbd_control.cli.arguments` has the arguments of the sub-commands, :mod:`rbd_control.cli.guard`
+:mod:`rbd_control.cli.commands` has the arguments of the sub-commands, :mod:`rbd_control.cli.guard`
 the exit codes.
 """
 
@@ -14,19 +14,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rbd_control import __version__
-from rbd_control.cli.arguments import (
-    calibrate,
-    check,
-    demo,
-    export,
-    fleet_report,
-    monitor,
-    payload,
-    replay,
-    view,
-    warmup,
-)
-from rbd_control.cli.arguments.shared import add_debug
+from rbd_control.cli.arguments import add_debug
+from rbd_control.cli.commands import COMMANDS
 from rbd_control.cli.guard import INTERRUPTED, guarded
 from rbd_control.files.output_files import remove_unfinished
 from rbd_control.startup.prompt_end import PromptEnd, end_now
@@ -35,20 +24,6 @@ from rbd_control.startup.standard_streams import (
     release_standard_streams,
     use_one_thread,
 )
-
-_COMMANDS = (
-    demo,
-    payload,
-    check,
-    replay,
-    calibrate,
-    fleet_report,
-    monitor,
-    view,
-    export,
-    warmup,
-)
-"""Modules with the arguments of all sub-commands, in the order of the help."""
 
 _EXIT_CODES = (
     "exit codes: 0 done, 1 done but without a reliable result, 2 an input is wrong or an output "
@@ -100,8 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rbd-control {__version__}")
     add_debug(parser, default=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_command(commands)
+    for add_command in COMMANDS:
+        add_command(commands)
     for each in commands.choices.values():
         add_debug(each, default=argparse.SUPPRESS)
     return parser

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Console
-from rich.progress import Progress
 
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
-from rbd_control.cli.guard import NO_RESULT, complain
+from rbd_control.cli.guard import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.files.file_clashes import refuse_clashes
+from rbd_control.files.output_files import refuse_clashes
 from rbd_control.playback.configuration import configured_robot
-from rbd_control.playback.curve import FACTORS
-from rbd_control.playback.labels import read_labels
+from rbd_control.playback.measures import FACTORS
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import (
@@ -29,20 +26,18 @@ from rbd_control.playback.report import (
     write_report,
 )
 from rbd_control.playback.result import Overview, ReplayResult
-from rbd_control.playback.truth import Label
-from rbd_control.reports.output import HtmlOutput
-from rbd_control.reports.replay_report import ReplayReport
+from rbd_control.playback.truth import Label, read_labels
+from rbd_control.reports.html import HtmlOutput
+from rbd_control.reports.replay_page import ReplayReport
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.surface import surface_of_robot
-
-_WIDTH = 120
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
     """Run recordings through the contact detector, print the contacts, and write the reports.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.replay` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Returns:
         The exit code: 0, or 1 if the detector gave no verdict at all in one of the recordings.
@@ -88,12 +83,6 @@ def run_replay(arguments: argparse.Namespace) -> int:
     return _refuse_silence(overview.results)
 
 
-def console_for_output() -> Console:
-    """Return a console on standard output, 120 columns wide if it is not a terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
-
-
 def _replay_each(
     recordings: Sequence[Recording],
     labels: Sequence[Sequence[Label]] | None,
@@ -106,7 +95,7 @@ def _replay_each(
     """Replay the recordings one after the other; print and yield the result of each."""
     surface = surface_of_robot(robot)
     for k, recording in enumerate(recordings):
-        with _progress(recording.count) as progress:
+        with progress_bar("replay", recording.count) as update:
             result = replay(
                 recording,
                 robot.model,
@@ -115,7 +104,7 @@ def _replay_each(
                 joints=arguments.joints,
                 labels=labels[k] if labels else None,
                 factors=FACTORS if arguments.curve else (),
-                progress=progress,
+                progress=lambda done: update(completed=done),
                 watch=report.watch(k),
             )
         print_result(result, console)
@@ -131,19 +120,3 @@ def _refuse_silence(results: Sequence[ReplayResult]) -> int:
         why = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())
         complain(f"the detector has no verdict at any time ({why})", result.recording)
     return NO_RESULT if silent else 0
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a progress bar on stderr, if it is a terminal.
-
-    Yields:
-        A function that receives the number of messages read so far; None without a terminal.
-    """
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True) if console.is_terminal else nullcontext() as bar:
-        if bar is None:
-            yield None
-            return
-        task = bar.add_task("replay", total=total)
-        yield lambda done: bar.update(task, completed=done)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.guard import console_for_output
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
@@ -32,7 +32,7 @@ def run_view(arguments: argparse.Namespace) -> int:
     The view ends on SIGINT or SIGTERM, or after ``--duration``.
 
     Args:
-        arguments: the arguments that :mod:`rbd_control.cli.arguments.view` defines.
+        arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
 
     Returns:
         The exit code: 0, or 1 if no message of a live arm was received.

@@ -3,66 +3,114 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rbd_control.estimation.detector_state import REASONS, ZERO_EFFORT
+from rbd_control.estimation.detector_state import LEVELS, REASONS, ZERO_EFFORT
+from rbd_control.results import Derived, Result, parsed, plain, value
 
 Level = Literal["none", "contact", "collision"]
 
 
 @dataclass(frozen=True)
-class ContactEvent:
+class ContactEvent(Result):
     """The onset or the release of one contact, with its link, force and times.
 
     An onset event has the estimates at the detection; a release event has the final estimates.
     """
 
-    id: int
-    """Number of the contact, from 1; the onset and the release of one contact share it."""
-    phase: Literal["onset", "release"]
-    level: Level
-    """``contact`` or ``collision``; the release carries the highest level reached."""
-    onset: float
+    id: int = value("number of the contact, from 1; onset and release share it")
+    phase: Literal["onset", "release"] = value("`onset` or `release`", in_json=False)
+    level: Level = value("`contact` or `collision`; the release has the highest level reached")
+    onset: float = value("estimated onset [s]", key="stamp", form=".9f")
     """Estimated true start [s], on the clock of the samples."""
-    detected: float
-    """Time of the sample from which contact is reported [s]."""
-    release: float | None
-    """Time of the sample from which contact is not reported any more [s], or of the last valid
-    sample, repetitions not counted, if the contact ended for lack of a verdict; never earlier than
-    ``detected``. None in an onset event."""
-    joint: str
-    """The joint with the highest ratio of residual to threshold in the contact so far."""
-    link: str
+    detected: float = value("stamp of the sample in which the flag rose [s]", form=".9f")
+    release: float | None = value(
+        "in a release, stamp of the sample from which contact is not reported any more [s]",
+        form=".9f",
+    )
+    """If the contact ended for lack of a verdict, this is the last valid sample, repetitions not
+    counted. Never earlier than ``detected``; None in an onset event."""
+    joint: str = value("joint whose residual was highest above its threshold")
+    link: str = value("the most probable link")
     """The most probable link, from all residuals of the contact so far.
 
     If a hand moves to another link without letting go, link, force and point of the release are
     those of the stronger push.
     """
-    peak_torque: float
-    """The residual (estimated external torque) of ``joint`` at its peak, signed [N·m or N]."""
-    force: np.ndarray | None
+    peak_torque: float = value("residual of that joint at its peak so far, signed [N·m or N]")
+    force: np.ndarray | None = value(
+        "force on the link, three numbers [N]; empty where it is not observable",
+        components="component of the force [N]",
+    )
     """Force of the environment on ``link`` at the peak, (3,) world axes [N]; None if the joint
     torques do not determine it."""
 
-    onset_uncertainty: float = math.nan
-    """Standard deviation of ``onset`` [s]; NaN if it is unknown."""
-    candidates: tuple[str, ...] = ()
-    """Links that explain the residual, the most probable first, until their probabilities add up to
-    86 %."""
-    confidence: float = math.nan
-    """Probability of ``link``, in [0, 1]; NaN if it is unknown."""
-    point: np.ndarray | None = None
+    onset_uncertainty: float = value(
+        "standard deviation of the onset [s]",
+        default=math.nan,
+        key="stamp_uncertainty",
+        unknown="nan",
+    )
+    candidates: tuple[str, ...] = value(
+        "links that explain the residual, the most probable first", default=()
+    )
+    """Their probabilities add up to 86 %."""
+    confidence: float = value(
+        "probability of `link`; empty if unknown", default=math.nan, form=".4g"
+    )
+    point: np.ndarray | None = value(
+        "point where the force acts, three numbers [m]; empty where it is not observable",
+        default=None,
+        components="coordinate of the point [m]",
+    )
     """Point of the line of force, (3,) world axes [m], nearest to the middle of the link or, where
     the motion shows it, to the place that ran into an obstacle; None if the joint torques do not
     determine it."""
+
+    DERIVED: ClassVar[tuple[Derived, ...]] = (
+        Derived(
+            "duration",
+            "from the estimated onset to the detection; in a release, to the release [s]",
+            lambda event: (event.release or event.detected) - event.onset,
+            form=".9f",
+        ),
+        Derived("duration", "", lambda event: event.duration, on_topic=False, in_json=True),
+        Derived(
+            "direction",
+            "direction of the force, unit vector of three numbers; empty where the force is not "
+            "observable",
+            lambda event: event.force / event.force_magnitude if event.force_magnitude else None,
+        ),
+        Derived(
+            "in_contact", "1 at the onset, 0 at the release", lambda event: int(event.is_onset)
+        ),
+        Derived("severity", "1 contact, 2 collision", lambda event: LEVELS.index(event.level)),
+        Derived(
+            "force_magnitude",
+            "magnitude of the force [N]; `nan` where it is not observable",
+            lambda event: event.force_magnitude,
+            unknown="nan",
+        ),
+    )
 
     @property
     def duration(self) -> float | None:
         """Time from :attr:`onset` to :attr:`release` [s]; None in an onset event."""
         return None if self.release is None else self.release - self.onset
+
+    @property
+    def is_onset(self) -> bool:
+        """Whether the event is the onset of a contact."""
+        return self.phase == "onset"
+
+    @property
+    def force_magnitude(self) -> float | None:
+        """Magnitude of :attr:`force` [N]; None if it is unknown."""
+        return None if self.force is None else float(np.linalg.norm(self.force))
 
     def since(self, start: float) -> ContactEvent:
         """Return a copy of the event with all times relative to ``start`` [s]."""
@@ -76,30 +124,21 @@ class ContactEvent:
 
         The keys are ``duration`` and the names of all fields except ``phase``.
         """
-        return {
-            "id": self.id,
-            "onset": self.onset,
-            "onset_uncertainty": _known(self.onset_uncertainty),
-            "detected": self.detected,
-            "release": self.release,
-            "duration": self.duration,
-            "level": self.level,
-            "joint": self.joint,
-            "link": self.link,
-            "candidates": list(self.candidates),
-            "confidence": _known(self.confidence),
-            "peak_torque": self.peak_torque,
-            "force": _numbers(self.force),
-            "point": _numbers(self.point),
-        }
+        values: dict[str, Any] = plain(self)
+        return values
 
+    @classmethod
+    def from_values(cls, values: Mapping[str, str]) -> ContactEvent:
+        """Return the event whose key-values a detector published.
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _numbers(vector: np.ndarray | None) -> list[float] | None:
-    return None if vector is None else [float(x) for x in vector]
+        Raises:
+            KeyError: if a value is missing that is not optional.
+            ValueError: if a value cannot come from a detector.
+        """
+        event = parsed(cls, values)
+        if event.level == "none" or event.is_onset != (event.release is None):
+            raise ValueError(f"level {event.level}, {event.phase}, release {event.release}")
+        return event
 
 
 class Verdict(NamedTuple):

@@ -2,7 +2,7 @@
 
 :mod:`~rbd_control.fleet.run` distributes the work, :mod:`~rbd_control.fleet.jobs` processes one
 recording, and :mod:`~rbd_control.fleet.store` manages the folder with the results. The jobs run in
-processes of this machine (:mod:`~rbd_control.fleet.local_workers`) or on a Dask cluster
-(:mod:`~rbd_control.fleet.dask_workers`). :mod:`~rbd_control.fleet.study` computes rates of false
+processes of this machine or on a Dask cluster
+(:mod:`~rbd_control.fleet.workers`). :mod:`~rbd_control.fleet.study` computes rates of false
 alarms, delays and drifts from the results in the folder. docs/fleet.md describes the commands.
 """

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Protocol
 
-from rbd_control.fleet.jobs import CalibrateJob, Job, ReplayJob
-from rbd_control.fleet.keys import job_keys
-from rbd_control.fleet.outcome import BAD, Outcome, Record
-from rbd_control.fleet.store import Store
+from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, job_keys
+from rbd_control.fleet.store import BAD, Outcome, Record, Store
+from rbd_control.fleet.workers import Workers
 
 _EARLIEST = datetime(2000, 1, 1, tzinfo=timezone.utc).timestamp()
 """Stamps before this time [s] are from a clock that does not show the date."""
-
-
-class Workers(Protocol):
-    """Interface of the workers that run jobs: processes on this machine, or a Dask cluster."""
-
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index in ``jobs`` and the outcome of each job in the order of completion.
-
-        A job that fails has an outcome with the status ``bad``.
-
-        Raises:
-            RbdControlError: if the workers cannot run.
-        """
 
 
 @dataclass(frozen=True)
@@ -79,7 +64,7 @@ def run_fleet(
     """Process the recordings without an up-to-date result; store each record when it is complete.
 
     A recording is processed again if the digest of its job has changed (see
-    :func:`~rbd_control.fleet.keys.job_keys`), or if it was bad. An interrupted run continues in the
+    :func:`~rbd_control.fleet.jobs.job_keys`), or if it was bad. An interrupted run continues in the
     next call with the same arguments.
 
     Args:

@@ -1,20 +1,88 @@
-"""The sheet of a fleet, a CSV file with the properties of each recording.
-
-The properties are arm, day, files of the arm, and whether the recording is free of contact.
-"""
+"""The recordings of a fleet, and the sheet, a CSV file with the properties of each."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
+from glob import glob, has_magic
 from pathlib import Path
 
-from rbd_control.errors import RecordingError
-from rbd_control.playback.csv_lines import bounded_lines, open_csv
-from rbd_control.wording import listed, quoted
+from rbd_control.errors import InputError, RecordingError
+from rbd_control.playback.bag import COMPRESSED, METADATA, ROS1_SUFFIX, STORAGE_SUFFIXES
+from rbd_control.playback.table import read_rows
+from rbd_control.wording import quoted
+
+_CSV = ".csv"
+
+
+def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list[Path]:
+    """Return the absolute paths of all recordings in the given files and folders, each once.
+
+    A folder with ``metadata.yaml`` is one recording. Any other folder is searched: each folder with
+    ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3``, ``.bag`` or ``.csv`` file, is a
+    recording, also a compressed ``.mcap.zstd`` or ``.db3.zstd`` file. Hidden files and folders are
+    left out, and links to folders are not followed.
+
+    The paths have the order of ``given``. Matches of a pattern are sorted; the files of a searched
+    folder, sorted by name, precede its sub-folders, also sorted.
+
+    Args:
+        given: files, folders and glob patterns (``**`` for any folders). A file that is named, or
+            that matches a pattern, is kept with any suffix. A path that does not exist is kept as
+            well, so that a later error names it.
+        besides: files to leave out because they are not recordings, such as labels.
+
+    Raises:
+        InputError: when an element of ``given`` yields no recording.
+    """
+    found: dict[str, Path] = {}
+    left_out = {os.path.realpath(path) for path in besides}
+    for path in given:
+        each = [
+            recording
+            for match in _matches(path)
+            for recording in _below(match)
+            if os.path.realpath(recording) not in left_out
+        ]
+        if not each:
+            raise InputError(
+                f"no recording in {path}; give recordings, folders of them or patterns"
+            )
+        for recording in each:
+            found.setdefault(os.path.realpath(recording), Path(os.path.abspath(recording)))
+    return list(found.values())
+
+
+def _matches(path: Path) -> list[Path]:
+    """Return the matches of a pattern; a path that is not a pattern is returned unchanged."""
+    if path.exists() or not has_magic(str(path)):
+        return [path]
+    return [Path(match) for match in sorted(glob(str(path), recursive=True))]
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """Yield the recordings in a folder that is not a recording; yield any other path unchanged."""
+    if not path.is_dir() or (path / METADATA).exists():
+        yield path
+        return
+    for folder, folders, files in os.walk(path):
+        if METADATA in files:
+            folders.clear()
+            yield Path(folder)
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith(".") and _is_recording(name):
+                yield Path(folder, name)
+
+
+def _is_recording(name: str) -> bool:
+    suffix = Path(name.removesuffix(COMPRESSED)).suffix
+    return suffix in (*STORAGE_SUFFIXES, ROS1_SUFFIX) or name.lower().endswith(_CSV)
+
 
 COLUMNS = ("recording", "arm", "day", "urdf", "config", "free")
 """Columns of a sheet, in any order; all but ``recording`` may be missing."""
@@ -71,21 +139,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
         RecordingError: naming the file, and the line of an invalid row, if the file cannot be read,
             has other columns, or has an invalid cell.
     """
-    with open_csv(path) as file:
-        rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
-        header = [name.strip() for name in rows.fieldnames or ()]
-        if "recording" not in header or not set(header) <= set(COLUMNS):
-            raise RecordingError(
-                f"columns are {listed(header)}; a sheet has recording, and may have "
-                f"{', '.join(COLUMNS[1:])}"
-            )
-        sheet = []
-        for row in rows:
-            if None in row or None in row.values():
-                raise _refused(rows.line_num, "it has another number of columns")
-            cells = {name.strip(): cell.strip() for name, cell in row.items()}
-            sheet.append(_row(rows.line_num, cells, path.parent))
-    return sheet
+    return read_rows(path, COLUMNS, COLUMNS[:1], lambda cells: _row(cells, path.parent))
 
 
 def row_of(recording: Path, sheet: Sequence[SheetRow]) -> SheetRow:
@@ -93,15 +147,15 @@ def row_of(recording: Path, sheet: Sequence[SheetRow]) -> SheetRow:
     return next((row for row in sheet if row.matches(recording)), SheetRow(""))
 
 
-def _row(line: int, cells: dict[str, str], folder: Path) -> SheetRow:
+def _row(cells: dict[str, str], folder: Path) -> SheetRow:
     free, day = cells.get("free", "").lower(), cells.get("day", "")
     if free not in _YES_OR_NO:
-        raise _refused(line, f"free is {quoted(free)}; give yes or no, or leave it empty")
+        raise RecordingError(f"free is {quoted(free)}; give yes or no, or leave it empty")
     if day:
         try:
             date.fromisoformat(day)
         except ValueError as error:
-            raise _refused(line, f"day is {quoted(day)}; give YYYY-MM-DD") from error
+            raise RecordingError(f"day is {quoted(day)}; give YYYY-MM-DD") from error
     urdf, config = cells.get("urdf", ""), cells.get("config", "")
     if urdf and (folder / urdf).exists():
         urdf = str(folder / urdf)
@@ -113,7 +167,3 @@ def _row(line: int, cells: dict[str, str], folder: Path) -> SheetRow:
         config=folder / config if config else None,
         free=_YES_OR_NO[free],
     )
-
-
-def _refused(line: int, problem: str) -> RecordingError:
-    return RecordingError(f"line {line}: {problem}")

@@ -1,19 +1,84 @@
-"""Study over the results of a fleet: false alarms, delays, thresholds, friction per arm and day."""
+"""Study over the results of a fleet: false alarms, delays, thresholds, friction and its drift."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from rbd_control.fleet.drift import DAY, fit_drift
+import numpy as np
+
 from rbd_control.fleet.jobs import FRICTION
-from rbd_control.fleet.outcome import Record
-from rbd_control.fleet.table import Row
-from rbd_control.playback.summary import Summary, summarise
-from rbd_control.playback.truth import Score, TrueContact
+from rbd_control.fleet.store import Record, Row
+from rbd_control.playback.truth import Score, Summary, TrueContact, summarise
+
+DAY = 86_400.0
+"""Length of a day [s]."""
+
+MONTH = 365.25 / 12.0
+"""Mean length of a month [days]."""
+
+FEWEST = 3
+"""Minimum number of values for the standard error of a slope."""
+
+CONFIDENCE = 0.95
+"""Confidence level at which a drift counts as significant."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A straight line through the values of a quantity over time, fitted by least squares.
+
+    Attributes:
+        count: number of values.
+        days: time from the first to the last value [days].
+        mean: mean of the values [unit of the quantity].
+        slope: change per month of :data:`MONTH` days [unit of the quantity per month].
+        standard_error: standard error of ``slope``, in the same unit.
+    """
+
+    count: int
+    days: float
+    mean: float
+    slope: float
+    standard_error: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the slope differs from zero at the level :data:`CONFIDENCE` (Student's t)."""
+        from scipy.special import stdtrit
+
+        limit = float(stdtrit(self.count - 2, 0.5 + 0.5 * CONFIDENCE))
+        return abs(self.slope) > limit * self.standard_error
+
+
+def fit_drift(times: Sequence[float], values: Sequence[float]) -> Drift | None:
+    """Fit a line; return None with fewer than :data:`FEWEST` values, or if all times are equal.
+
+    The slope is the change per month. Its standard error assumes independent values of equal
+    variance. The time t is in months, and the deviations are the distances from the line::
+
+        slope = S_ty / S_tt,    standard error = sqrt(sum of squared deviations / (n - 2) / S_tt)
+
+    Args:
+        times: times of the values, in any order, (n,) [s].
+        values: the values, (n,), in any unit.
+    """
+    t = np.array(times, dtype=float) / DAY
+    y = np.array(values, dtype=float)
+    n = t.size
+    if n < FEWEST or np.ptp(t) <= 0.0:
+        return None
+    months = (t - t.mean()) / MONTH
+    spread = float(months @ months)
+    slope = float(months @ (y - y.mean())) / spread
+    left = y - y.mean() - slope * months
+    error = math.sqrt(float(left @ left) / (n - 2) / spread)
+    return Drift(n, float(np.ptp(t)), float(y.mean()), slope, error)
+
 
 DRIFTING = (*FRICTION[:3], "threshold")
 """Quantities in the results of ``calibrate`` whose drift over time is fitted."""
@@ -35,8 +100,8 @@ class Study:
             calibrated threshold and the friction.
         drifts: one row per arm, joint and quantity of :data:`DRIFTING`: number of recordings, time
             span [days], mean, change per month, its standard error, and whether it is significant;
-            see :class:`~rbd_control.fleet.drift.Drift`. Quantities that are always zero, or that
-            :func:`~rbd_control.fleet.drift.fit_drift` cannot fit, have no row.
+            see :class:`~rbd_control.fleet.study.Drift`. Quantities that are always zero, or that
+            :func:`~rbd_control.fleet.study.fit_drift` cannot fit, have no row.
         bad: records of recordings without a result.
     """
 
@@ -120,12 +185,9 @@ def _rates(summary: Summary) -> Row:
 
 def _score(truth: Mapping[str, Any]) -> Score:
     """Return the score of a result in plain values."""
-    return Score(
-        contacts=tuple(TrueContact(**contact) for contact in truth["contacts"]),
-        misses=truth["misses"],
-        false_events=truth["false_events"],
-        repeated_events=truth["repeated_events"],
-    )
+    contacts = tuple(TrueContact(**contact) for contact in truth["contacts"])
+    counts = {name: truth[name] for name in ("misses", "false_events", "repeated_events")}
+    return Score(contacts, **counts)
 
 
 def _levels(records: Sequence[Record]) -> dict[str, Row]:

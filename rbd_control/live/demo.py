@@ -46,7 +46,8 @@ from rbd_control.live.requests import CommandNode
 from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario, ScenarioDriver
 from rbd_control.parameters import read_parameter_file
-from rbd_control.ros.contact_messages import LONGEST, events_in
+from rbd_control.results import LONGEST
+from rbd_control.ros.contact_messages import events_in
 from rbd_control.ros.messages import to_seconds
 from rbd_control.ros.processes import NodeProcesses, environment, reserved_domain
 from rbd_control.ros.run import make_executor

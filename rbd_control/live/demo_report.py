@@ -20,7 +20,8 @@ from rbd_control.estimation import ContactEvent
 from rbd_control.files.output_files import write_whole
 from rbd_control.playback.truth import Score, contact_intervals, score
 from rbd_control.reports.demo_page import demo_page
-from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.reports.html import HtmlOutput, analysed_now
+from rbd_control.results import plain
 
 Array = NDArray[np.float64]
 
@@ -154,9 +155,9 @@ class DemoResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values that ``json`` can write."""
-        truth = self.score.to_json()
-        for plain, contact in zip(truth["contacts"], self.contacts, strict=True):
-            plain.update(what=contact.what, link=contact.link, force=contact.force.tolist())
+        truth = plain(self.score)
+        for each, contact in zip(truth["contacts"], self.contacts, strict=True):
+            each.update(what=contact.what, link=contact.link, force=contact.force.tolist())
         return {
             "samples": self.samples,
             "duration": self.duration,

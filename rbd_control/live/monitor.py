@@ -21,7 +21,8 @@ from std_msgs.msg import Bool
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.playback.live_view import LiveState, event_line, render
-from rbd_control.ros.contact_messages import LONGEST, THRESHOLD, events_in
+from rbd_control.results import LONGEST
+from rbd_control.ros.contact_messages import THRESHOLD, events_in
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.run import make_executor
 from rbd_control.ros.transports import running_ros

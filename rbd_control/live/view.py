@@ -31,10 +31,10 @@ from rbd_control.live.monitor import (
     detector_topics,
 )
 from rbd_control.nodes.detector_input import link_of_frame
-from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.live_view import SILENCE, LiveState
+from rbd_control.playback.recorded_joints import match_joints
+from rbd_control.results import LONGEST
 from rbd_control.robot.mesh_files import MeshFiles
-from rbd_control.ros.contact_messages import LONGEST
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.transports import running_ros
 from rbd_control.startup.prompt_end import stop_requests

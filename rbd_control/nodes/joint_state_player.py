@@ -15,8 +15,7 @@ from rbd_control.errors import ParameterError, RbdControlError, RecordingError
 from rbd_control.joint_states import JointMessage
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.parameters import parameter
-from rbd_control.playback.pace import BURST, Pace, timeline
-from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.playback.recording import BURST, Pace, Recording, read_recording, timeline
 from rbd_control.ros.diagnostics import Status
 from rbd_control.ros.guarded_node import Output
 from rbd_control.ros.managed_node import ManagedNode

@@ -1,50 +1,82 @@
-"""rosbag2 recordings, read without ROS: a folder, a bare ``.db3`` or a bare ``.mcap``."""
+"""Recordings of rosbag2 (folder, ``.db3``, ``.mcap``) and of ROS 1 (``.bag``), read by rosbags.
+
+Released ROS packages cannot depend on rosbags, which is distributed on PyPI. Where it is not
+installed, ``rosbag2_py`` and rclpy of a ROS installation take its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from heapq import merge
+from importlib import import_module
 from itertools import islice
-from pathlib import Path
+from operator import itemgetter
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 from rbd_control.errors import RecordingError
-from rbd_control.files.input_files import about, reading
+from rbd_control.files.input_files import about, reading, refuse_special
 from rbd_control.files.output_files import ScratchFolder
-from rbd_control.playback.compression import ZSTD_MAGIC, expand, expand_file
-from rbd_control.playback.db3 import Db3Storage
-from rbd_control.playback.mcap import McapStorage
-from rbd_control.playback.packed import MAX_MESSAGE, Packed, blocks
+from rbd_control.files.yaml_input import read_yaml
+from rbd_control.joint_states import JointMessage
+from rbd_control.joint_states.cdr import Decode
 from rbd_control.playback.parts import Part, decode_parts
-from rbd_control.playback.ros_storage import JOINT_STATE, RosStorage, joint_state_decoder
-from rbd_control.playback.storage import (
-    COMPRESSED,
-    STORAGE_SUFFIXES,
-    Storage,
-    Topic,
-    storage_files,
-)
 from rbd_control.wording import listed, quoted, shortened
 
-__all__ = ["BOOL", "JOINT_STATE", "STORAGE_SUFFIXES", "Bag"]
-
+JOINT_STATE = "sensor_msgs/msg/JointState"
 BOOL = "std_msgs/msg/Bool"
 
-_ENCODING = "cdr"
+STORAGE_SUFFIXES = (".mcap", ".db3")
+"""Suffixes of the storage files of rosbag2."""
+
+ROS1_SUFFIX = ".bag"
+"""Suffix of a recording of ROS 1."""
+
+COMPRESSED = ".zstd"
+"""Suffix that rosbag2 appends to a storage file that is compressed as a whole."""
+
+METADATA = "metadata.yaml"
+"""File of a rosbag2 folder that lists its storage files."""
+
+MAX_MESSAGE = 1 << 18
+"""Maximum size of a message [bytes]; a joint state of a thousand joints takes a fifth of it."""
+
 _BOOL_PLACE = 4
 """Offset of the value in a serialised std_msgs/Bool [bytes]."""
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+"""First bytes of a message that rosbag2 has compressed; CDR begins with a zero."""
 
 _REPAIR = {
     ".mcap": "it may be damaged or cut short, 'mcap recover' may repair it",
     ".db3": "it may be damaged or cut short, 'sqlite3 FILE .recover' may repair it",
+    ".bag": "it may be damaged or cut short, 'rosbag reindex' may repair it",
 }
 
 
+class Topic(NamedTuple):
+    """A topic of a recording: type, serialisation format and number of its messages.
+
+    Type or format is ``several types`` or ``several formats`` if it is not the same throughout.
+    """
+
+    msgtype: str
+    encoding: str
+    messages: int
+
+
 class Bag:
-    """The topics of a rosbag2 recording. Every iteration opens the files anew and streams them.
+    """The topics of a recording, which is streamed.
 
     Args:
-        path: a rosbag2 folder, or one of its storage files.
+        path: a rosbag2 folder with or without ``metadata.yaml``, one of its storage files, or a
+            ``.bag`` file. Only the list of storage files in ``metadata.yaml`` is used; everything
+            else is read from the storage files, which are merged by time of receipt.
 
     Attributes:
         path: the folder or file of the recording.
@@ -57,11 +89,10 @@ class Bag:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._scratch: ScratchFolder | None = None
-        self._storages = [(file, self._open(file)) for file in storage_files(path)]
+        self._storages = [_storage(file) for file in _storage_files(path)]
         self.topics: dict[str, Topic] = {}
-        for _, storage in self._storages:
-            for name, topic in storage.topics.items():
+        for storage in self._storages:
+            for name, topic in storage.topics:
                 known = self.topics.get(name, topic._replace(messages=0))
                 self.topics[name] = Topic(
                     topic.msgtype if topic.msgtype == known.msgtype else "several types",
@@ -88,10 +119,10 @@ class Bag:
                 raise RecordingError(
                     f"topic {quoted(topic)} has type {shortened(found.msgtype, 60)}, not {msgtype}"
                 )
-            if found.encoding != _ENCODING:
+            if found.encoding != "cdr":
                 raise RecordingError(
                     f"topic {quoted(topic)} is serialised as {quoted(found.encoding)}; only "
-                    f"'{_ENCODING}' is read: convert the recording with 'ros2 bag convert'"
+                    "'cdr' is read: convert the recording with 'ros2 bag convert'"
                 )
             if not found.messages:
                 raise RecordingError(f"holds no message on {quoted(topic)}")
@@ -100,87 +131,313 @@ class Bag:
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
         """Yield the joint states of ``topic`` in blocks, each divided into parts of one layout.
 
-        A block has at least ``size`` messages; the last block, and a block of 4 MiB or more, may
-        have fewer. The blocks are in order of receipt;
-        :func:`~rbd_control.playback.parts.in_order` restores the order within a block.
+        A block has ``size`` messages, the last block may have fewer. The blocks are in order of
+        receipt; :func:`~rbd_control.playback.parts.in_order` restores the order within a block.
         """
-        decode = joint_state_decoder()
-        with self._reading(self.path):
-            for packed in blocks(size, self._packed(topic, size)):
-                yield decode_parts(packed, decode)
+        decode = _joint_state_decoder()
+        with _naming(self.path):
+            for times, raws in self._blocks(topic, size):
+                yield decode_parts(times, raws, decode)
 
     def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
         """Yield time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
-        with self._reading(self.path):
-            for packed in self._packed(topic, 1024):
-                for time, raw in packed.messages():
+        with _naming(self.path):
+            for times, raws in self._blocks(topic, 1024):
+                for time, raw in zip(times, raws, strict=True):
                     yield 1e-9 * time, bool(raw[_BOOL_PLACE])
 
-    def _packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic``; several storage files are merged by time."""
-        sources = [
-            self._packed_in(file, storage, topic, size)
-            for file, storage in self._storages
-            if topic in storage.topics
-        ]
-        if len(sources) == 1:
-            yield from sources[0]
-            return
-        streams = (
-            (message for packed in source for message in packed.messages()) for source in sources
-        )
-        merged = merge(*streams, key=lambda message: message[0])
-        while found := list(islice(merged, size)):
-            times, raws = zip(*found, strict=True)
-            yield Packed.of(times, raws)
-
-    def _packed_in(self, file: Path, storage: Storage, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic`` in one storage file."""
-        with self._reading(file):
-            for packed in storage.packed(topic, size):
-                yield _expanded(packed)
-
-    def _open(self, file: Path) -> Storage:
-        """Return a storage file; decompress it first if it is compressed as a whole."""
-        with self._reading(file):
-            source = file
-            if file.name.endswith(COMPRESSED):
-                self._scratch = self._scratch or ScratchFolder()
-                source = self._scratch.path / file.name.removesuffix(COMPRESSED)
-                expand_file(file, source)
-            if source.suffix == ".db3":
-                return Db3Storage(source)
-            try:
-                return McapStorage(source)
-            except ModuleNotFoundError as error:
-                return _by_ros(source, error)
-
-    @contextmanager
-    def _reading(self, file: Path) -> Iterator[None]:
-        """Convert any error during reading to a RecordingError that names ``file``."""
-        remedy = _REPAIR.get(Path(file.name.removesuffix(COMPRESSED)).suffix, "it may be damaged")
-        with reading(file, RecordingError, "cannot be read as a rosbag2 recording", remedy):
-            yield
+    def _blocks(self, topic: str, size: int) -> Iterator[tuple[list[int], list[bytes]]]:
+        """Yield times of receipt [ns] and bytes of the messages on ``topic``, in blocks."""
+        streams = [storage.messages(topic) for storage in self._storages]
+        merged = streams[0] if len(streams) == 1 else merge(*streams, key=itemgetter(0))
+        while block := list(islice(merged, size)):
+            times, raws = map(list, zip(*block, strict=True))
+            if raws[0].startswith(_ZSTD_MAGIC):
+                raws = [bytes(_zstd().decompress(raw)) for raw in raws]
+            longest = max(map(len, raws))
+            if longest > MAX_MESSAGE:
+                raise RecordingError(
+                    f"a message on {quoted(topic)} has {longest} bytes; at most {MAX_MESSAGE} are "
+                    "read"
+                )
+            yield times, raws
 
 
-def _expanded(packed: Packed) -> Packed:
-    """Return the messages, decompressed if rosbag2 has compressed them one by one."""
-    if not packed.data.size or packed.data[: len(ZSTD_MAGIC)].tobytes() != ZSTD_MAGIC:
-        return packed
-    times, raws = zip(*packed.messages(), strict=True)
-    return Packed.of(times, [expand(raw, "zstd", MAX_MESSAGE) for raw in raws])
+class _Storage:
+    """One storage file, opened by rosbags; iterations at the same time have a reader each.
 
-
-def _by_ros(path: Path, missing: ModuleNotFoundError) -> Storage:
-    """Return a storage that ROS reads, because a Python package is missing.
+    Attributes:
+        topics: name and properties of each topic; a name may occur several times.
 
     Raises:
-        RecordingError: if ROS is not installed either.
+        ModuleNotFoundError: from the constructor, if rosbags or one of its packages is missing.
+        RecordingError: from the constructor and from every iteration, naming the file.
     """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rosbags = import_module(
+            "rosbags.rosbag1" if path.suffix == ROS1_SUFFIX else "rosbags.rosbag2"
+        )
+        self._scratch: ScratchFolder | None = None
+        self._readable = self._made_readable()
+        self._idle: list[Any] = []
+        with self._reader() as reader:
+            self.topics = [
+                (
+                    each.topic,
+                    Topic(
+                        each.msgtype,
+                        getattr(each.ext, "serialization_format", "cdr"),
+                        each.msgcount,
+                    ),
+                )
+                for each in reader.connections
+            ]
+
+    def messages(self, topic: str) -> Iterator[tuple[int, bytes]]:
+        """Yield time of receipt [ns] and bytes (CDR) of each message on ``topic``."""
+        with self._reader() as reader:
+            wanted = [each for each in reader.connections if each.topic == topic]
+            if not wanted:  # for rosbags, this selects all connections
+                return
+            convert = _types().ros1_to_cdr if self.path.suffix == ROS1_SUFFIX else None
+            missing = stated = sum(each.msgcount for each in wanted)
+            for each, time, raw in reader.messages(wanted):
+                missing -= 1
+                yield time, bytes(convert(raw, each.msgtype)) if convert else raw
+            if missing:  # rosbags passes over what it does not understand
+                raise ValueError(f"{missing} of {stated} messages on {topic[:40]} are missing")
+
+    @contextmanager
+    def _reader(self) -> Iterator[Any]:
+        """Lend an open reader; opening it may take long, because it counts the messages."""
+        with _naming(self.path):
+            reader = self._idle.pop() if self._idle else self._opened()
+            yield reader
+            self._idle.append(reader)
+
+    def _opened(self) -> Any:
+        reader = self._rosbags.Reader(self._readable)
+        try:
+            reader.open()
+        except self._rosbags.ReaderError as error:
+            # The path, which some of its messages contain, would take the place of the reason.
+            said = str(error).replace(str(self._readable), self.path.name)
+            raise ValueError(said) from error
+        return reader
+
+    def _made_readable(self) -> Path:
+        """Return the file, or a decompressed copy of it, or a link with a name without URI signs.
+
+        rosbags opens ``.db3`` files by a URI, into which it copies the path.
+        """
+        path = self.path.resolve()
+        log = path.with_name(f"{path.name}-wal")
+        with _naming(self.path):
+            if path.suffix == ".db3" and log.exists() and log.stat().st_size:
+                raise RecordingError(
+                    f"has messages in {log.name}, because its recorder still runs or has crashed; "
+                    f"merge them with: sqlite3 {path.name} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+                )
+            is_compressed = path.name.endswith(COMPRESSED)
+            if not is_compressed and not any(sign in str(path) for sign in "?#%"):
+                return path
+            self._scratch = ScratchFolder()
+            readable = self._scratch.path / f"storage{PurePath(_plain_name(path)).suffix}"
+            if is_compressed:
+                with _zstd().open(path, "rb") as file, readable.open("wb") as output:
+                    shutil.copyfileobj(file, output)
+            else:
+                readable.symlink_to(path)
+            return readable
+
+
+class _RosStorage:
+    """The same as :class:`_Storage`, with ``rosbag2_py`` of a ROS installation."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rosbag2 = import_module("rosbag2_py")
+        with _naming(path):
+            found = self._reader().get_metadata().topics_with_message_count
+            self.topics = [
+                (of.name, Topic(of.type, of.serialization_format, int(each.message_count)))
+                for each in found
+                for of in (each.topic_metadata,)
+            ]
+
+    def messages(self, topic: str) -> Iterator[tuple[int, bytes]]:
+        """Yield time of receipt [ns] and bytes (CDR) of each message on ``topic``."""
+        with _naming(self.path):
+            reader = self._reader()
+            reader.set_filter(self._rosbag2.StorageFilter(topics=[topic]))
+            while reader.has_next():
+                _, raw, time = reader.read_next()
+                yield int(time), bytes(raw)
+
+    def _reader(self) -> Any:
+        reader = self._rosbag2.SequentialReader()
+        reader.open(
+            self._rosbag2.StorageOptions(uri=str(self.path), storage_id=""),
+            self._rosbag2.ConverterOptions("", ""),
+        )
+        return reader
+
+
+def _storage(path: Path) -> _Storage | _RosStorage:
+    """Return a storage file, opened by rosbags, otherwise by ROS."""
+    for kind in (_Storage, _RosStorage):
+        with suppress(ModuleNotFoundError), about(path):
+            return kind(path)
+    raise _missing(path)
+
+
+def _missing(path: Path | None = None) -> RecordingError:
+    error = RecordingError(
+        "reading a bag needs the package rosbags, or ROS 2: pip install rosbags, or source a ROS 2 "
+        "installation"
+    )
+    error.path = str(path or "")
+    return error
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Convert any error during reading to a RecordingError that names ``path``."""
+    remedy = _REPAIR.get(PurePath(_plain_name(path)).suffix, "it may be damaged")
+    with reading(path, RecordingError, "cannot be read as a recording", remedy):
+        yield
+
+
+@cache
+def _types() -> Any:
+    """Return the message types of rosbags, which generate their decoders on first use.
+
+    The types read here are the same in every release of ROS 2; a recording may hold definitions of
+    its own, or none. The generation takes some milliseconds, so that all recordings share them.
+    """
+    typesys = import_module("rosbags.typesys")
+    return typesys.get_typestore(typesys.Stores.LATEST)
+
+
+@cache
+def _zstd() -> Any:
+    """Return the module of the standard library, or the package that rosbags requires."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
+def _joint_state_decoder() -> Decode:
+    """Return a decoder for serialized joint states of any layout: of rosbags, otherwise of ROS.
+
+    The decoder raises a ``RecordingError`` for damaged bytes, naming the time of receipt.
+
+    Raises:
+        RecordingError: if neither rosbags nor ROS is installed.
+    """
+    for make in (_decoder_of_rosbags, _decoder_of_ros):
+        with suppress(ModuleNotFoundError):
+            decode = make()
+            break
+    else:
+        raise _missing()
+
+    def message(receipt: float, raw: bytes) -> JointMessage:
+        try:
+            decoded = decode(raw)
+        except Exception as error:
+            # Generated code may raise any exception for damaged bytes.
+            said = shortened(str(error), 60)
+            raise RecordingError(
+                f"the joint state received at {receipt:.3f} s is damaged ({said})"
+            ) from error
+        stamp = decoded.header.stamp
+        values = decoded.position, decoded.velocity, decoded.effort
+        return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, decoded.name, *values)
+
+    return message
+
+
+def _decoder_of_rosbags() -> Callable[[bytes], Any]:
+    types = _types()
+    return lambda raw: types.deserialize_cdr(raw, JOINT_STATE)
+
+
+def _decoder_of_ros() -> Callable[[bytes], Any]:
+    serialization = import_module("rclpy.serialization")
+    kind = import_module("sensor_msgs.msg").JointState
+    return lambda raw: serialization.deserialize_message(raw, kind)
+
+
+def recorded_files(path: Path) -> list[Path]:
+    """Return the files of a recording, which need not be readable.
+
+    Args:
+        path: the recording. For a folder, the result is ``metadata.yaml`` and all storage files in
+            it; for any other path, it is the path itself.
+    """
+    if not os.path.isdir(path):  # Path.is_dir() raises an error for some unreadable paths
+        return [path]
+    with suppress(OSError):
+        return [path / METADATA, *filter(_is_storage, path.iterdir())]
+    return []
+
+
+def _storage_files(path: Path) -> list[Path]:
+    """Return the storage files of a recording, each an ordinary file that is not empty.
+
+    They have the order of ``metadata.yaml``; without it, they are all in the folder, by name.
+    """
+    if not path.is_dir():
+        files = [path]
+    elif (path / METADATA).exists():
+        refuse_special(path / METADATA, RecordingError)
+        with about(path / METADATA):
+            files = _listed_files(path)
+    else:
+        with reading(path, RecordingError, "cannot be read"):
+            files = sorted(filter(_is_storage, path.iterdir()))
+            if not files:
+                raise RecordingError(
+                    f"is not a rosbag2 recording: it holds neither {METADATA} nor a file "
+                    f"{' or '.join(STORAGE_SUFFIXES)}"
+                )
+    for file in files:
+        refuse_special(file, RecordingError)
+    return files
+
+
+def _listed_files(folder: Path) -> list[Path]:
+    """Return the storage files that ``metadata.yaml`` of a folder lists."""
+    content = read_yaml(folder / METADATA, RecordingError)
     try:
-        return RosStorage(path)
-    except ModuleNotFoundError as error:
+        names = list(map(str, content["rosbag2_bagfile_information"]["relative_file_paths"]))
+    except (KeyError, TypeError) as error:
         raise RecordingError(
-            f"has no chunks and can be read only with the package {missing.name} or ROS 2 "
-            "(rosbag2_py): pip install rosbags, or source a ROS 2 installation"
+            "lists no storage files; remove this file to read the recording without it"
         ) from error
+    # Old versions of ROS 2 wrote the folder's own name before that of the file.
+    files = [folder / PurePath(name).name for name in dict.fromkeys(names)]
+    odd = [file.name for file in files if not _is_storage(file)]
+    if odd or not files:
+        raise RecordingError(
+            f"lists {listed(odd or ['no file'])}; only storage files "
+            f"{' and '.join(STORAGE_SUFFIXES)} are read"
+        )
+    missing = [file.name for file in files if not file.exists()]
+    if missing:
+        raise RecordingError(
+            f"lists {listed(missing)}, which the folder does not hold; remove this file to read "
+            "the recording without it"
+        )
+    return files
+
+
+def _is_storage(file: Path) -> bool:
+    """Return whether a file has the suffix of a storage file."""
+    return _plain_name(file).endswith(STORAGE_SUFFIXES)
+
+
+def _plain_name(file: Path) -> str:
+    """Return the name of a file without the suffix of its compression."""
+    return file.name.removesuffix(COMPRESSED)

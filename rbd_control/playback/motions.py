@@ -13,11 +13,10 @@ from rbd_control.errors import RecordingError
 from rbd_control.estimation import Motion
 from rbd_control.files.input_files import about
 from rbd_control.joint_states import JointStateIntake, SampleBlock
-from rbd_control.playback.clock import ClockJump, ReplayClock
-from rbd_control.playback.doubts import counted
-from rbd_control.playback.joint_matching import match_joints
-from rbd_control.playback.recording import Recording
+from rbd_control.playback.recorded_joints import match_joints
+from rbd_control.playback.recording import ClockJump, Recording, ReplayClock
 from rbd_control.playback.truth import GRACE
+from rbd_control.wording import counted
 
 Array = NDArray[np.float64]
 

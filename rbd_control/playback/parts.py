@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rbd_control.joint_states import JointBlock
 from rbd_control.joint_states.cdr import Bytes, Decode, decode_and_learn
-from rbd_control.playback.packed import Packed
 
 _LAYOUTS = 32
 """Number of parts of one message size from which every further message is a part alone.
@@ -36,27 +35,29 @@ class Part(NamedTuple):
     block: JointBlock
 
 
-def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
+def decode_parts(times: Sequence[int], raws: Sequence[bytes], decode: Decode) -> list[Part]:
     """Decode serialized joint states; return one part for each layout.
 
     Args:
-        packed: the messages as recorded, at least one.
+        times: time of receipt of each message, at least one [ns].
+        raws: the bytes of each message as recorded.
         decode: called for the first message of each layout, and for each message that has no usable
             layout (not little-endian CDR, for example); such a message is a part alone.
 
     Raises:
         Exception: what ``decode`` raises for damaged bytes.
     """
-    receipts = np.multiply(1e-9, packed.times, dtype=np.float64)
-    sizes = packed.sizes
+    receipts = np.multiply(1e-9, np.array(times, dtype=np.int64), dtype=np.float64)
+    sizes = np.fromiter(map(len, raws), np.intp, len(raws))
+    data = np.frombuffer(b"".join(raws), dtype=np.uint8)
     if (sizes == sizes[0]).all():
-        rows = packed.data.reshape(len(sizes), -1)
+        rows = data.reshape(len(sizes), -1)
         return _decode_rows(rows, np.arange(len(sizes)), receipts, decode)
     parts: list[Part] = []
     starts_at = np.cumsum(sizes) - sizes
     for size in np.unique(sizes).tolist():
         left = np.flatnonzero(sizes == size)
-        rows = packed.data[starts_at[left, None] + np.arange(size)]
+        rows = data[starts_at[left, None] + np.arange(size)]
         parts += _decode_rows(rows, left, receipts, decode)
     return parts
 

@@ -1,4 +1,4 @@
-"""Recordings of joint states: rosbag2 (folder, ``.db3``, ``.mcap``) and CSV, without ROS.
+"""Recordings of joint states: rosbag2, ROS 1 (``.bag``) and CSV, without ROS.
 
 Reading streams: memory does not grow with the length of a recording.
 """
@@ -9,8 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
+from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading
@@ -21,7 +25,7 @@ from rbd_control.joint_states import (
     JointStateIntake,
     SampleBlock,
 )
-from rbd_control.playback.bag import BOOL, JOINT_STATE, STORAGE_SUFFIXES, Bag
+from rbd_control.playback.bag import BOOL, JOINT_STATE, ROS1_SUFFIX, STORAGE_SUFFIXES, Bag
 from rbd_control.playback.parts import Part, in_order
 from rbd_control.playback.table import Table
 from rbd_control.playback.truth import contact_intervals
@@ -175,7 +179,8 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
 
     Args:
         path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also without metadata and
-            type definitions), or a ``.csv`` file (:data:`rbd_control.playback.table.COLUMNS`).
+            type definitions), a ``.bag`` file of ROS 1, or a ``.csv`` file
+            (:data:`rbd_control.playback.table.COLUMNS`).
         topic: topic of the joint states in a rosbag2 recording; a missing leading slash is added.
 
     Raises:
@@ -188,7 +193,7 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
         if path.exists():
             if path.suffix.lower() == ".csv":
                 return _from_table(path, topic)
-            if path.is_dir() or path.suffix in STORAGE_SUFFIXES:
+            if path.is_dir() or path.suffix in (*STORAGE_SUFFIXES, ROS1_SUFFIX):
                 return _from_bag(path, topic)
         else:
             raise RecordingError(
@@ -197,8 +202,8 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
                 else "there is no such recording"
             )
         raise RecordingError(
-            f"is not a recording; give a rosbag2 folder or a file {', '.join(STORAGE_SUFFIXES)} "
-            "or .csv"
+            f"is not a recording; give a rosbag2 folder or a file {', '.join(STORAGE_SUFFIXES)}, "
+            ".bag (ROS 1) or .csv"
         )
 
 
@@ -250,3 +255,159 @@ def _first(bag: Bag, topics: tuple[str, ...], msgtype: str) -> str | None:
         if topic and topic.msgtype == msgtype and topic.encoding == "cdr" and topic.messages:
             return name
     return None
+
+
+Array = NDArray[np.float64]
+
+
+class ClockJump(NamedTuple):
+    """A backward jump of the clock that stamped the joint states.
+
+    Attributes:
+        time: time of the first sample after the jump, on the time line of the replay [s].
+        back: size of the jump: stamp that this sample would have without the jump, minus its stamp
+            [s].
+    """
+
+    time: float
+    back: float
+
+
+class ReplayClock:
+    """Maps stamps of samples to the time line of a replay: the time since the first sample.
+
+    After a jump of the clock the time line continues with the time that passed on the clock of the
+    recorder, or with one period if that clock jumped as well.
+
+    Attributes:
+        offset: offset that is subtracted from the stamps since the last jump [s]; NaN before the
+            first sample.
+        start: stamp of the first sample [s]; NaN before it.
+        time: time of the last sample on the time line [s].
+        jumps: jumps of the clock so far.
+    """
+
+    def __init__(self) -> None:
+        self.offset = self.start = nan
+        self.time = 0.0
+        self.jumps: list[ClockJump] = []
+        self._stamp = self._receipt = nan
+
+    def times(self, block: TimedBlock, period: float) -> Array:
+        """Return the times of a block of samples, (k,) [s], and advance to its end.
+
+        If the clock went back before the block, a :class:`ClockJump` is added to :attr:`jumps`.
+
+        Args:
+            block: samples that follow the previous block.
+            period: usual time between samples [s]; NaN before the second sample.
+        """
+        stamp = block.samples.stamp
+        first = float(stamp[0])
+        if isnan(self.offset):
+            self.offset = self.start = first
+        elif block.samples.after_jump:
+            passed = block.first_receipt - self._receipt
+            usual = 0.0 if isnan(period) else period
+            step = passed if passed > 0.0 else usual
+            self.jumps.append(ClockJump(self.time + step, self._stamp + step - first))
+            self.offset = first - (self.time + step)
+        times = stamp - self.offset
+        self._stamp, self._receipt = float(stamp[-1]), block.last_receipt
+        self.time = float(times[-1])
+        return times
+
+
+STILL = 1.0
+"""Duration of one pass of a loop if all messages have the same time of receipt [s]."""
+
+LEAST_SPACING = 1e-4
+"""Minimum mean time between messages in a pass [s], which bounds the rate of very short loops."""
+
+BURST = 64
+"""Maximum number of messages published in one callback, so that other callbacks can run."""
+
+SLACK = 0.1
+"""Delay above which a playback does not catch up but plays the rest later [s]."""
+
+
+def timeline(
+    messages: Callable[[], Iterator[JointMessage]], loop: bool
+) -> Iterator[tuple[float, float, JointMessage]]:
+    """Yield the due time of each message, the shift of its stamp, and the message.
+
+    Both times are in seconds of the recording. The due time counts from the start of the playback
+    and follows the times of receipt; a message that is older than its predecessor is due at the
+    same time. The shift is to be added to the stamp: the start of the pass, 0 in the first pass. A
+    further pass begins one mean spacing after the last message of the previous pass, see also
+    :data:`STILL` and :data:`LEAST_SPACING`.
+
+    Args:
+        messages: opens the recording and returns its messages in order; called for each pass.
+        loop: whether to repeat the recording for ever.
+    """
+    begin = 0.0
+    while True:
+        first, elapsed, count = None, 0.0, 0
+        for message in messages():
+            if isfinite(message.receipt):
+                first = message.receipt if first is None else first
+                elapsed = max(elapsed, message.receipt - first)
+            count += 1
+            yield begin + elapsed, begin, message
+        if not loop or not count:
+            return
+        begin += _length(elapsed, count)
+
+
+def _length(elapsed: float, count: int) -> float:
+    """Return the time from the beginning of one pass to the beginning of the next [s]."""
+    if elapsed == 0.0:
+        return max(STILL, count * LEAST_SPACING)
+    return max(elapsed + elapsed / (count - 1), count * LEAST_SPACING)
+
+
+@dataclass
+class Pace:
+    """Present position in a recording that is played ``rate`` times as fast as it was recorded.
+
+    A message is due when the position has reached its due time. If the process is too slow for the
+    rate, or was suspended, :meth:`hold_back` moves the position back instead of making all messages
+    of the delay due at once.
+
+    Attributes:
+        rate: seconds of the recording per second of the steady clock.
+        began: time on the steady clock at which position 0 was, or would have been, played [s].
+        late: total time on the steady clock by which :meth:`hold_back` has moved the position
+            back [s].
+    """
+
+    rate: float
+    began: float
+    late: float = 0.0
+
+    def position(self, now: float) -> float:
+        """Return the position at time ``now`` on the steady clock [s].
+
+        The position is in seconds of the recording since its first message.
+        """
+        return (now - self.began) * self.rate
+
+    def hold_back(self, due: float, now: float) -> bool:
+        """Move the position back to a message that is more than :data:`SLACK` late.
+
+        Call it before each burst, with the next message.
+
+        Args:
+            due: due time of the message in seconds of the recording.
+            now: time on the steady clock [s].
+
+        Returns:
+            Whether the message was so late, and the position has been moved back.
+        """
+        behind = (self.position(now) - due) / self.rate
+        if behind <= SLACK:
+            return False
+        self.began += behind
+        self.late += behind
+        return True

@@ -1,4 +1,4 @@
-"""Replay of a recording through the detector of the node, and collection of the results."""
+"""Replay of a recording through the detector of the node, and doubts about its results."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ from rbd_control.estimation import (
     EffortKindJudge,
     FitWatch,
     Mismatch,
+    detector_warnings,
 )
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.files.input_files import about
-from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
-from rbd_control.playback.clock import ReplayClock
-from rbd_control.playback.curve import CurvePoint, scaled
-from rbd_control.playback.doubts import Findings, counted, warnings
-from rbd_control.playback.effort_check import EffortCheck
-from rbd_control.playback.envelope import Envelope
-from rbd_control.playback.joint_matching import match_joints
-from rbd_control.playback.recording import Recording, TimedBlock
+from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
+from rbd_control.playback.measures import CurvePoint, EffortCheck, Envelope, scaled
+from rbd_control.playback.recorded_joints import match_joints
+from rbd_control.playback.recording import ClockJump, Recording, ReplayClock, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
 from rbd_control.playback.truth import GRACE, Label, score
 from rbd_control.robot.surface import NO_SURFACE, Surface
+from rbd_control.wording import counted
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -291,20 +289,9 @@ class _Run:
         samples = intake.counts["accepted"]
         duration = self._clock.time
         events = self._detector.events
-        residuals = self._residuals()
-        efforts = self._efforts.fits()
         rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
         contacts = self._contacts()
-        found = Findings(
-            counts=intake.counts,
-            valid=self._valid,
-            rate=rate,
-            residuals=residuals,
-            mismatches=self._mismatches(),
-            efforts=efforts,
-            jumps=self._clock.jumps,
-        )
-        return ReplayResult(
+        result = ReplayResult(
             recording=str(self._recording.path),
             joints=self._model.joint_names,
             samples=samples,
@@ -317,8 +304,8 @@ class _Run:
             valid_fraction=self._valid / samples,
             invalid=self._invalid,
             events=events,
-            residuals=residuals,
-            efforts=efforts,
+            residuals=self._residuals(),
+            efforts=self._efforts.fits(),
             score=None if contacts is None else score(contacts, events, duration),
             free_time=self._detector.free_time,
             curve=tuple(
@@ -326,12 +313,14 @@ class _Run:
                 for factor, detector in self._scaled.items()
                 if contacts is not None
             ),
-            warnings=tuple(warnings(found, self._model, self._parameters)),
+            warnings=(),
             notes=tuple(notes),
             clock_jumps=tuple(self._clock.jumps),
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
+        said = warnings(result, self._mismatches(), self._model, self._parameters)
+        return replace(result, warnings=tuple(said))
 
     def _mismatches(self) -> tuple[Mismatch, ...]:
         """Return the differences between model and robot; only the kind of the efforts if wrong."""
@@ -360,15 +349,15 @@ class _Run:
 
     def _residuals(self) -> tuple[JointResidual, ...]:
         n, free = self._valid or np.nan, self._free or np.nan
-        columns = (
-            self._threshold,
-            self._largest + 0.0 * n,
-            np.sqrt(self._squares / free),
-            self._sum / free,
-            self._over / free,
-        )
+        columns = {
+            "rms": np.sqrt(self._squares / free),
+            "mean": self._sum / free,
+            "largest": self._largest + 0.0 * n,
+            "threshold": self._threshold,
+            "over_fraction": self._over / free,
+        }
         return tuple(
-            JointResidual(joint, *(float(column[i]) for column in columns))
+            JointResidual(joint, **{name: float(column[i]) for name, column in columns.items()})
             for i, joint in enumerate(self._model.joint_names)
         )
 
@@ -395,3 +384,95 @@ class _Run:
 
 def _messages(intake: JointStateIntake) -> int:
     return sum(intake.counts[key] for key in ("accepted", *DROPS))
+
+
+OFTEN = 0.2
+"""Share of the samples above the threshold beyond which a residual is unlikely to be contact."""
+
+SLOW_RATE = 5.0
+"""Rate below which the times of a CSV recording may be in milliseconds [1/s]."""
+
+_SHOWN_JUMPS = 3
+"""Maximum number of clock jumps that a warning lists."""
+
+_REMARKS = dict(
+    zip(
+        REMARKS,
+        (
+            "have no usable stamp; their time of receipt was taken instead",
+            "lack velocity: no verdict there",
+            "lack effort: no verdict there",
+        ),
+        strict=True,
+    )
+)
+
+
+def warnings(
+    result: ReplayResult,
+    mismatches: Sequence[Mismatch],
+    model: Model,
+    parameters: DetectorParameters,
+) -> list[str]:
+    """Return the problems of a replay as texts for the user, the most serious first.
+
+    Args:
+        result: result of the replay.
+        mismatches: differences between model and robot.
+        model: the robot.
+        parameters: the parameters with which the detector ran.
+    """
+    said = _misfits(result, mismatches, parameters)
+    if said:
+        said.insert(0, "do not trust the events: the residual is not external torque alone")
+    said.extend(detector_warnings(parameters, model))
+    if not result.valid_fraction:
+        said.insert(0, "no verdict at any time")
+    samples = result.counts["accepted"]
+    said += [
+        f"{result.counts[remark]} of {samples} samples {meaning}"
+        for remark, meaning in _REMARKS.items()
+        if result.counts[remark]
+    ]
+    dropped = {reason: result.counts[reason] for reason in DROPS if result.counts[reason]}
+    if dropped:
+        said.append(f"messages dropped: {counted(dropped)}")
+    if result.clock_jumps:
+        said.append(_jumps(result.clock_jumps))
+    if result.rate < SLOW_RATE:
+        said.append(
+            f"samples come {1.0 / result.rate:.3g} s apart, too slow to detect contact; if the "
+            "times are in milliseconds, divide them by 1000"
+        )
+    return said
+
+
+def _misfits(
+    result: ReplayResult, mismatches: Sequence[Mismatch], parameters: DetectorParameters
+) -> list[str]:
+    """Return warnings about differences between model, efforts and thresholds."""
+    explained = {mismatch.joint for mismatch in mismatches}
+    said = [mismatch.text for mismatch in mismatches]
+    # The comparison with gravity alone is used only without a better explanation.
+    said += [
+        fit.complaint for fit in result.efforts if fit.complaint and not explained & {"", fit.joint}
+    ]
+    often = [residual for residual in result.residuals if residual.over_fraction > OFTEN]
+    if often:
+        friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
+        joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
+        said.append(
+            f"the residual is above its threshold for too much of the time, {joints}: unless there "
+            f"was contact for so long, {friction}, payload, model or thresholds do not fit"
+        )
+    return said
+
+
+def _jumps(jumps: Sequence[ClockJump]) -> str:
+    """Return a warning about jumps of the clock, and their effect on the detector."""
+    shown = ", ".join(f"by {jump.back:.3g} s at {jump.time:.3f} s" for jump in jumps[:_SHOWN_JUMPS])
+    more = f" and {len(jumps) - _SHOWN_JUMPS} times more" if len(jumps) > _SHOWN_JUMPS else ""
+    return (
+        f"the clock of the joint states went back {shown}{more}: the detector started again "
+        "there, as the node does"
+    )

@@ -1,26 +1,33 @@
-"""The result of a replay as JSON, pictures, and tables for the terminal."""
+"""Results of a replay as JSON, tables for the terminal and pictures; pictures of a calibration."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Sequence
-from math import inf
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from rbd_control.estimation import ContactEvent
+from rbd_control.estimation import Calibration
 from rbd_control.files.output_files import write_whole
-from rbd_control.playback.picture import draw_curve, draw_residuals
-from rbd_control.playback.result import Overview, ReplayResult
-from rbd_control.playback.summary import CONFIDENCE, Summary
+from rbd_control.playback.result import JointResidual, Overview, ReplayResult
+from rbd_control.playback.truth import CONFIDENCE, Summary
+from rbd_control.reports.page import Level, Row, Table, count, number, vector
+from rbd_control.results import figures
 from rbd_control.wording import printable
 
-_ROWS = 100
-"""Maximum number of printed rows of a table of events or contacts."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Json = Mapping[str, Any]
+
+BEFORE, AFTER = 0.3, 1.2
+"""Time before and after an onset that plots show in full [s]."""
 
 
 def report_files(recordings: Sequence[str | Path]) -> list[str]:
@@ -77,56 +84,272 @@ def print_result(result: ReplayResult, console: Console) -> None:
 
     A table has at most 100 contacts. Scores are printed if the true contacts are known.
     """
-    for warning in result.warnings:
+    found = result.to_json()
+    for warning in found["warnings"]:
         console.print(f"[bold red]warning:[/] {_safe(warning)}")
-    for note in result.notes:
+    for note in found["notes"]:
         console.print(f"[yellow]note:[/] {_safe(note)}")
-    console.print(
-        f"{_safe(result.recording)}: {result.samples} samples in {result.duration:.2f} s, "
-        f"{_number(result.rate, ' Hz', 0)}, longest step {1e3 * result.largest_gap:.1f} ms"
-        f"{f' ({result.gaps} gaps)' if result.gaps else ''}"
-    )
-    reasons = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())
-    console.print(
-        f"valid verdict for {result.valid_fraction:.1%} of the samples"
-        f"{f'; none: {escape(reasons)}' if reasons else ''}"
-    )
-    if result.events:
-        console.print(_events(result))
+    samples, verdicts = statistics(found)
+    console.print(f"{_safe(result.recording)}: {samples}\n{escape(verdicts)}")
+    if found["events"]:
+        console.print(event_table(found["events"], result.duration).shown(*_PRINTED).on_console())
     else:
         console.print("no contact found" if result.valid_fraction else "no verdict")
-    console.print(_residuals(result))
-    if result.score is not None:
-        _print_score(result, console)
+    console.print(residual_table(found).on_console())
+    if found["truth"]:
+        if found["truth"]["contacts"]:
+            table = truth_table(found["truth"], result.duration)
+            console.print(table.shown(*_PRINTED).on_console())
+        _print_summary(found["truth"]["summary"], console)
 
 
-def _events(result: ReplayResult) -> Table:
-    table = Table(title="contacts found", title_justify="left")
-    for heading in ("", "onset [s]", "detected [s]", "release [s]"):
-        table.add_column(escape(heading), justify="right")
-    for heading in ("level", "joint", "link"):
-        table.add_column(heading)
-    table.add_column("peak [N·m]", justify="right")
-    table.add_column("force x y z [N]", justify="right")
-    for i, event in enumerate(result.events[:_ROWS]):
-        table.add_row(
-            str(i + 1),
-            f"{event.onset:.3f}",
-            f"{event.detected:.3f}",
-            "lasts" if event.release is None else f"{event.release:.3f}",
-            event.level,
-            _safe(event.joint),
-            _safe(_links(event)),
-            f"{event.peak_torque:.2f}",
-            "not observable" if event.force is None else _vector(event.force),
+def print_overview(overview: Overview, console: Console) -> None:
+    """Print a table with a row for each recording, and the scores of all recordings together."""
+    found = overview.to_json()
+    console.print(overview_table(found["recordings"]).on_console())
+    if found["summary"]["truth"] is not None:
+        _print_summary(found["summary"]["truth"], console)
+
+
+def print_curve(overview: Overview, console: Console) -> None:
+    """Print a table of the scores by the factor of the thresholds; nothing without a curve."""
+    truth = overview.truth()
+    if truth and truth["curve"]:
+        console.print(curve_table(truth["curve"]).on_console())
+
+
+_PRINTED = (100, "--json FILE")
+"""Maximum number of printed rows of a table of events or contacts, and where all of them are."""
+
+
+def statistics(found: Json) -> tuple[str, str]:
+    """Return two texts: samples, rate and gaps of a recording; the share with a verdict."""
+    reasons = ", ".join(f"{reason} {time:.2f} s" for reason, time in found["invalid"].items())
+    gaps = f" ({found['gaps']} gaps)" if found["gaps"] else ""
+    return (
+        f"{found['samples']} samples in {found['duration']:.2f} s, "
+        f"{number(found['rate'], 0, ' Hz')}, longest step {1e3 * found['largest_gap']:.1f} ms"
+        f"{gaps}",
+        f"valid verdict for {found['valid_fraction']:.1%} of the samples"
+        f"{f'; none: {reasons}' if reasons else ''}",
+    )
+
+
+def event_table(events: Sequence[Json], end: float) -> Table:
+    """Return the table of detected contacts.
+
+    A row has the :func:`moment` of its event, so that a click on it shows the event in the plots,
+    and the level "bad" for a collision, otherwise "doubtful".
+
+    Args:
+        events: events of the JSON (:meth:`~rbd_control.estimation.ContactEvent.to_json`), times [s]
+            from the first sample; the rows number them from 1.
+        end: end of the recording [s], for events that last to it.
+    """
+    headings = ("", "onset [s]", "detected [s]", "release [s]")
+    texts = ("level", "joint", "link")
+    rows = tuple(
+        Row(
+            (
+                str(k + 1),
+                number(event["onset"], 3),
+                number(event["detected"], 3),
+                "lasts" if event["release"] is None else number(event["release"], 3),
+                event["level"],
+                event["joint"],
+                links(event),
+                number(event["peak_torque"], 2),
+                vector(event["force"]),
+            ),
+            level="bad" if event["level"] == "collision" else "doubtful",
+            moment=moment(event["onset"], event["release"], end),
         )
-    table.caption = _left_out(len(result.events))
-    return table
+        for k, event in enumerate(events)
+    )
+    every = (*headings, *texts, "peak [N·m]", "force x y z [N]")
+    return Table("contacts found", every, rows, left=texts)
 
 
-def _left_out(count: int) -> str | None:
-    """Return the note below a table with omitted rows; None if all rows are shown."""
-    return f"… and {count - _ROWS} more; --json FILE has all" if count > _ROWS else None
+def moment(begin: float, release: float | None, end: float) -> tuple[float, float]:
+    """Return begin and end [s] of the time that the plots show when a contact is clicked.
+
+    The interval extends from 0.3 s (:data:`BEFORE`) before the onset, but not before zero, to
+    0.15 s after the end of the contact, but at least 0.3 s and at most 1.2 s (:data:`AFTER`) after
+    the onset.
+
+    Args:
+        begin: onset of the contact [s].
+        release: its end [s]; None if it lasts to the end of the recording.
+        end: end of the recording [s].
+    """
+    last = (end if release is None else release) + 0.5 * BEFORE
+    return max(begin - BEFORE, 0.0), max(min(last, begin + AFTER), begin + BEFORE)
+
+
+def links(event: Json) -> str:
+    """Return the touched link of an event; with several candidates, its probability and the others.
+
+    Args:
+        event: an event of the JSON (:meth:`~rbd_control.estimation.ContactEvent.to_json`).
+    """
+    if len(event["candidates"]) < 2:
+        return str(event["link"])
+    sure = number(event["confidence"], 0, "%", 100.0)
+    return f"{event['link']} {sure}, or {' '.join(event['candidates'][1:])}"
+
+
+def residual_table(found: Json) -> Table:
+    """Return the table of the residuals, one row per joint."""
+    columns = figures(JointResidual)
+    rows = tuple(
+        Row(
+            (
+                joint,
+                *(
+                    number(found[key][joint], meta["digits"], meta["unit"], meta["scale"])
+                    for _, key, meta in columns
+                ),
+                number(found["effort_over_gravity"].get(joint)),
+            )
+        )
+        for joint in found["threshold"]
+    )
+    return Table(
+        "residual of the samples with a verdict (prismatic joints: N); true contacts count "
+        "only for the largest value",
+        ("joint", *(meta["heading"] for *_, meta in columns), "effort / gravity torque"),
+        rows,
+        left=("joint",),
+    )
+
+
+def truth_table(truth: Json, end: float) -> Table:
+    """Return the table of the true contacts, with their links and forces if these are known.
+
+    Args:
+        truth: ``truth`` of the JSON of a recording.
+        end: end of the recording [s].
+    """
+    summary = truth["summary"]
+    headings = ["begin [s]", "end [s]", "found by", "delay [ms]", "onset error [ms]"]
+    headings += ["link"] if summary["links"] else []
+    headings += ["force error [N]"] if summary["forces"] else []
+    rows = []
+    for contact in truth["contacts"]:
+        cells = [
+            number(contact["start"], 3),
+            "lasts" if contact["end"] is None else number(contact["end"], 3),
+            "missed" if contact["event"] is None else str(contact["event"] + 1),
+            number(contact["delay"], 1, scale=1e3),
+            number(contact["onset_error"], 1, scale=1e3),
+        ]
+        if summary["links"]:
+            cells.append(_LINK[contact["link_named"], contact["link_among_named"]])
+        if summary["forces"]:
+            cells.append(number(contact["force_error"], 1))
+        level: Level | Literal[""] = "bad" if contact["event"] is None else ""
+        rows.append(Row(tuple(cells), level, moment(contact["start"], contact["end"], end)))
+    return Table("true contacts", tuple(headings), tuple(rows))
+
+
+_LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (False, False): "wrong"}
+
+
+def overview_table(results: Sequence[Json]) -> Table:
+    """Return the table of several recordings."""
+    rows = []
+    for found in results:
+        truth = found["truth"]
+        score: tuple[str, ...] = ("-",) * 4
+        if truth is not None:
+            summary = truth["summary"]
+            counts = (summary["contacts"], summary["misses"], summary["false_alarms"])
+            score = (*map(str, counts), _delays(summary))
+        rows.append(
+            Row(
+                (
+                    Path(found["recording"]).name,
+                    number(found["duration"], 1),
+                    f"{found['valid_fraction']:.1%}",
+                    str(len(found["warnings"])),
+                    str(len(found["events"])),
+                    *score,
+                ),
+                level=level_of((found,)),
+            )
+        )
+    headings = ("recording", "duration [s]", "valid", "warnings", "events")
+    scores = ("true contacts", "missed", "false", "delay: median, 95 % [ms]")
+    return Table("all recordings", (*headings, *scores), tuple(rows), left=("recording",))
+
+
+def level_of(results: Sequence[Json]) -> Level:
+    """Return the level of recordings: bad without any verdict, doubtful with warnings."""
+    if not all(each["valid_fraction"] for each in results):
+        return "bad"
+    return "doubtful" if any(each["warnings"] for each in results) else "good"
+
+
+def curve_table(curve: Sequence[Json]) -> Table:
+    """Return the table of the scores with scaled thresholds."""
+    rows = tuple(
+        Row(
+            (
+                f"{point['factor']:g}",
+                f"{point['misses']} of {point['contacts']}",
+                _delays(point),
+                str(point["false_alarms"]),
+                _rate(point),
+            )
+        )
+        for point in curve
+    )
+    headings = ("factor", "missed", "delay: median, 95 % [ms]", "false", "false per hour")
+    return Table("scores with scaled thresholds", headings, rows)
+
+
+def scores(summary: Json) -> list[str]:
+    """Return scores as at most three texts: counts, delays and errors, rate of false alarms."""
+    said = [
+        f"{count(summary['contacts'], 'true contact')}: {summary['misses']} missed; "
+        f"{count(summary['false_alarms'], 'false event')}, "
+        f"{count(summary['repeated_events'], 'repeated event')}"
+    ]
+    found = [
+        f"delay {_delays(summary)} ms (median, 95th percentile)",
+        f"onset error {number(summary['onset_error_median'], 1, ' ms', 1e3)} (median)",
+    ]
+    if summary["links"]:
+        found.append(
+            f"link right in {summary['link_named']:.0%}, among those named in "
+            f"{summary['link_among_named']:.0%} of {summary['links']}"
+        )
+    if summary["forces"]:
+        error = number(summary["force_error_median"], 1)
+        found.append(f"force error {error} N (median of {summary['forces']})")
+    if summary["contacts"] > summary["misses"]:
+        said.append(", ".join(found))
+    free = number(summary["free_time"], 1)
+    return [*said, f"{_rate(summary)} false alarms per hour, from {free} s without contact"]
+
+
+def _print_summary(summary: Json, console: Console) -> None:
+    for text in scores(summary):
+        console.print(text)
+
+
+def _delays(summary: Json) -> str:
+    # Without misses an unknown delay has no contact; with misses, it is infinite.
+    unknown = "missed" if summary["misses"] else "-"
+    pair = (summary["delay_median"], summary["delay_p95"])
+    return ", ".join(unknown if delay is None else number(1e3 * delay, 1) for delay in pair)
+
+
+def _rate(summary: Json) -> str:
+    low, high = summary["false_alarms_per_hour_low"], summary["false_alarms_per_hour_high"]
+    to = "inf" if high is None else number(high, 1)
+    rate = number(summary["false_alarms_per_hour"], 1)
+    return f"{rate} ({CONFIDENCE:.0%} confidence: {number(low, 1)} to {to})"
 
 
 def _safe(text: str) -> str:
@@ -134,160 +357,195 @@ def _safe(text: str) -> str:
     return escape(printable(text))
 
 
-def _links(event: ContactEvent) -> str:
-    """Return the event's link; with several candidates, its probability and the other links."""
-    if len(event.candidates) > 1:
-        return f"{event.link} {event.confidence:.0%}, or " + " ".join(event.candidates[1:])
-    return event.link
+_FOUND, _TRUE, _RESIDUAL, _NO_VERDICT = "tab:orange", "tab:green", "tab:blue", "0.6"
 
 
-def _residuals(result: ReplayResult) -> Table:
-    table = Table(
-        title="residual of the samples with a verdict (prismatic joints: N); true contacts count "
-        "only for the largest value",
-        title_justify="left",
-    )
-    table.add_column("joint")
-    headings = (
-        "RMS [N·m]",
-        "mean [N·m]",
-        "largest [N·m]",
-        "threshold at rest [N·m]",
-        "time above threshold",
-        "effort / gravity torque",
-    )
-    for heading in headings:
-        table.add_column(escape(heading), justify="right")
-    ratios = {fit.joint: fit.ratio for fit in result.efforts}
-    for r in result.residuals:
-        table.add_row(
-            _safe(r.joint),
-            *(_number(value) for value in (r.rms, r.mean, r.largest, r.threshold)),
-            _number(100.0 * r.over_fraction, " %", 1),
-            _number(ratios.get(r.joint, float("nan"))),
-        )
-    return table
+def draw_residuals(result: ReplayResult, path: Path) -> None:
+    """Write a PNG with the contacts of a replay and the residual of each joint over time.
 
+    The first plot shows true contacts, if they are known, detected contacts, and times without a
+    verdict. Each joint has a plot of the residual, its threshold at rest, and the true external
+    torque, if it is recorded.
 
-def _print_score(result: ReplayResult, console: Console) -> None:
-    assert result.score is not None
-    assert result.summary is not None
-    summary = result.summary
-    table = Table(title="true contacts", title_justify="left")
-    headings = ["begin [s]", "end [s]", "found by", "delay [ms]", "onset error [ms]"]
-    headings += ["link"] if summary.links else []
-    headings += ["force error [N]"] if summary.forces else []
-    for heading in headings:
-        table.add_column(escape(heading), justify="right")
-    for contact in result.score.contacts[:_ROWS]:
-        row = [
-            f"{contact.start:.3f}",
-            "lasts" if contact.end is None else f"{contact.end:.3f}",
-            "missed" if contact.event is None else str(contact.event + 1),
-            _number(_milli(contact.delay), digits=1),
-            _number(_milli(contact.onset_error), digits=1),
-        ]
-        if summary.links:
-            row.append(_LINK[contact.link_named, contact.link_among_named])
-        if summary.forces:
-            row.append("-" if contact.force_error is None else f"{contact.force_error:.1f}")
-        table.add_row(*row)
-    table.caption = _left_out(len(result.score.contacts))
-    if result.score.contacts:
-        console.print(table)
-    print_summary(summary, console)
+    Args:
+        result: result of the replay.
+        path: the PNG file, which is replaced.
 
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    # Imported here because the import takes longer than the replay of some seconds.
+    from matplotlib.figure import Figure
 
-_LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (False, False): "wrong"}
-
-
-def print_summary(summary: Summary, console: Console) -> None:
-    """Print scores in at most three lines: counts, delays and errors, rate of false alarms."""
-    console.print(
-        f"{_several(summary.contacts, 'true contact')}: {summary.misses} missed; "
-        f"{_several(summary.false_alarms, 'false event')}, "
-        f"{_several(summary.repeated_events, 'repeated event')}"
-    )
-    said = [
-        f"delay {_delays(summary)} ms (median, 95th percentile)",
-        f"onset error {_number(_milli(summary.onset_error_median), ' ms', 1)} (median)",
+    n = len(result.joints)
+    figure = Figure(figsize=(11.0, 1.6 + 1.2 * n), layout="constrained")
+    axes = figure.subplots(n + 1, 1, sharex=True, squeeze=False, height_ratios=[0.6, *[1.0] * n])[
+        :, 0
     ]
-    if summary.links:
-        said.append(
-            f"link right in {summary.link_named:.0%}, among those named in "
-            f"{summary.link_among_named:.0%} of {summary.links}"
-        )
-    if summary.forces:
-        said.append(f"force error {summary.force_error_median:.1f} N (median of {summary.forces})")
-    if summary.contacts > summary.misses:
-        console.print(", ".join(said))
-    console.print(
-        f"{_rate(summary)} false alarms per hour, from {summary.free_time:.1f} s without contact"
+    figure.suptitle(
+        f"{Path(result.recording).name}: residual (external joint torque), {result.rate:.0f} Hz"
     )
+    _draw_contacts(axes[0], result)
+    for i, residual in enumerate(result.residuals):
+        _draw_joint(axes[1 + i], result, i, residual)
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower right", ncols=3, fontsize=8)
+    axes[-1].set_xlabel("time since the first sample [s]")
+    axes[-1].set_xlim(0.0, max(result.duration, 1e-3))
+    figure.align_ylabels(axes[1:])
+    _save(figure, path)
 
 
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def draw_calibration(calibration: Calibration, path: Path) -> None:
+    """Write a PNG with the residuals of all joints in all motions, and the calibrated thresholds.
+
+    The plot also shows, in grey, the residuals of the description without friction.
+
+    Args:
+        calibration: result of the calibration.
+        path: the PNG file, which is replaced.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    n = len(calibration.joints)
+    figure = Figure(figsize=(11.0, 1.2 + 1.3 * n), layout="constrained")
+    axes = figure.subplots(n, 1, sharex=True, squeeze=False)[:, 0]
+    figure.suptitle(
+        "residual without contact: URDF without friction (grey), identified model (blue),\n"
+        "and thresholds for a false-alarm rate of "
+        f"{calibration.false_alarms_per_hour:g} per hour (dashed)",
+        fontsize=10,
+    )
+    start = 0.0
+    for name, t, before, residual, threshold in calibration.residuals:
+        axes[0].text(start, 1.02, name, transform=axes[0].get_xaxis_transform(), fontsize=8)
+        shown = start + t - t[0]
+        for i in range(n):
+            axes[i].plot(shown, before[:, i], color="0.65", linewidth=0.6)
+            axes[i].plot(shown, residual[:, i], color=_RESIDUAL, linewidth=0.6)
+            for sign in (1.0, -1.0):
+                axes[i].plot(shown, sign * threshold[:, i], "--", color="0.3", linewidth=0.7)
+            axes[i].axvline(start, color="0.8", linewidth=0.8)
+        start += float(t[-1] - t[0])
+    for i, joint in enumerate(calibration.joints):
+        axes[i].set_ylabel(f"{joint.joint}\n[N·m or N]", fontsize=8)
+        axes[i].tick_params(labelsize=8)
+        axes[i].set_xlim(0.0, start)
+    axes[-1].set_xlabel("time [s], recordings in sequence")
+    figure.align_ylabels()
+    _save(figure, path)
 
 
-def print_overview(overview: Overview, console: Console) -> None:
-    """Print a table with a row for each recording, and the scores of all recordings together."""
-    table = Table(title="all recordings", title_justify="left")
-    table.add_column("recording")
-    headings = ("duration [s]", "valid", "warnings", "events", "true contacts", "missed", "false")
-    for heading in (*headings, "delay: median, 95 % [ms]"):
-        table.add_column(escape(heading), justify="right")
-    for result in overview.results:
-        row = [Path(result.recording).name, f"{result.duration:.1f}"]
-        row += [f"{result.valid_fraction:.1%}", str(len(result.warnings)), str(len(result.events))]
-        summary = result.summary
-        if summary is None:
-            row += ["-"] * 4
-        else:
-            row += [str(n) for n in (summary.contacts, summary.misses, summary.false_alarms)]
-            row.append(_delays(summary))
-        table.add_row(*map(_safe, row))
-    console.print(table)
-    if overview.summary is not None:
-        print_summary(overview.summary, console)
+def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
+    """Write a PNG: delay against false alarms, and both against the factor of the thresholds.
+
+    Args:
+        curve: pairs of a factor and the scores with all thresholds multiplied by it, at least one.
+        path: the PNG file, which is replaced.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    factor = np.array([factor for factor, _ in curve])
+    rate = np.array([summary.false_alarms_per_hour for _, summary in curve])
+    interval = np.array([summary.false_alarms_interval for _, summary in curve]).T
+    delays = {
+        # matplotlib leaves NaN out, while an infinite delay would change the axis.
+        label: np.array([_drawable(getattr(summary, what)) for _, summary in curve])
+        for label, what in (("median", "delay_median"), ("95th percentile", "delay_p95"))
+    }
+    figure = Figure(figsize=(11.0, 5.0), layout="constrained")
+    panels = figure.subplots(2, 2, sharex="col", width_ratios=[1.4, 1.0])
+    against_alarms = figure.add_subplot(panels[0, 0].get_gridspec()[:, 0])
+    for axes in panels[:, 0]:
+        axes.remove()
+    against_factor, alarms = panels[:, 1]
+    for (label, delay), colour in zip(delays.items(), (_RESIDUAL, _FOUND), strict=True):
+        against_alarms.plot(rate, delay, "o-", color=colour, label=label)
+        against_factor.plot(factor, delay, "o-", color=colour, label=label)
+        for each, x, y in zip(factor, rate, delay, strict=True):
+            if np.isfinite(x) and np.isfinite(y):
+                against_alarms.annotate(
+                    f"x {each:g}", (x, y), (7, -3), textcoords="offset points", fontsize=7
+                )
+    alarms.fill_between(factor, *interval, color=_RESIDUAL, alpha=0.2, linewidth=0)
+    alarms.plot(factor, rate, "o-", color=_RESIDUAL)
+    # Rates are zero or decades apart, so the axis is linear up to a single false alarm.
+    one = 3600.0 / max(curve[0][1].free_time, 1.0)
+    against_alarms.set_xscale("symlog", linthresh=one)
+    alarms.set_yscale("symlog", linthresh=one)
+    for axes in (against_alarms, against_factor):
+        axes.set_yscale("log")
+        axes.set_ylabel("delay [ms]")
+    against_alarms.set_xlabel("false alarms an hour")
+    against_alarms.set_title("thresholds multiplied by the numbers at the points", fontsize=10)
+    against_alarms.legend(fontsize=8)
+    alarms.set_ylabel(f"false alarms an hour\n({CONFIDENCE:.0%} interval)")
+    alarms.set_xlabel("factor of the thresholds")
+    _save(figure, path)
 
 
-def print_curve(overview: Overview, console: Console) -> None:
-    """Print a table of the scores by the factor of the thresholds; nothing without a curve."""
-    if not overview.curve:
-        return
-    table = Table(title="scores with scaled thresholds", title_justify="left")
-    for heading in ("factor", "missed", "delay: median, 95 % [ms]", "false", "false per hour"):
-        table.add_column(escape(heading), justify="right")
-    for factor, summary in overview.curve:
-        table.add_row(
-            f"{factor:g}",
-            f"{summary.misses} of {summary.contacts}",
-            _delays(summary),
-            str(summary.false_alarms),
-            _rate(summary),
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG, completely or not at all."""
+    content = BytesIO()
+    figure.savefig(content, dpi=110, format="png")
+    write_whole(path, content.getvalue())
+
+
+def _drawable(delay: float) -> float:
+    return 1e3 * delay if np.isfinite(delay) else np.nan
+
+
+def _draw_contacts(axes: Axes, result: ReplayResult) -> None:
+    rows = [("no verdict", _NO_VERDICT, _no_verdict(result))]
+    events = [
+        (event.detected, result.duration if event.release is None else event.release)
+        for event in result.events
+    ]
+    rows.insert(0, ("detected", _FOUND, events))
+    if result.score is not None:
+        contacts = [
+            (contact.start, result.duration if contact.end is None else contact.end)
+            for contact in result.score.contacts
+        ]
+        rows.insert(0, ("true contact", _TRUE, contacts))
+    for row, (_, colour, spans) in enumerate(rows):
+        axes.broken_barh(
+            [(start, end - start) for start, end in spans], (row - 0.35, 0.7), color=colour
         )
-    console.print(table)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
+    axes.tick_params(axis="y", length=0)
 
 
-def _delays(summary: Summary) -> str:
-    pair = (summary.delay_median, summary.delay_p95)
-    return ", ".join("missed" if delay == inf else _number(1e3 * delay, "", 1) for delay in pair)
+def _draw_joint(axes: Axes, result: ReplayResult, i: int, residual: JointResidual) -> None:
+    for event in result.events:
+        end = result.duration if event.release is None else event.release
+        axes.axvspan(event.detected, end, color=_FOUND, alpha=0.15, linewidth=0)
+    axes.axhspan(-residual.threshold, residual.threshold, color="0.93", zorder=0, label="threshold")
+    for limit in (-residual.threshold, residual.threshold):
+        axes.axhline(limit, color="0.6", linewidth=0.8, linestyle="--")
+    if result.true_torque_series is not None:
+        times, lower, upper = result.true_torque_series.series()
+        axes.plot(times, (lower + upper)[:, i] / 2, color=_TRUE, linewidth=1.0, label="true")
+    times, lower, upper = result.residual_series.series()
+    axes.fill_between(times, lower[:, i], upper[:, i], color=_RESIDUAL, alpha=0.4, linewidth=0)
+    axes.plot(times, (lower + upper)[:, i] / 2, color=_RESIDUAL, linewidth=0.8, label="residual")
+    axes.set_ylabel(f"{residual.joint}\n[N·m]", fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.margins(y=0.1)
 
 
-def _rate(summary: Summary) -> str:
-    low, high = summary.false_alarms_interval
-    rate = _number(summary.false_alarms_per_hour, digits=1)
-    return f"{rate} ({CONFIDENCE:.0%} confidence: {low:.1f} to {high:.1f})"
-
-
-def _milli(value: float | None) -> float:
-    return float("nan") if value is None else 1e3 * value
-
-
-def _number(value: float, unit: str = "", digits: int = 2) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}{unit}"
-
-
-def _vector(values: Iterable[float]) -> str:
-    return " ".join(f"{value:.1f}" for value in values)
+def _no_verdict(result: ReplayResult) -> list[tuple[float, float]]:
+    """Return start and end [s] of each series of bins in which no sample had a verdict."""
+    times, lower, _ = result.residual_series.series()
+    without = np.isnan(lower).any(1)
+    edges = np.diff(np.concatenate(([0], without.astype(int), [0])))
+    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    times = np.append(times, result.duration)
+    return [(float(times[b]), float(times[e])) for b, e in zip(begins, ends, strict=True)]

@@ -6,45 +6,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from rbd_control.estimation import ContactEvent
-from rbd_control.playback.clock import ClockJump
-from rbd_control.playback.curve import CurvePoint
-from rbd_control.playback.effort_check import EffortFit
-from rbd_control.playback.envelope import Envelope
-from rbd_control.playback.summary import Summary, summarise
-from rbd_control.playback.truth import Score
+from rbd_control.playback.measures import CurvePoint, EffortFit, Envelope
+from rbd_control.playback.recording import ClockJump
+from rbd_control.playback.truth import Score, Summary, summarise
+from rbd_control.results import Result, figures, plain, value
+
+_NOT_IN_JSON = {"in_json": False}
 
 
 @dataclass(frozen=True)
-class JointResidual:
+class JointResidual(Result):
     """The residual of one joint, its estimated external torque [N·m or N], in a recording.
 
-    It covers the samples with a verdict of the detector. Without such samples, all values but the
-    threshold are NaN.
-
-    Attributes:
-        joint: name of the joint.
-        threshold: contact threshold at rest.
-        largest: largest magnitude, true contacts included.
-        rms: root mean square, true contacts excluded.
-        mean: mean, true contacts excluded.
-        over_fraction: share of the samples, from 0 to 1, whose residual is above the threshold for
-            their motion, true contacts excluded. Like ``rms`` and ``mean``, it is NaN if all these
-            samples lie in true contacts.
+    It covers the samples with a verdict of the detector; without such samples, all values but the
+    threshold are NaN. The keys of the fields are those of the JSON of a replay, which has the
+    values of all joints by name, and of the tables of a fleet.
     """
 
     joint: str
-    threshold: float
-    largest: float
-    rms: float
-    mean: float
-    over_fraction: float
+    """Name of the joint."""
+    rms: float = value(
+        "root mean square, true contacts excluded", key="residual_rms", heading="RMS [N·m]"
+    )
+    mean: float = value("mean, true contacts excluded", key="residual_mean", heading="mean [N·m]")
+    largest: float = value(
+        "largest magnitude, true contacts included", key="residual_max", heading="largest [N·m]"
+    )
+    threshold: float = value("contact threshold at rest", heading="threshold at rest [N·m]")
+    over_fraction: float = value(
+        "share of the samples, from 0 to 1, whose residual is above the threshold for their "
+        "motion, true contacts excluded; like the root mean square and the mean, NaN if all these "
+        "samples lie in true contacts",
+        key="residual_over_threshold",
+        heading="time above threshold",
+        digits=1,
+        unit=" %",
+        scale=100.0,
+    )
 
 
 @dataclass(frozen=True)
-class ReplayResult:
+class ReplayResult(Result):
     """The result of a replay. All times count from the recording's first sample [s].
 
     Attributes:
@@ -75,9 +78,9 @@ class ReplayResult:
     """
 
     recording: str
-    joints: tuple[str, ...]
+    joints: tuple[str, ...] = field(metadata=_NOT_IN_JSON)
     samples: int
-    start: float
+    start: float = field(metadata=_NOT_IN_JSON)
     duration: float
     rate: float
     gaps: int
@@ -86,40 +89,27 @@ class ReplayResult:
     valid_fraction: float
     invalid: dict[str, float]
     events: tuple[ContactEvent, ...]
-    residuals: tuple[JointResidual, ...]
-    efforts: tuple[EffortFit, ...]
-    score: Score | None
+    residuals: tuple[JointResidual, ...] = field(metadata=_NOT_IN_JSON)
+    efforts: tuple[EffortFit, ...] = field(metadata=_NOT_IN_JSON)
+    score: Score | None = field(metadata=_NOT_IN_JSON)
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     clock_jumps: tuple[ClockJump, ...]
-    free_time: float
-    curve: tuple[CurvePoint, ...]
-    residual_series: Envelope = field(repr=False)
-    true_torque_series: Envelope | None = field(repr=False)
+    free_time: float = field(metadata=_NOT_IN_JSON)
+    curve: tuple[CurvePoint, ...] = field(metadata=_NOT_IN_JSON)
+    residual_series: Envelope = field(repr=False, metadata=_NOT_IN_JSON)
+    true_torque_series: Envelope | None = field(repr=False, metadata=_NOT_IN_JSON)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values that ``json`` can write; unknown values are None."""
-        return {
-            "recording": self.recording,
-            "samples": self.samples,
-            "duration": self.duration,
-            "valid_fraction": self.valid_fraction,
-            "warnings": list(self.warnings),
-            "notes": list(self.notes),
-            "events": [event.to_json() for event in self.events],
-            "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
-            "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
-            "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},
-            "threshold": {r.joint: r.threshold for r in self.residuals},
-            "effort_over_gravity": {fit.joint: _known(fit.ratio) for fit in self.efforts},
-            "rate": _known(self.rate),
-            "gaps": self.gaps,
-            "largest_gap": self.largest_gap,
-            "counts": dict(self.counts),
-            "invalid": dict(self.invalid),
-            "clock_jumps": [jump.to_json() for jump in self.clock_jumps],
-            "truth": self._truth(),
+        of_joints = {
+            key: {each.joint: getattr(each, name) for each in self.residuals}
+            for name, key, _ in figures(JointResidual)
         }
+        ratios = {fit.joint: fit.ratio for fit in self.efforts}
+        more = {**of_joints, "effort_over_gravity": ratios, "truth": self._truth()}
+        content: dict[str, Any] = plain(self)
+        return {**content, **plain(more)}
 
     @property
     def summary(self) -> Summary | None:
@@ -128,7 +118,7 @@ class ReplayResult:
 
     def _truth(self) -> dict[str, Any] | None:
         truth = Overview((self,)).truth()
-        return None if truth is None or self.score is None else {**self.score.to_json(), **truth}
+        return None if truth is None or self.score is None else {**plain(self.score), **truth}
 
 
 @dataclass(frozen=True)
@@ -188,7 +178,3 @@ class Overview:
 
 def _together(scored: Sequence[tuple[Score, float]]) -> Summary:
     return summarise([score for score, _ in scored], sum(free for _, free in scored))
-
-
-def _known(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -1,12 +1,15 @@
-"""Recordings as CSV: one row per sample, one column per quantity and joint."""
+"""CSV files: lines with limits, and recordings with one row per sample."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from math import isfinite, nan
 from pathlib import Path
+from typing import TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +17,132 @@ from numpy.typing import NDArray
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import reading, refuse_special
 from rbd_control.joint_states import JointBlock
-from rbd_control.playback.csv_lines import bounded_lines, line_blocks, open_csv
 from rbd_control.playback.parts import Part
-from rbd_control.wording import quoted
+from rbd_control.wording import listed, quoted
+
+MAX_LINE = 1 << 20
+"""Maximum length of a line [characters], enough for ten thousand columns."""
+
+_MOST = 1 << 23
+"""Number of characters at which a list of lines is yielded even if it has fewer lines."""
+
+_STEP = 64
+"""Number of lines that are read before their lengths are checked."""
+
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+@contextmanager
+def open_csv(path: Path) -> Iterator[TextIO]:
+    """Open a CSV file in UTF-8 for a ``with`` block; every error raised inside names the file.
+
+    Raises:
+        RecordingError: if the file cannot be read or is not UTF-8 text; any other exception raised
+            inside is converted to it.
+    """
+    with reading(path, RecordingError, "is not a CSV file", "save it as comma-separated UTF-8"):
+        with path.open("rb") as file:
+            if file.read(2) in _UTF16:
+                raise RecordingError("is in UTF-16; save it as UTF-8")
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            yield text
+
+
+def bounded_lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, from its first line on.
+
+    Raises:
+        RecordingError: when a line is longer than :data:`MAX_LINE`.
+    """
+    for block in line_blocks(file, 1, 0):
+        yield from block
+
+
+def line_blocks(file: TextIO, size: int, before: int) -> Iterator[list[str]]:
+    """Yield the lines of a file in lists of at least ``size`` lines.
+
+    The last list, and lists of more than 8 million characters, may have fewer.
+
+    Args:
+        file: the open file.
+        size: desired number of lines in a list.
+        before: number of lines that were read from the file already, for the line in an error.
+
+    Raises:
+        RecordingError: when a line is longer than :data:`MAX_LINE`.
+    """
+    lines = iter(partial(file.readline, MAX_LINE + 1), "")
+    step = min(size, _STEP)
+    block: list[str] = []
+    characters = 0
+    while part := list(islice(lines, step)):
+        lengths = list(map(len, part))
+        if max(lengths) > MAX_LINE:
+            number = (
+                before
+                + len(block)
+                + 1
+                + next(k for k, length in enumerate(lengths) if length > MAX_LINE)
+            )
+            raise RecordingError(
+                f"line {number} is longer than {MAX_LINE} characters; is this a CSV file?"
+            )
+        block += part
+        characters += sum(lengths)
+        if len(block) >= size or characters >= _MOST:
+            yield block
+            before += len(block)
+            block, characters = [], 0
+    if block:
+        yield block
+
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
+
+
+def read_rows(
+    path: Path,
+    columns: Sequence[str],
+    required: Sequence[str],
+    convert: Callable[[dict[str, str]], T],
+    most: int = 1_000_000,
+) -> list[T]:
+    """Return what ``convert`` makes of the cells, by column, of each row of a CSV file.
+
+    Args:
+        path: the file; its columns may be in any order.
+        columns: names of all columns, each once.
+        required: names of those that must be there.
+        convert: called for each row; a ``RecordingError`` that it raises gets the line.
+        most: maximum number of rows.
+
+    Raises:
+        RecordingError: naming the file, if it cannot be read, has other columns or more rows;
+            naming also the line, for a row of another length, or that ``convert`` refuses.
+    """
+    with open_csv(path) as file:
+        rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
+        found = [name.strip() for name in rows.fieldnames or ()]
+        if not set(required) <= set(found) <= set(columns) or len(set(found)) != len(found):
+            others = [name for name in columns if name not in required]
+            raise RecordingError(
+                f"columns are {listed(found)}; give {' and '.join(required)}, and if needed "
+                f"{', '.join(others)}, each once"
+            )
+        result: list[T] = []
+        for row in rows:
+            if len(result) >= most:
+                raise RecordingError(f"has more than {most} rows, which is the limit")
+            try:
+                if None in row or None in row.values():
+                    raise RecordingError("it has another number of columns")
+                cells = {name.strip(): cell.strip() for name, cell in row.items()}
+                result.append(convert(cells))
+            except RecordingError as error:
+                raise RecordingError(f"line {rows.line_num}: {error.message}") from error
+    return result
+
 
 COLUMNS = "time,position/<joint>,velocity/<joint>,effort/<joint>"
 """The columns: time [s], then for each joint its position [rad or m] and, if recorded, velocity

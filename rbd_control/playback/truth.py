@@ -1,4 +1,4 @@
-"""True contacts of a recording, and the match of detected events with them.
+"""True contacts of recordings, the match of detected events with them, and its statistics.
 
 docs/replay.md, section Scores, defines what counts as found, missed or false.
 """
@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite, nan
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rbd_control.errors import RecordingError
+from rbd_control.playback.table import read_rows
+from rbd_control.results import plain
+from rbd_control.wording import listed, quoted
 
 Array = NDArray[np.float64]
 
@@ -147,15 +154,6 @@ class Score:
     false_events: int
     repeated_events: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the score as plain values for ``json``."""
-        return {
-            "contacts": [dict(vars(contact)) for contact in self.contacts],
-            "misses": self.misses,
-            "false_events": self.false_events,
-            "repeated_events": self.repeated_events,
-        }
-
 
 def score(
     contacts: Sequence[tuple[float, float | None] | Label], events: Sequence[Event], end: float
@@ -223,3 +221,212 @@ def _compare(label: Label, k: int, event: Event) -> TrueContact:
         link_among_named=among,
         force_error=error,
     )
+
+
+CONFIDENCE = 0.95
+"""Confidence level of the interval for a rate of false alarms."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of the scores of one or several recordings; NaN where there are no data.
+
+    The terms are those of :class:`~rbd_control.playback.truth.TrueContact`.
+
+    Attributes:
+        contacts: number of true contacts.
+        misses: number of true contacts that were not found.
+        repeated_events: number of events after the first in the same contact.
+        delay_median: delay after which half of the contacts were found [s]; infinite if fewer were
+            found. Contacts that have no delay but were not missed do not count.
+        delay_p95: likewise the delay after which 95 % of the contacts were found [s].
+        onset_error_median: median magnitude of the onset error [s].
+        links: number of contacts with a known true link and an event.
+        link_named: share of these contacts whose event has the true link as the most probable.
+        link_among_named: share of these contacts whose event has the true link among its
+            candidates.
+        forces: number of contacts with a known true force and an estimate.
+        force_error_median: median force error of these contacts [N].
+        false_alarms: number of events that belong to no true contact.
+        free_time: time with a valid verdict and without true contact [s].
+    """
+
+    contacts: int
+    misses: int
+    repeated_events: int
+    delay_median: float
+    delay_p95: float
+    onset_error_median: float
+    links: int
+    link_named: float
+    link_among_named: float
+    forces: int
+    force_error_median: float
+    false_alarms: int
+    free_time: float
+
+    @property
+    def false_alarms_per_hour(self) -> float:
+        """Rate ``false_alarms / free_time`` of false alarms [1/h]; NaN if ``free_time`` is zero."""
+        return self.false_alarms * 3600.0 / self.free_time if self.free_time > 0.0 else nan
+
+    @property
+    def false_alarms_interval(self) -> tuple[float, float]:
+        """Lower and upper end of the confidence interval for the true rate of false alarms [1/h].
+
+        Its level is :data:`CONFIDENCE`. The interval is exact for independent false alarms (Poisson
+        distribution; Garwood 1936). It is 0 to infinity if ``free_time`` is zero.
+        """
+        from scipy.special import gammaincinv
+
+        if not self.free_time > 0.0:
+            return 0.0, inf
+        tail = (1.0 - CONFIDENCE) / 2.0
+        fewest = gammaincinv(self.false_alarms, tail) if self.false_alarms else 0.0
+        most = gammaincinv(self.false_alarms + 1, 1.0 - tail)
+        return float(fewest) * 3600.0 / self.free_time, float(most) * 3600.0 / self.free_time
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the scores as plain values for ``json``; NaN and infinite values are None."""
+        low, high = self.false_alarms_interval
+        values = {
+            **vars(self),
+            "false_alarms_per_hour": self.false_alarms_per_hour,
+            "false_alarms_per_hour_low": low,
+            "false_alarms_per_hour_high": high,
+        }
+        content: dict[str, Any] = plain(values)
+        return content
+
+
+def summarise(scores: Sequence[Score], free_time: float) -> Summary:
+    """Return statistics over the scores of one or several recordings.
+
+    Args:
+        scores: the score of each recording.
+        free_time: time with a valid verdict and without true contact, all recordings together [s].
+    """
+    contacts = [contact for each in scores for contact in each.contacts]
+    misses = sum(each.misses for each in scores)
+    delays = np.append(_known(contacts, "delay"), [inf] * misses)
+    named = _known(contacts, "link_named")
+    forces = _known(contacts, "force_error")
+    return Summary(
+        contacts=len(contacts),
+        misses=misses,
+        repeated_events=sum(each.repeated_events for each in scores),
+        delay_median=_within(0.5, delays),
+        delay_p95=_within(0.95, delays),
+        onset_error_median=_of(np.median, np.abs(_known(contacts, "onset_error"))),
+        links=len(named),
+        link_named=_of(np.mean, named),
+        link_among_named=_of(np.mean, _known(contacts, "link_among_named")),
+        forces=len(forces),
+        force_error_median=_of(np.median, forces),
+        false_alarms=sum(each.false_events for each in scores),
+        free_time=free_time,
+    )
+
+
+def _known(contacts: Iterable[TrueContact], what: str) -> np.ndarray:
+    values = (getattr(contact, what) for contact in contacts)
+    return np.array([value for value in values if value is not None], dtype=float)
+
+
+def _within(part: float, delays: np.ndarray) -> float:
+    """Return the delay within which the share ``part`` of the contacts was found."""
+    return _of(lambda values: np.quantile(values, part, method="inverted_cdf"), delays)
+
+
+def _of(statistic: Any, values: np.ndarray) -> float:
+    return float(statistic(values)) if values.size else nan
+
+
+COLUMNS = ("recording", "begin", "end", "link", "force")
+"""The columns of a file of labels, in any order; only ``begin`` and ``end`` are required."""
+
+MAX_LABELS = 10_000
+"""Maximum number of labels in one file."""
+
+
+def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label]]:
+    """Return the labelled contacts of each recording, in order of time.
+
+    Args:
+        path: a CSV file of :data:`COLUMNS`; docs/replay.md describes it. Times [s], in the file and
+            in the result, count from the first sample of the recording.
+        recordings: the recordings that are replayed; a label names a recording by its path, by
+            the name of its file, or by this name without suffix; with a single recording the name
+            may be left out. A recording that the file does not mention has no contact.
+
+    Raises:
+        RecordingError: naming the file, if it cannot be read, has other columns or more than
+            :data:`MAX_LABELS` labels; naming also the line, for an invalid label, or a label whose
+            name fits no or several recordings.
+    """
+    names = _names(recordings)
+    paths = [str(recording) for recording in recordings]
+    labels: list[list[Label]] = [[] for _ in recordings]
+
+    def add(cells: dict[str, str]) -> None:
+        labels[_recording(cells.get("recording", ""), names, paths)].append(_label(cells))
+
+    read_rows(Path(path), COLUMNS, ("begin", "end"), add, MAX_LABELS)
+    for each in labels:
+        each.sort(key=lambda label: label.start)
+    return labels
+
+
+def _names(recordings: Sequence[Path]) -> dict[str, list[int]]:
+    """Return the indices of the recordings that each name stands for.
+
+    A path takes precedence over equal names of other files.
+    """
+    paths: dict[str, list[int]] = {}
+    names: dict[str, list[int]] = {}
+    for k, recording in enumerate(recordings):
+        paths.setdefault(str(recording), []).append(k)
+        for name in dict.fromkeys((recording.name, recording.stem)):
+            names.setdefault(name, []).append(k)
+    return {**paths, **names, **paths}
+
+
+def _recording(name: str, names: dict[str, list[int]], paths: Sequence[str]) -> int:
+    """Return the index of the recording that a label names."""
+    if len(names.get(name, ())) > 1:
+        if len({paths[k] for k in names[name]}) == 1:
+            raise RecordingError(f"{quoted(name)} is given twice; give each recording once")
+        several = listed(paths[k] for k in names[name])
+        raise RecordingError(
+            f"{quoted(name)} fits several recordings ({several}); name one by its path"
+        )
+    if name in names:
+        return names[name][0]
+    if name:
+        raise RecordingError(f"{quoted(name)} is none of the recordings {listed(names)}")
+    if len(paths) != 1:
+        raise RecordingError("it does not name its recording")
+    return 0
+
+
+def _label(cells: dict[str, str]) -> Label:
+    begin = _number("begin", cells["begin"])
+    end = _number("end", cells["end"]) if cells["end"] else None
+    force = [_number("force", part) for part in cells.get("force", "").split()[:4]]
+    if begin < 0.0:
+        raise RecordingError(f"begin is {begin:g} s; it must not be negative")
+    if end is not None and end <= begin:
+        raise RecordingError(f"end {end:g} s is not after begin {begin:g} s")
+    if len(force) not in (0, 1, 3):
+        raise RecordingError(f"force has {len(force)} numbers; give its size or x y z [N]")
+    return Label(begin, end, cells.get("link", ""), np.array(force) if force else None)
+
+
+def _number(column: str, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError as error:
+        raise RecordingError(f"{column} is {quoted(cell)}, not a number") from error
+    if not isfinite(value):
+        raise RecordingError(f"{column} is {quoted(cell)}, not a finite number")
+    return value

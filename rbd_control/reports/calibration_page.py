@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.estimation import Calibration, Motion
-from rbd_control.reports.analysed import Analysed
+from rbd_control.estimation import Calibration, DriveGain, Motion
 from rbd_control.reports.curves import Curves
-from rbd_control.reports.page import Page, Part, Row, Section, Table, count, number
-from rbd_control.reports.plots import Curve, Panel, PanelGrid, Span, TimePlots
+from rbd_control.reports.page import (
+    Analysed,
+    Curve,
+    Page,
+    Panel,
+    PanelGrid,
+    Part,
+    Row,
+    Section,
+    Span,
+    Table,
+    TimePlots,
+    count,
+)
 from rbd_control.reports.replay_page import ratio_panels
 
 Array = NDArray[np.float64]
@@ -36,18 +48,22 @@ def calibration_page(
 
     Args:
         found: the JSON of the calibration
-            (:func:`~rbd_control.cli.calibration_json.calibration_values`), the source of all
+            (:func:`~rbd_control.cli.calibrate.calibration_values`), the source of all
             numbers.
         calibration: the calibration, the source of the curves.
         motions: the motions of the calibration, the source of the velocities.
         analysed: the input of the analysis.
         more: further facts to list, as pairs of name and value.
     """
-    friction: list[Part] = [_friction(found)]
+    friction: list[Part] = [friction_table(found)]
     points = friction_points(calibration, motions)
     if points is not None:
         friction.append(_friction_plots(found, calibration, *points))
-    gains = [Section("Gains of the drives", (_gains(found),))] if found["drive_gains"] else []
+    gains = (
+        [Section("Gains of the drives", (gain_table(calibration.gains, np.inf),))]
+        if found["drive_gains"]
+        else []
+    )
     return Page(
         title="Calibration of the contact detector",
         level="doubtful" if found["warnings"] else "good",
@@ -56,9 +72,12 @@ def calibration_page(
         notes=(),
         facts=(*analysed.facts(), ("effort", found["effort_kind"].replace("_", " ")), *more),
         sections=(
-            Section("Residual before and after", (_residuals(found), _residual_plots(calibration))),
+            Section(
+                "Residual before and after",
+                (replace(model_table(found), note=MODEL_NOTE), _residual_plots(calibration)),
+            ),
             Section("Friction", tuple(friction)),
-            Section("Observer and thresholds", (_thresholds(found),)),
+            Section("Observer and thresholds", (detection_table(found),)),
             *gains,
         ),
     )
@@ -119,24 +138,6 @@ def _verdict(found: Json) -> str:
     return said + ("; read the warnings before you use it." if found["warnings"] else ".")
 
 
-def _residuals(found: Json) -> Table:
-    return _table(
-        found,
-        "RMS residual, and what is added to the description (prismatic joints: N)",
-        {
-            "as described [N·m]": lambda one: number(one["rms_before"], 3),
-            "fitted [N·m]": lambda one: number(one["rms_after"], 3),
-            "prediction [N·m]": lambda one: number(one["prediction_error"], 3),
-            "largest, fitted [N·m]": lambda one: number(one["largest"], 3),
-            "mass [kg]": lambda one: number(one["mass_correction"], 2),
-            "centre of mass [mm]": lambda one: number(one["centre_correction"], 0, scale=1e3),
-            "motor inertia [kg·m²]": lambda one: number(one["rotor_inertia"], 3),
-        },
-        "As described: without friction; prediction: RMS error, low-pass filtered, in parts of the "
-        "motion that were left out of the fit.",
-    )
-
-
 def _residual_plots(calibration: Calibration) -> TimePlots:
     joints = [joint.joint for joint in calibration.joints]
     n = len(joints)
@@ -163,20 +164,6 @@ def _residual_plots(calibration: Calibration) -> TimePlots:
     return TimePlots(ratio_panels(joints, lines), start, tuple(spans), note)
 
 
-def _friction(found: Json) -> Table:
-    return _table(
-        found,
-        "friction (prismatic joints: N and m)",
-        {
-            "Coulomb [N·m]": lambda one: number(one["friction"]["coulomb"], 3),
-            "viscous [N·m·s/rad]": lambda one: number(one["friction"]["viscous"], 3),
-            "offset [N·m]": lambda one: number(one["friction"]["offset"], 3),
-            "Stribeck [N·m]": lambda one: number(one["friction"]["stribeck"], 3),
-            "velocity scale [rad/s]": lambda one: number(one["friction"]["velocity_scale"], 3),
-        },
-    )
-
-
 def _friction_plots(found: Json, calibration: Calibration, v: Array, torque: Array) -> PanelGrid:
     n = v.shape[1]
     reach = np.abs(v).max(axis=0)
@@ -201,44 +188,96 @@ def _friction_plots(found: Json, calibration: Calibration, v: Array, torque: Arr
     return PanelGrid(panels, note)
 
 
-def _thresholds(found: Json) -> Table:
+def model_table(found: Json) -> Table:
+    """Return the residuals and corrections of the model, one row per joint."""
+    joints = found["joints"].values()
+    is_corrected = any(one["mass_correction"] or one["centre_correction"] for one in joints)
+
+    def mass(one: Json) -> str:
+        return f"{one['mass_correction']:+.2f}" if is_corrected else "-"
+
+    def centre(one: Json) -> str:
+        return f"{1e3 * one['centre_correction']:.0f}" if is_corrected else "-"
+
+    return _table(
+        found,
+        "RMS residual and corrections of the model (prismatic joints: N)",
+        {
+            "URDF [N·m]": lambda one: f"{one['rms_before']:.3f}",
+            "fitted [N·m]": lambda one: f"{one['rms_after']:.3f}",
+            "prediction [N·m]": lambda one: f"{one['prediction_error']:.3f}",
+            "mass [kg]": mass,
+            "centre of mass [mm]": centre,
+        },
+    )
+
+
+MODEL_NOTE = (
+    "URDF: RMS residual of the model as described, without friction; fitted: with the identified "
+    "model; prediction: RMS error, low-pass filtered, in parts of the motion that were left out of "
+    "the fit; mass and centre: corrections of the URDF"
+)
+"""Explanation of the columns of :func:`model_table`."""
+
+
+def friction_table(found: Json) -> Table:
+    """Return the friction, one row per joint."""
+    return _table(
+        found,
+        "friction (prismatic joints: N and m)",
+        {
+            "Coulomb [N·m]": lambda one: f"{one['friction']['coulomb']:.3f}",
+            "viscous [N·m·s/rad]": lambda one: f"{one['friction']['viscous']:.3f}",
+            "offset [N·m]": lambda one: f"{one['friction']['offset']:.3f}",
+            "Stribeck [N·m]": lambda one: f"{one['friction']['stribeck']:.3f}",
+            "velocity scale [rad/s]": lambda one: f"{one['friction']['velocity_scale']:.3f}",
+        },
+    )
+
+
+def detection_table(found: Json) -> Table:
+    """Return observer gains and thresholds, one row per joint."""
     return _table(
         found,
         "observer and thresholds (prismatic joints: N and m)",
         {
             "gain [1/s]": lambda one: f"{one['observer_gain']:.4g}",
-            "contact at rest [N·m]": lambda one: f"{one['threshold']:.4g}",
-            "and per speed [N·m·s/rad]": lambda one: f"{one['threshold_speed']:.4g}",
-            "collision [N·m]": lambda one: f"{one['collision_threshold']:.4g}",
+            "largest residual [N·m]": lambda one: f"{one['largest']:.3f}",
+            "contact at rest [N·m]": lambda one: f"{one['threshold']:.3f}",
+            "and per speed [N·m·s/rad]": lambda one: f"{one['threshold_speed']:.3f}",
+            "collision [N·m]": lambda one: f"{one['collision_threshold']:.2f}",
         },
     )
 
 
-def _table(
-    found: Json, title: str, columns: Mapping[str, Callable[[Json], str]], note: str = ""
-) -> Table:
+def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
+    """Return a table of the gains of the drives with their standard errors, one row per joint.
+
+    Args:
+        gains: the gains, identified or given by the user.
+        accepted_error: largest relative standard error (0.04 for 4 %) of an identified gain; a gain
+            with a larger error is marked as not identified, unless it was given.
+    """
+    rows = []
+    for one in gains:
+        verdict = "identified" if one.is_accepted(accepted_error) else "not identified"
+        cells = (
+            one.joint,
+            f"{one.gain:.4g}",
+            f"{one.standard_error:.2g}",
+            f"{100.0 * one.relative_error:.2g}",
+            "given" if one.is_given else verdict,
+        )
+        rows.append(Row(cells))
+    headings = ("joint", "gain [N·m per unit]", "standard error", "relative [%]", "")
+    title = "gains of the drives (prismatic joints: N)"
+    return Table(title, headings, tuple(rows), left=("joint", ""), no_wrap=("joint",))
+
+
+def _table(found: Json, title: str, columns: Mapping[str, Callable[[Json], str]]) -> Table:
     """Return a table with one row per joint; ``columns`` holds the text of a cell by heading."""
     rows = tuple(
         Row((joint, *(cell(one) for cell in columns.values())))
         for joint, one in found["joints"].items()
     )
-    return Table(title, ("joint", *columns), rows, note)
-
-
-def _gains(found: Json) -> Table:
-    rows = tuple(
-        Row(
-            (
-                joint,
-                f"{one['gain']:.4g}",
-                "-" if one["standard_error"] is None else f"{one['standard_error']:.2g}",
-                "-"
-                if one["standard_error"] is None
-                else f"{100.0 * one['standard_error'] / abs(one['gain']):.2g} %",
-                "given" if one["given"] else "identified",
-            )
-        )
-        for joint, one in found["drive_gains"].items()
-    )
-    headings = ("joint", "gain", "standard error", "relative", "known by")
-    return Table("torque per unit of effort [N·m or N per unit]", headings, rows)
+    return Table(title, ("joint", *columns), rows, left=("joint",), no_wrap=("joint",))

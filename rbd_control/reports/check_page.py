@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.reports.analysed import Analysed
-from rbd_control.reports.page import WORDS, Bar, Level, Page, Part, Row, Section, Table, number
-from rbd_control.reports.plots import Curve, Panel, PanelGrid
+from rbd_control.reports.page import (
+    Analysed,
+    Bar,
+    Curve,
+    Level,
+    Page,
+    Panel,
+    PanelGrid,
+    Part,
+    Row,
+    Section,
+    Table,
+    number,
+)
 
 Array = NDArray[np.float64]
 Json = Mapping[str, Any]
@@ -39,14 +51,16 @@ def check_page(found: Json, evidence: tuple[Array, Array] | None, analysed: Anal
     """
     level = cast(Level, found["level"])
     bad = tuple(f"{x['topic']}: {x['text']}" for x in found["lines"] if x["level"] == "bad")
-    parts: list[Part] = [_lines(found)]
+    parts: list[Part] = [lines_table(found)]
     if found["efforts"]:
-        parts.append(_efforts(found))
+        parts.append(effort_table(found))
     if evidence is not None:
         parts.append(_evidence(*evidence, [one["joint"] for one in found["efforts"]]))
     sections = [Section("What the recording is", tuple(parts))]
     if found["weakest_pushes"]:
-        sections.append(Section("Weakest push that is found", (_pushes(found),)))
+        note = f"{PUSH_NOTE} Thresholds: {found['thresholds']}."
+        pushes = replace(push_table(found), note=note)
+        sections.append(Section("Weakest push that is found", (pushes,)))
     return Page(
         title=f"Check of {Path(found['recording']).name}",
         level=level,
@@ -58,15 +72,17 @@ def check_page(found: Json, evidence: tuple[Array, Array] | None, analysed: Anal
     )
 
 
-def _lines(found: Json) -> Table:
-    rows = tuple(
-        Row((WORDS[line["level"]], line["topic"], line["text"]), level=line["level"])
-        for line in found["lines"]
+def lines_table(found: Json) -> Table:
+    """Return the lines of a check."""
+    rows = tuple(Row((line["topic"], line["text"]), line["level"]) for line in found["lines"])
+    headings = ("about", "found")
+    return Table(
+        "lines of the check", headings, rows, is_text=True, no_wrap=headings[:1], is_marked=True
     )
-    return Table("lines of the check", ("level", "about", "found"), rows, is_text=True)
 
 
-def _efforts(found: Json) -> Table:
+def effort_table(found: Json) -> Table:
+    """Return the effort of each joint."""
     rows = tuple(
         Row(
             (
@@ -76,14 +92,19 @@ def _efforts(found: Json) -> Table:
                 one["confidence"],
                 *(number(one[name]) for name in ("coulomb", "viscous", "offset", "misfit")),
             ),
-            level=one["level"],
+            one["level"],
         )
         for one in found["efforts"]
     )
-    headings = ("joint", "effort is", "scale", "confidence", "Coulomb [N·m]")
-    more = ("viscous [N·m·s/rad]", "constant [N·m]", "unexplained [N·m]")
-    title = "effort of each joint; scale: effort per torque of the model (prismatic joints: N, m)"
-    return Table(title, (*headings, *more), rows)
+    friction = ("Coulomb [N·m]", "viscous [N·m·s/rad]", "constant [N·m]", "unexplained [N·m]")
+    return Table(
+        "effort of each joint; scale: effort per torque of the model",
+        ("joint", "effort is", "scale", "confidence", *friction),
+        rows,
+        left=("joint", "effort is"),
+        no_wrap=("joint", "scale"),
+        is_marked=True,
+    )
 
 
 def _scale(one: Json) -> str:
@@ -112,30 +133,33 @@ def _evidence(need: Array, effort: Array, joints: Sequence[str]) -> PanelGrid:
     )
 
 
-def _bar(force: float | None, most: float) -> Bar:
-    return Bar("never", 1.0) if force is None else Bar(number(force, 1), force / most)
-
-
-def _pushes(found: Json) -> Table:
+def push_table(found: Json) -> Table:
+    """Return the weakest push on each link; ``-`` for a push that is never found."""
     pushes = found["weakest_pushes"]
-    known = [push["best"] for push in pushes if push["best"] is not None]
-    known += [push["worst"] for push in pushes if push["worst"] is not None]
-    most = max(known, default=1.0)
+    known = [push[which] for push in pushes for which in ("best", "worst")]
+    most = max((force for force in known if force is not None), default=1.0)
     rows = tuple(
         Row(
             (
                 push["link"],
                 *(_bar(push[which], most) for which in ("best", "worst")),
-                *("never" if force is None else number(force, 1) for force in push["axes"]),
+                *(number(force, 1) for force in push["axes"]),
             )
         )
         for push in pushes
     )
-    return Table(
-        "weakest push at the origin of a link that is found [N]",
-        ("link", "best direction", "worst direction", "x", "y", "z"),
-        rows,
-        "Best, worst: in the direction in which least and most force is needed; x, y, z: along the "
-        "axes of the root. Medians over the poses; a push must last longer than "
-        f"the delay of the observer. Thresholds: {found['thresholds']}.",
-    )
+    title = "weakest detectable push at a link's origin [N]"
+    headings = ("link", "best", "worst", "x", "y", "z")
+    return Table(title, headings, rows, left=headings[:1], no_wrap=headings[:1])
+
+
+PUSH_NOTE = (
+    "best, worst: in the directions that need the smallest and the largest force; x, y, z: along "
+    "the axes of the root; -: never detected. Medians over the poses; a push must last longer "
+    "than the observer's delay."
+)
+"""Explanation of the columns of :func:`push_table`."""
+
+
+def _bar(force: float | None, most: float) -> Bar:
+    return Bar(number(force, 1), 1.0 if force is None else force / most)

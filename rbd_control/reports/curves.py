@@ -1,6 +1,6 @@
 """Reduction of long series to short curves: an envelope, and all samples around events.
 
-An :class:`~rbd_control.playback.envelope.Envelope` keeps the lowest and highest value of each time
+An :class:`~rbd_control.playback.measures.Envelope` keeps the lowest and highest value of each time
 bin, so no peak is lost. Around events (onsets and releases of contacts) all samples are kept, up to
 a maximum number of values.
 """
@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from rbd_control.estimation import BlockDetection
 from rbd_control.joint_states import SampleBlock
-from rbd_control.playback.envelope import Envelope
+from rbd_control.playback.measures import Envelope
+from rbd_control.playback.report import AFTER, BEFORE
 
 Array = NDArray[np.float64]
-
-BEFORE, AFTER = 0.3, 1.2
-"""Time before and after the estimated onset for which every sample is kept [s]."""
 
 AROUND_RELEASE = 0.2
 """Time before and after a release for which every sample is kept [s]."""

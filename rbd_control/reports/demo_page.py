@@ -8,11 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.reports.analysed import Analysed
-from rbd_control.reports.curves import AFTER, BEFORE, Curves
-from rbd_control.reports.page import Page, Row, Section, Table, count, number
-from rbd_control.reports.plots import PALETTE, Curve, Panel, Span, TimePlots
-from rbd_control.reports.replay_page import event_spans, event_table, links, moment, ratio_panels
+from rbd_control.playback.report import AFTER, BEFORE, event_table, links, moment
+from rbd_control.reports.curves import Curves
+from rbd_control.reports.page import (
+    PALETTE,
+    Analysed,
+    Curve,
+    Page,
+    Panel,
+    Row,
+    Section,
+    Span,
+    Table,
+    TimePlots,
+    count,
+    number,
+)
+from rbd_control.reports.replay_page import event_spans, ratio_panels
 
 Array = NDArray[np.float64]
 Json = Mapping[str, Any]
@@ -61,7 +73,7 @@ def demo_page(
                 "Contacts",
                 (
                     _staged(contacts, events, end),
-                    event_table(events, end),
+                    event_table(events, end).shown(),
                     _plots(found, residual, tracking_error),
                 ),
             ),

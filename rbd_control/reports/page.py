@@ -3,16 +3,137 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from typing import Literal
 
-from rbd_control.reports.plots import PanelGrid, TimePlots
+import numpy as np
+from numpy.typing import NDArray
+from rich.markup import escape
+from rich.table import Table as ConsoleTable
+
+from rbd_control import __version__
+from rbd_control.parameters import Parameters
+from rbd_control.wording import printable
+
+Array = NDArray[np.float64]
+
+Colour = Literal["residual", "before", "true", "found", "limit"]
+Style = Literal["line", "points", "dashed"]
+SpanKind = Literal["contact", "collision", "true", "recording"]
+
+COLOURS: dict[str, str] = {
+    "residual": "#3d85d6",
+    "before": "#9aa0a8",
+    "true": "#2fa36b",
+    "found": "#e07b2a",
+    "limit": "#80868f",
+    "contact": "#e07b2a",
+    "collision": "#d8345f",
+    "recording": "#9aa0a8",
+}
+"""CSS colours of curves and spans (shaded intervals) by kind, legible on white and on black."""
+
+PALETTE = ("#3d85d6", "#d8345f", "#9367c9", "#a9713f", "#2fa36b", "#e07b2a", "#1fa6b5", "#c25fa8")
+"""CSS colours for curves of several joints in one panel, in the order of the joints."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One curve; NaN in ``y`` interrupts it.
+
+    Attributes:
+        label: entry in the legend; curves with equal labels share one entry; empty for none.
+        x, y: points of the curve, (k,) each. Curves that share the array ``x`` store it once.
+        colour: a key of :data:`COLOURS`, or a CSS colour.
+        style: style of the line or the points.
+    """
+
+    label: str
+    x: Array
+    y: Array
+    colour: str = "residual"
+    style: Style = "line"
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes with its curves.
+
+    Attributes:
+        title: the joint or quantity.
+        curves: the curves.
+        x_label, y_label: labels of the axes with their units.
+        band: lower and upper limit of the range of y below the threshold, which is shaded; None if
+            nothing is shaded.
+    """
+
+    title: str
+    curves: tuple[Curve, ...]
+    x_label: str = ""
+    y_label: str = ""
+    band: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """An interval of time that is shaded in all panels.
+
+    Attributes:
+        begin, end: the interval [s].
+        kind: reason for the shading: a detected ``contact`` or ``collision``, a ``true`` contact,
+            or ``recording`` for every second continuous motion of a calibration; the motions
+            follow each other on one axis of time.
+    """
+
+    begin: float
+    end: float
+    kind: SpanKind
+
+
+@dataclass(frozen=True, eq=False)
+class TimePlots:
+    """Panels below each other that share one axis of time.
+
+    A click on a row of a table with a ``moment`` shows the row's interval of time on this axis.
+
+    Attributes:
+        panels: the panels, the first on top.
+        end: end of the axis [s]; it begins at 0.
+        spans: shaded intervals.
+        note: text below the panels.
+    """
+
+    panels: tuple[Panel, ...]
+    end: float
+    spans: tuple[Span, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PanelGrid:
+    """Panels side by side, each with axes of its own.
+
+    Attributes:
+        panels: the panels.
+        note: text below the panels.
+    """
+
+    panels: tuple[Panel, ...]
+    note: str = ""
+
 
 Level = Literal["good", "doubtful", "bad"]
 
 WORDS: dict[Level, str] = {"good": "GOOD", "doubtful": "LOOK", "bad": "WRONG"}
 """Label of each level on the page."""
+
+_STYLES: dict[Level, str] = {
+    "good": "bold green",
+    "doubtful": "bold yellow",
+    "bad": "bold red",
+}
 
 MOST_ROWS = 500
 """Maximum number of rows of a table; further rows are left out."""
@@ -29,6 +150,9 @@ class Bar:
 
     text: str
     share: float
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -57,6 +181,9 @@ class Table:
         rows: the rows.
         note: text below the table.
         is_text: whether the columns hold text, which is aligned to the left, and not numbers.
+        left: headings of single columns of text, which a console aligns to the left.
+        no_wrap: headings of columns whose texts a console never wraps.
+        is_marked: whether the label of the row's level stands before each row.
     """
 
     title: str
@@ -64,6 +191,45 @@ class Table:
     rows: tuple[Row, ...]
     note: str = ""
     is_text: bool = False
+    left: tuple[str, ...] = ()
+    no_wrap: tuple[str, ...] = ()
+    is_marked: bool = False
+
+    def shown(self, most: int = MOST_ROWS, where: str = "the JSON") -> Table:
+        """Return the table with at most ``most`` rows and a note about the others.
+
+        Args:
+            most: maximum number of rows.
+            where: name of the output with all rows, for the note.
+        """
+        left = len(self.rows) - most
+        more = f"… and {left} more; {where} has all" if left > 0 else ""
+        return replace(self, rows=self.rows[:most], note=f"{self.note} {more}".strip())
+
+    def on_console(self) -> ConsoleTable:
+        """Return the table for a console; the header is left out if all headings are empty."""
+        title = escape(self.title) or None
+        table = ConsoleTable(title=title, title_justify="left", show_header=any(self.headings))
+        if self.is_marked:
+            table.add_column("", no_wrap=True)
+        for heading in self.headings:
+            is_left = self.is_text or heading in self.left
+            table.add_column(
+                escape(heading),
+                justify="left" if is_left else "right",
+                no_wrap=heading in self.no_wrap,
+                min_width=None if is_left else max(map(len, heading.split()), default=0),
+            )
+        for row in self.rows:
+            marks = [on_console(row.level)] if self.is_marked else []
+            table.add_row(*marks, *(escape(printable(str(cell))) for cell in row.cells))
+        table.caption = self.note or None
+        return table
+
+
+def on_console(level: Level | Literal[""]) -> str:
+    """Return the label of a level in its colour, as markup for a console."""
+    return f"[{_STYLES[level]}]{WORDS[level]}[/]" if level else ""
 
 
 @dataclass(frozen=True)
@@ -141,16 +307,56 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def bounded(rows: Iterable[Row], where: str) -> tuple[tuple[Row, ...], str]:
-    """Return at most :data:`MOST_ROWS` rows, and a note about the omitted rows.
+_LISTED = 10
+"""Maximum number of recordings that are listed by name."""
 
-    Args:
-        rows: all rows.
-        where: name of the output with all rows, for the note, such as ``the JSON``.
 
-    Returns:
-        The rows, and the note; it is empty if no row is omitted.
+@dataclass(frozen=True)
+class Analysed:
+    """The input of the analysis that a report describes.
+
+    Attributes:
+        recordings: paths of the recordings; empty for a run of the demo.
+        robot: path or name of the robot description; empty if the parameter file names it, or if
+            it is unknown.
+        config: path of the parameter file; empty for defaults.
+        made: date and time of the report.
     """
-    every = tuple(rows)
-    left = len(every) - MOST_ROWS
-    return every[:MOST_ROWS], f"… and {left} more; {where} has all." if left > 0 else ""
+
+    recordings: tuple[str, ...]
+    robot: str
+    config: str
+    made: datetime
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the input as pairs of name and value for the report.
+
+        At most ten recordings are listed; the others are counted.
+        """
+        facts = [("recording", recording) for recording in self.recordings[:_LISTED]]
+        left = len(self.recordings) - _LISTED
+        if left > 0:
+            facts.append(("", f"and {left} more recordings"))
+        if self.robot or self.config:
+            facts.append(("robot description", self.robot or "named by the parameter file"))
+            facts.append(("parameters", self.config or "defaults"))
+        facts.append(
+            ("made", f"{self.made:%Y-%m-%d %H:%M %Z}".strip() + f" by rbd-control {__version__}")
+        )
+        return tuple(facts)
+
+
+def changed(parameters: Parameters) -> tuple[tuple[str, str], ...]:
+    """Return name and value, as text with its unit, of each parameter that is not a default."""
+    found = []
+    for item in fields(parameters):
+        value = getattr(parameters, item.name)
+        if value != item.default:
+            several = isinstance(value, tuple)
+            shown = ", ".join(map(_shown, value)) if several else _shown(value)
+            found.append((item.name, f"{shown} {item.metadata.get('unit', '')}".strip()))
+    return tuple(found)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

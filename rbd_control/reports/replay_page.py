@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rbd_control.reports.analysed import Analysed
-from rbd_control.reports.curves import AFTER, BEFORE, Curves
+from rich.console import Console
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation import DetectorParameters
+from rbd_control.playback.replay import Watch
+from rbd_control.playback.report import (
+    curve_table,
+    event_table,
+    level_of,
+    overview_table,
+    residual_table,
+    scores,
+    statistics,
+    truth_table,
+)
+from rbd_control.reports.curves import BUDGET, Curves, ResidualCurves
+from rbd_control.reports.html import HtmlOutput, analysed_now
 from rbd_control.reports.page import (
-    Level,
+    Analysed,
+    Curve,
     Page,
+    Panel,
     Part,
     Row,
     Section,
+    Span,
+    SpanKind,
     Table,
     Text,
-    bounded,
+    TimePlots,
+    changed,
     count,
-    number,
-    vector,
 )
-from rbd_control.reports.plots import Curve, Panel, Span, SpanKind, TimePlots
 
 Json = Mapping[str, Any]
 
 MOST_PLOTTED = 12
 """Maximum number of recordings whose residuals are plotted; these are the first ones."""
-
-_EVENT_HEADINGS = (
-    "event",
-    "onset [s]",
-    "detected [s]",
-    "release [s]",
-    "level",
-    "joint",
-    "link",
-    "peak torque [N·m]",
-    "force x y z [N]",
-)
 
 
 def replay_page(
@@ -62,7 +68,9 @@ def replay_page(
     several = len(results) > 1
     warnings = [(each, text) for each in results for text in each["warnings"]]
     notes = [(each, text) for each in results for text in each["notes"]]
-    sections = [] if not several else [Section("All recordings", (_overview(results),))]
+    sections = (
+        [] if not several else [Section("All recordings", (overview_table(results).shown(),))]
+    )
     for k, each in enumerate(results):
         title = f"{k + 1}: {_name(each)}" if several else "Contacts"
         sections.append(Section(title, _parts(each, curves[k] if k < len(curves) else None)))
@@ -73,7 +81,7 @@ def replay_page(
     what = f"{len(results)} recordings" if several else _name(results[0])
     return Page(
         title=f"Contacts in {what}",
-        level=_level(results),
+        level=level_of(results),
         verdict=_verdict(results, found["summary"]["truth"] if several else results[0]["truth"]),
         warnings=_labelled(warnings, several),
         notes=_labelled(notes, several),
@@ -82,87 +90,16 @@ def replay_page(
     )
 
 
-def event_rows(events: Sequence[Json], end: float) -> list[Row]:
-    """Return one table row for each detected contact, with the columns of ``_EVENT_HEADINGS``.
-
-    Each row has the :func:`moment` of its event, so that a click on it shows the event in the
-    plots, and the level "bad" for a collision, otherwise "doubtful".
-
-    Args:
-        events: events of the JSON (:meth:`~rbd_control.estimation.ContactEvent.to_json`), times [s]
-            from the first sample; the rows number them from 1.
-        end: end of the recording [s], for events that last to it.
-    """
-    return [
-        Row(
-            (
-                str(k + 1),
-                number(event["onset"], 3),
-                number(event["detected"], 3),
-                "lasts" if event["release"] is None else number(event["release"], 3),
-                event["level"],
-                event["joint"],
-                links(event),
-                number(event["peak_torque"], 2),
-                vector(event["force"]),
-            ),
-            level="bad" if event["level"] == "collision" else "doubtful",
-            moment=moment(event["onset"], event["release"], end),
-        )
-        for k, event in enumerate(events)
-    ]
-
-
-def event_table(events: Sequence[Json], end: float, where: str = "the JSON") -> Table:
-    """Return the table of detected contacts, with at most 500 rows (``MOST_ROWS``).
-
-    Args:
-        events, end: as for :func:`event_rows`.
-        where: name of the output with all events, for the note below a table without all of them.
-    """
-    rows, note = bounded(event_rows(events, end), where)
-    return Table("contacts found", _EVENT_HEADINGS, rows, note)
-
-
 def event_spans(events: Sequence[Json], end: float) -> list[Span]:
     """Return the intervals to shade: for each event the time from its detection to its release.
 
     Args:
-        events, end: as for :func:`event_rows`.
+        events, end: as for :func:`~rbd_control.playback.report.event_table`.
     """
     return [
         Span(event["detected"], _or(event["release"], end), _kind(event["level"]))
         for event in events
     ]
-
-
-def moment(begin: float, release: float | None, end: float) -> tuple[float, float]:
-    """Return begin and end [s] of the time that the plots show when a contact is clicked.
-
-    The interval extends from 0.3 s (``BEFORE``) before the onset, but not before zero, to 0.15 s
-    after the end of the contact, but at least 0.3 s and at most 1.2 s (``AFTER``) after the onset.
-
-    Args:
-        begin: onset of the contact [s].
-        release: its end [s]; None if it lasts to the end of the recording.
-        end: end of the recording [s].
-    """
-    last = _or(release, end) + 0.5 * BEFORE
-    return max(begin - BEFORE, 0.0), max(min(last, begin + AFTER), begin + BEFORE)
-
-
-def links(event: Json) -> str:
-    """Return the touched link of an event as text, or all links that may have been touched.
-
-    If there are several, the text has the most probable link with its probability, then the others.
-
-    Args:
-        event: an event of the JSON (:meth:`~rbd_control.estimation.ContactEvent.to_json`).
-    """
-    if len(event["candidates"]) < 2:
-        return str(event["link"])
-    sure = number(event["confidence"], 0, " %", 100.0)
-    return f"{event['link']} {sure}, or {' '.join(event['candidates'][1:])}"
 
 
 def ratio_panels(joints: Sequence[str], curves: Sequence[Curve]) -> tuple[Panel, ...]:
@@ -187,18 +124,19 @@ def ratio_panels(joints: Sequence[str], curves: Sequence[Curve]) -> tuple[Panel,
 
 def _parts(found: Json, curves: Curves | None) -> tuple[Part, ...]:
     events, end = found["events"], found["duration"]
-    parts: list[Part] = [Text(_said(found))]
+    parts: list[Part] = [Text("; ".join(statistics(found)))]
     if events:
-        parts.append(event_table(events, end))
+        parts.append(event_table(events, end).shown())
     if curves is not None:
         parts.append(_residual_plots(found, curves))
     else:
         parts.append(Text(f"Plots are made of the first {MOST_PLOTTED} recordings only."))
     if found["truth"]:
-        parts.append(_truth(found["truth"], end))
+        parts.append(truth_table(found["truth"], end).shown())
+        parts.extend(map(Text, scores(found["truth"]["summary"])))
         if found["truth"]["curve"]:
-            parts.append(_scaled(found["truth"]["curve"]))
-    parts.append(_residuals(found))
+            parts.append(curve_table(found["truth"]["curve"]))
+    parts.append(residual_table(found))
     return tuple(parts)
 
 
@@ -220,144 +158,6 @@ def _residual_plots(found: Json, curves: Curves) -> TimePlots:
             "lowest and highest value of short intervals."
         )
     return TimePlots(ratio_panels(tuple(found["threshold"]), lines), end, tuple(spans), note)
-
-
-def _residuals(found: Json) -> Table:
-    rows = tuple(
-        Row(
-            (
-                joint,
-                number(found["residual_rms"][joint], 3),
-                number(found["residual_max"][joint], 3),
-                number(threshold, 3),
-                number(found["residual_over_threshold"][joint], 1, " %", 100.0),
-                number(found["effort_over_gravity"].get(joint)),
-            )
-        )
-        for joint, threshold in found["threshold"].items()
-    )
-    return Table(
-        "residual of the samples with a verdict (prismatic joints: N); true contacts count "
-        "only for the largest value",
-        (
-            "joint",
-            "RMS [N·m]",
-            "largest [N·m]",
-            "threshold at rest [N·m]",
-            "time above threshold",
-            "effort / gravity torque",
-        ),
-        rows,
-    )
-
-
-def _truth(truth: Json, end: float) -> Table:
-    rows, note = bounded(
-        (
-            Row(
-                (
-                    str(k + 1),
-                    number(contact["start"], 3),
-                    "lasts" if contact["end"] is None else number(contact["end"], 3),
-                    "missed" if contact["event"] is None else f"event {contact['event'] + 1}",
-                    number(contact["delay"], 1, scale=1e3),
-                    number(contact["onset_error"], 1, scale=1e3),
-                    _link_said(contact),
-                    number(contact["force_error"], 1),
-                ),
-                level="bad" if contact["event"] is None else "",
-                moment=moment(contact["start"], contact["end"], end),
-            )
-            for k, contact in enumerate(truth["contacts"])
-        ),
-        "the JSON",
-    )
-    headings = (
-        "contact",
-        "begin [s]",
-        "end [s]",
-        "found by",
-        "delay [ms]",
-        "onset error [ms]",
-        "link",
-        "force error [N]",
-    )
-    return Table("true contacts", headings, rows, f"{_scores(truth['summary'])} {note}".strip())
-
-
-def _scaled(curve: Sequence[Json]) -> Table:
-    """Return the scores with scaled thresholds."""
-    rows = tuple(
-        Row(
-            (
-                f"{point['factor']:g}",
-                f"{point['misses']} of {point['contacts']}",
-                number(point["delay_median"], 1, scale=1e3),
-                number(point["delay_p95"], 1, scale=1e3),
-                str(point["false_alarms"]),
-                number(point["false_alarms_per_hour"], 1),
-            )
-        )
-        for point in curve
-    )
-    delays = ("delay, median [ms]", "95 % [ms]")
-    headings = ("factor", "missed", *delays, "false events", "false events per hour")
-    return Table("scores with thresholds multiplied by a factor", headings, rows)
-
-
-def _link_said(contact: Json) -> str:
-    if contact["link_named"] is None:
-        return "-"
-    return "right" if contact["link_named"] else "among" if contact["link_among_named"] else "wrong"
-
-
-def _scores(summary: Json) -> str:
-    low, high = summary["false_alarms_per_hour_low"], summary["false_alarms_per_hour_high"]
-    return (
-        f"Delay {number(summary['delay_median'], 1, ' ms', 1e3)} (median), "
-        f"{number(summary['delay_p95'], 1, ' ms', 1e3)} (95th percentile); "
-        f"{number(summary['false_alarms_per_hour'], 1)} false alarms per hour "
-        f"(95 % confidence: {number(low, 1)} to {number(high, 1)}), from "
-        f"{number(summary['free_time'], 1, ' s')} without contact."
-    )
-
-
-def _overview(results: Sequence[Json]) -> Table:
-    rows, note = bounded(
-        (
-            Row(
-                (
-                    f"{k + 1}: {_name(each)}",
-                    number(each["duration"], 1),
-                    number(each["valid_fraction"], 1, " %", 100.0),
-                    str(len(each["warnings"])),
-                    str(len(each["events"])),
-                    *_scored(each["truth"]),
-                ),
-                level=_level((each,)),
-            )
-            for k, each in enumerate(results)
-        ),
-        "the JSON",
-    )
-    headings = ("recording", "duration [s]", "valid", "warnings", "events")
-    return Table("recordings", (*headings, "true contacts", "missed", "false events"), rows, note)
-
-
-def _scored(truth: Json | None) -> tuple[str, str, str]:
-    if truth is None:
-        return "-", "-", "-"
-    return str(len(truth["contacts"])), str(truth["misses"]), str(truth["false_events"])
-
-
-def _said(found: Json) -> str:
-    reasons = ", ".join(f"{reason} {time:.2f} s" for reason, time in found["invalid"].items())
-    rate = number(found["rate"], 0, " Hz")
-    return (
-        f"{found['samples']} samples in {found['duration']:.2f} s, {rate}, "
-        f"longest step {1e3 * found['largest_gap']:.1f} ms; verdict for "
-        f"{found['valid_fraction']:.1%} of the samples{f'; none: {reasons}' if reasons else ''}."
-    )
 
 
 def _verdict(results: Sequence[Json], truth: Json | None) -> str:
@@ -384,12 +184,6 @@ def _verdict(results: Sequence[Json], truth: Json | None) -> str:
     return said + "."
 
 
-def _level(results: Sequence[Json]) -> Level:
-    if not all(each["valid_fraction"] for each in results):
-        return "bad"
-    return "doubtful" if any(each["warnings"] for each in results) else "good"
-
-
 def _facts(results: Sequence[Json]) -> tuple[tuple[str, str], ...]:
     samples = sum(each["samples"] for each in results)
     duration = sum(each["duration"] for each in results)
@@ -411,3 +205,52 @@ def _kind(level: str) -> SpanKind:
 
 def _or(value: float | None, otherwise: float) -> float:
     return otherwise if value is None else value
+
+
+class ReplayReport:
+    """Collects the residuals of the first recordings while they are replayed; writes the report.
+
+    The residuals are reduced to curves of limited size. At most twelve recordings
+    (``MOST_PLOTTED``) have curves.
+
+    Args:
+        html: output of the report; nothing is collected if no report is requested.
+        model: the robot.
+        parameters: parameters of the detector; the report lists those that are not defaults.
+        recordings: number of recordings.
+    """
+
+    def __init__(
+        self, html: HtmlOutput, model: Model, parameters: DetectorParameters, recordings: int
+    ) -> None:
+        self._html, self._parameters = html, parameters
+        plotted = min(recordings, MOST_PLOTTED) if html.is_wanted else 0
+        self._curves = [ResidualCurves(model.nv, BUDGET // plotted) for _ in range(plotted)]
+
+    def watch(self, k: int) -> Watch | None:
+        """Return the function that collects the residuals of recording ``k``, counted from 0.
+
+        Pass it as ``watch`` to :func:`~rbd_control.playback.replay.replay`. A recording without
+        plots has no such function: the result is None.
+        """
+        return self._curves[k].watch if k < len(self._curves) else None
+
+    def write(
+        self, found: Mapping[str, Any], arguments: argparse.Namespace, console: Console
+    ) -> None:
+        """Write the report if it is requested.
+
+        Args:
+            found: the JSON of the replay, see
+                :func:`~rbd_control.reports.replay_page.replay_page`.
+            arguments: parsed arguments of the command, with ``recordings``, ``urdf`` and
+                ``config``.
+            console: prints the names of the files.
+
+        Raises:
+            OSError: naming a file that cannot be written.
+        """
+        if self._html.is_wanted:
+            analysed = analysed_now(arguments.recordings, arguments.urdf, arguments.config)
+            page = replay_page(found, self._curves, analysed, changed(self._parameters))
+            self._html.write(page, console)

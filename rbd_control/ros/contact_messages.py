@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from math import isfinite, isnan
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -16,9 +14,9 @@ from visualization_msgs.msg import Marker, MarkerArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent, Detection
+from rbd_control.results import MOST_VALUES, key_values
 from rbd_control.ros.guarded_node import GuardedPublisher
 from rbd_control.ros.messages import Stamp, Template, to_seconds
-from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]
 
@@ -27,15 +25,6 @@ THRESHOLD = "threshold "
 
 MOST_LINKS = 3
 """Maximum number of candidate links in a log line."""
-
-LONGEST = 200
-"""Length above which a name in a message is cut [characters]."""
-
-MOST_VALUES = 200
-"""Maximum number of key-value pairs, and of candidate links, that are read from a status.
-
-An event has fewer than thirty pairs.
-"""
 
 SEVERITY = {"none": 0, "contact": 1, "collision": 2}
 """Level of a verdict or an event as a number that can be plotted."""
@@ -60,56 +49,18 @@ def event_message(node: str, event: ContactEvent, stamp: Stamp, frame: str = "")
         frame: frame of force, direction and point, for the header: the root link, whose axes are
             the world's.
     """
-    released = event.phase == "release"
     severe = DiagnosticStatus.ERROR if event.level == "collision" else DiagnosticStatus.WARN
-    force = event.force
-    size = 0.0 if force is None else float(np.linalg.norm(force))
-    end = event.detected if event.release is None else event.release
-    values = {
-        "id": event.id,
-        "phase": event.phase,
-        "level": event.level,
-        "stamp": f"{event.onset:.9f}",
-        "stamp_uncertainty": f"{event.onset_uncertainty:.6g}",
-        "detected": f"{event.detected:.9f}",
-        "joint": event.joint,
-        "link": event.link,
-        "candidates": " ".join(event.candidates),
-        "confidence": "" if isnan(event.confidence) else f"{event.confidence:.4g}",
-        "peak_torque": f"{event.peak_torque:.6g}",
-        "direction": _numbers(force / size) if force is not None and size > 0.0 else "",
-        "force": "" if force is None else _numbers(force),
-        "point": "" if event.point is None else _numbers(event.point),
-        "duration": f"{end - event.onset:.9f}",
-        **_plottable(event, released, size),
-    }
     status = DiagnosticStatus(
-        level=DiagnosticStatus.OK if released else severe,
+        level=severe if event.is_onset else DiagnosticStatus.OK,
         name=f"{node}: {event.level}",
         message=f"{event.level} {event.id} {event.phase} at {event.link or event.joint}",
         hardware_id=event.link,
-        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        values=[KeyValue(key=key, value=text) for key, text in key_values(event).items()],
     )
     message = DiagnosticArray(status=[status])
     message.header.stamp = stamp.to_msg()
     message.header.frame_id = frame
     return message
-
-
-def _plottable(event: ContactEvent, released: bool, size: float) -> dict[str, object]:
-    """Return values of an event that are one number each; NaN stands for an unknown number."""
-    vectors = {"force": event.force, "point": event.point}
-    components = {
-        f"{name}_{axis}": "nan" if vector is None else f"{float(vector[i]):.6g}"
-        for name, vector in vectors.items()
-        for i, axis in enumerate("xyz")
-    }
-    return {
-        "in_contact": int(not released),
-        "severity": SEVERITY[event.level],
-        "force_magnitude": "nan" if event.force is None else f"{size:.6g}",
-        **components,
-    }
 
 
 def event_line(event: ContactEvent) -> str:
@@ -137,14 +88,14 @@ def event_from_status(status: DiagnosticStatus) -> ContactEvent:
     """Return the event in a status of :func:`event_message`.
 
     Numbers have the precision of the text, for example 1 ns for the onset and six significant
-    digits for torque and force. Names longer than :data:`LONGEST` are cut.
+    digits for torque and force. Names longer than :data:`~rbd_control.results.LONGEST` are cut.
 
     Raises:
         InputError: if the status does not contain a contact event.
     """
     values = {item.key: item.value for item in status.values[:MOST_VALUES]}
     try:
-        return _event(values)
+        return ContactEvent.from_values(values)
     except (KeyError, ValueError) as error:
         raise InputError(f"the status contains no contact event: {error}") from None
 
@@ -156,37 +107,6 @@ def events_in(message: DiagnosticArray) -> tuple[list[ContactEvent], int]:
         with suppress(InputError):
             events.append(event_from_status(status))
     return events, len(message.status) - len(events)
-
-
-def _event(values: Mapping[str, str]) -> ContactEvent:
-    """Return the event of a status's values.
-
-    Raises:
-        KeyError: if a value is missing, except the uncertainty of the onset, the candidates, the
-            confidence, the point and, in an onset, the duration, which are optional.
-        ValueError: if a value cannot come from a detector.
-    """
-    onset, phase, level = _finite(values["stamp"]), values["phase"], values["level"]
-    if phase not in ("onset", "release") or level not in ("contact", "collision"):
-        raise ValueError(f"phase {phase[:40]!r}, level {level[:40]!r}")
-    return ContactEvent(
-        id=int(values["id"]),
-        phase="release" if phase == "release" else "onset",
-        level="collision" if level == "collision" else "contact",
-        onset=onset,
-        onset_uncertainty=float(values.get("stamp_uncertainty", "nan")),
-        detected=_finite(values["detected"]),
-        release=onset + _finite(values["duration"]) if phase == "release" else None,
-        joint=shortened(values["joint"], LONGEST),
-        link=shortened(values["link"], LONGEST),
-        peak_torque=_finite(values["peak_torque"]),
-        force=_vector(values["force"]),
-        candidates=tuple(
-            shortened(link, LONGEST) for link in values.get("candidates", "").split()[:MOST_VALUES]
-        ),
-        confidence=float(values.get("confidence") or "nan"),
-        point=_vector(values.get("point", "")),
-    )
 
 
 class WrenchWriter:
@@ -319,29 +239,6 @@ class ForceArrow:
         self._marker.header.stamp = stamp
         self._marker.action = action
         self._publisher.publish(MarkerArray(markers=[self._marker]))
-
-
-def _numbers(values: Array) -> str:
-    return " ".join(f"{float(x):.6g}" for x in values)
-
-
-def _vector(text: str) -> Array | None:
-    """Return the three numbers in a text, or None for an empty text.
-
-    Raises:
-        ValueError: if the text does not contain three finite numbers.
-    """
-    if not text:
-        return None
-    x, y, z = (_finite(part) for part in text.split(maxsplit=3))
-    return np.array([x, y, z])
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError(f"{text[:40]!r} is not finite")
-    return value
 
 
 def _point(values: Array) -> Point:

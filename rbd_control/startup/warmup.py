@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters, Motion, calibrate
 from rbd_control.joint_states import JointBlock
-from rbd_control.playback.mcap import rehearse_chunks
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
@@ -42,7 +41,6 @@ def steps() -> Iterator[Step]:
         yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
     yield "passivity controller", partial(rehearse_controller, model)
     yield "simulated arm", partial(_rehearse_arm, model)
-    yield "recordings", rehearse_chunks
     yield "replay", partial(_replay, model)
     yield "calibrate", partial(_calibrate, model)
 

@@ -22,11 +22,10 @@ def mcap(
     Args:
         messages: time of receipt [ns] and bytes of each.
         lies: fields that are written otherwise: ``magic``, ``end_magic``, ``profile``,
-            ``msgtype``, ``encoding``, ``topic``, ``schema_of_channel``, ``compression``,
-            ``compress`` (a function), ``uncompressed_size``, ``chunk_size``, ``crc``,
-            ``chunk_begin``, ``chunk_offset``, ``chunk_channels``, ``message_size``,
-            ``message_channel``, ``published`` (time of publication [ns]), ``statistics`` (None
-            leaves it out), ``count``, ``summary_start``, ``without_chunks``, ``footer_size``.
+            ``msgtype``, ``encoding``, ``topic``, ``compression``, ``compress`` (a function),
+            ``uncompressed_size``, ``chunk_size``, ``crc``, ``chunk_begin``, ``chunk_offset``,
+            ``chunk_channels``, ``message_size``, ``message_channel``, ``published`` (time of
+            publication [ns]), ``count``, ``summary_start``, ``without_chunks``, ``footer_size``.
         chunk: messages in a chunk.
     """
     lie = dict(lies or {})
@@ -42,7 +41,7 @@ def mcap(
     )
     channel = _record(
         0x04,
-        struct.pack("<HH", 1, lie.get("schema_of_channel", 1))
+        struct.pack("<HH", 1, 1)
         + _text(lie.get("topic", b"/joint_states"))
         + _text(lie.get("encoding", b"cdr"))
         + _text(b""),
@@ -89,12 +88,11 @@ def mcap(
         )
     start = len(out)
     out += schema + channel + index
-    if lie.get("statistics", True):
-        out += _record(
-            0x0B,
-            struct.pack("<QHIIIIQQ", len(messages), 1, 1, 0, 0, chunks, 0, 0)
-            + _text(struct.pack("<HQ", 1, lie.get("count", len(messages)))),
-        )
+    out += _record(
+        0x0B,
+        struct.pack("<QHIIIIQQ", len(messages), 1, 1, 0, 0, chunks, 0, 0)
+        + _text(struct.pack("<HQ", 1, lie.get("count", len(messages)))),
+    )
     footer = struct.pack("<QQI", lie.get("summary_start", start), 0, 0)
     out += _record(0x02, footer, lie.get("footer_size"))
     return bytes(out + lie.get("end_magic", MAGIC))

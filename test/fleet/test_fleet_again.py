@@ -9,8 +9,7 @@ import pytest
 from damage import sound
 
 from rbd_control.cli.main import main
-from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
-from rbd_control.fleet.keys import job_keys
+from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source, job_keys
 
 
 def test_the_tables_of_a_fleet_are_no_recordings(

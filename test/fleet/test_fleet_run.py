@@ -19,13 +19,9 @@ from damage import sound
 
 from rbd_control.cli.main import main
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.fleet.discovery import find_recordings
-from rbd_control.fleet.jobs import CalibrateJob, Job, ReplayJob, Source, run_job
-from rbd_control.fleet.keys import job_keys
-from rbd_control.fleet.outcome import Outcome
-from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
-from rbd_control.fleet.store import Store
-from rbd_control.fleet.table import write_table
+from rbd_control.fleet.jobs import CalibrateJob, Job, ReplayJob, Source, job_keys, run_job
+from rbd_control.fleet.sheet import SheetRow, find_recordings, read_sheet, row_of
+from rbd_control.fleet.store import Outcome, Store, write_table
 from rbd_control.robot.robot import Robot
 
 

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from rbd_control.cli.main import main
-from rbd_control.fleet.drift import DAY, MONTH, fit_drift
-from rbd_control.fleet.outcome import BAD, DONE, Outcome, Record
-from rbd_control.fleet.store import Store
-from rbd_control.fleet.study import study
+from rbd_control.fleet.store import BAD, DONE, Outcome, Record, Store
+from rbd_control.fleet.study import DAY, MONTH, fit_drift, study
 
 START = 1_767_600_000.0
 """2026-01-05 08:00 UTC [s]."""

@@ -14,8 +14,7 @@ pytest.importorskip("bokeh", reason="the extra `report` is not installed")
 
 from report_pages import DURATION, EVIL, JOINTS, ONSETS, PEAK, page
 
-from rbd_control.reports.html import html_of
-from rbd_control.reports.library import PlotLibrary
+from rbd_control.reports.html import PlotLibrary, html_of
 
 PATIENCE = 120.0
 """Deadline of whatever should take seconds [s]; the browser draws without a graphics card."""

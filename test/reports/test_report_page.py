@@ -27,9 +27,9 @@ from report_pages import (
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model
 from rbd_control.estimation import Motion, calibrate
-from rbd_control.reports.curves import AFTER, Curves
-from rbd_control.reports.html import html_of
-from rbd_control.reports.library import PlotLibrary
+from rbd_control.playback.report import AFTER
+from rbd_control.reports.curves import Curves
+from rbd_control.reports.html import PlotLibrary, html_of
 from rbd_control.reports.page import MOST_ROWS
 from rbd_control.reports.replay_page import MOST_PLOTTED, replay_page
 
@@ -112,10 +112,10 @@ def test_the_numbers_are_those_of_the_json(text: str) -> None:
         assert row[0] == str(k + 1)
         assert [float(cell) for cell in row[1:4]] == [onset, onset + 0.008, onset + 0.5]
         assert row[4] == ("collision" if k == 1 else "contact")
-        assert row[5:8] == [EVIL, f"link_5 70 %, or {EVIL}", "12.34"]
+        assert row[5:8] == [EVIL, f"link_5 70%, or {EVIL}", "12.34"]
         assert row[8] == ("not observable" if k == 2 else "1.0 -2.5 3.0")
     residual = next(row for row in shown if row[:1] == ["joint_3"])
-    assert residual == ["joint_3", "0.125", "4.321", "1.500", "3.4 %", "-"]
+    assert residual == ["joint_3", "0.12", "-0.25", "4.32", "1.50", "3.4 %", "-"]
 
 
 def test_truth_and_several_recordings(library: PlotLibrary) -> None:
@@ -132,6 +132,13 @@ def test_truth_and_several_recordings(library: PlotLibrary) -> None:
     summary = {
         "contacts": 1,
         "misses": 1,
+        "repeated_events": 0,
+        "links": 1,
+        "link_named": 0.0,
+        "link_among_named": 1.0,
+        "forces": 1,
+        "force_error_median": 1.25,
+        "onset_error_median": None,
         "false_alarms": 10,
         "delay_median": None,
         "delay_p95": None,
@@ -157,14 +164,16 @@ def test_truth_and_several_recordings(library: PlotLibrary) -> None:
     assert "no verdict at any time in 12 recordings" in text
     assert text.count('class="plots time"') == MOST_PLOTTED
     assert "Plots are made of the first" in text
-    assert ["1", "4.000", "lasts", "missed", "-", "-", "among", "1.2"] in rows(text)
-    assert ["2", "1 of 1", "-", "-", "10", "600.0"] in rows(text)
+    assert ["4.000", "lasts", "missed", "-", "-", "among", "1.2"] in rows(text)
+    rate = "600.0 (95% confidence: 1.0 to inf)"
+    assert ["2", "1 of 1", "missed, missed", "10", rate] in rows(text)
+    assert f"{rate} false alarms per hour, from 59.0 s without contact" in text
 
 
 def test_a_thousand_events_are_cut_and_counted() -> None:
     events = [{**found()["events"][0], "onset": 0.01 * k} for k in range(MOST_ROWS + 7)]
     text = html_of(replay_page(found(events=events), [], ANALYSED), None)
-    assert "… and 7 more; the JSON has all." in text
+    assert "… and 7 more; the JSON has all" in text
 
 
 def test_no_peak_is_lost_and_every_sample_stands_around_events() -> None:
@@ -270,7 +279,7 @@ def test_calibrate_and_check_write_reports(tmp_path: Path) -> None:
     text = out.read_text()
     assert "2 joints calibrated from 2" in text
     assert text.count('<script type="application/json"') == 3  # residual; friction of two joints
-    friction = next(row for row in rows(text) if row[0] == "shoulder" and len(row) == 6)
+    _, friction, _ = (row for row in rows(text) if row[0] == "shoulder")
     assert float(friction[1]) == pytest.approx(0.5, abs=0.05)
     assert main(["check", *known, "--report", str(tmp_path / "report")]) in (0, 1)
     text = (tmp_path / "report" / "check.html").read_text()

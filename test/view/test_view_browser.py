@@ -17,8 +17,7 @@ pytest.importorskip("viser", reason="the extra `view` is not installed")
 from browsers import chromium
 from view_pages import EVENTS, FORCE, Still, arm7_scene, recording, running
 
-from rbd_control.view.drawing import ARROW_SCALE
-from rbd_control.view.page import SPACING, Page, Place
+from rbd_control.view.page import ARROW_SCALE, SPACING, Page, Place
 from rbd_control.view.sources import RecordingSource
 from rbd_control.view.state import Touch
 

@@ -22,8 +22,7 @@ from view_pages import EVENTS, FORCE, Still, arm7_scene, recording
 
 from rbd_control.cli.main import main
 from rbd_control.errors import InputError
-from rbd_control.view.drawing import ARROW_SCALE, CANDIDATE, TOUCHED, blend
-from rbd_control.view.page import SPACING, Page, Place
+from rbd_control.view.page import ARROW_SCALE, CANDIDATE, SPACING, TOUCHED, Page, Place, blend
 from rbd_control.view.state import Touch
 
 ANY = Place("127.0.0.1", 0)

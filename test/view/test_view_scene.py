@@ -14,8 +14,7 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.urdf import Link
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.simulation import arm7_urdf
-from rbd_control.view.scene import scene_of
-from rbd_control.view.shapes import GREY, SMALLEST, ellipsoid_of_inertia, rod
+from rbd_control.view.scene import GREY, SEMI_AXES, ellipsoid_of_inertia, rod, scene_of
 
 ARM = """
 <robot name="two">
@@ -143,7 +142,7 @@ def test_the_ellipsoid_has_the_inertia_of_its_link() -> None:
     assert ellipsoid_of_inertia(Link("x", 0.0, np.zeros(3), np.zeros((3, 3)))) is None
     flat = ellipsoid_of_inertia(Link("x", 1.0, np.zeros(3), np.zeros((3, 3))))
     assert flat is not None
-    assert (flat[1] == SMALLEST).all()
+    assert (flat[1] == SEMI_AXES[0]).all()
 
 
 def test_a_rod_leads_from_the_origin_to_its_end() -> None:

@@ -9,9 +9,16 @@ import contact_event
 import numpy as np
 import pytest
 
-from rbd_control.view.html import event_title, events_html, figures_html, verdict_html
-from rbd_control.view.playhead import LEAD, Playhead
-from rbd_control.view.state import WINDOW, ArmState, ResidualHistory, Touch, probabilities
+from rbd_control.view.panel import event_title, events_html, figures_html, verdict_html
+from rbd_control.view.state import (
+    LEAD,
+    WINDOW,
+    ArmState,
+    Playhead,
+    ResidualHistory,
+    Touch,
+    probabilities,
+)
 
 EVENT = replace(
     contact_event.EVENT,

@@ -17,10 +17,17 @@ from rbd_control.joint_states import JointMessage, SampleBlock
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
-from rbd_control.view import track as track_module
+from rbd_control.view import sources as track_module
 from rbd_control.view.scene import Scene
-from rbd_control.view.sources import TRACKING_ERROR, RecordingSource
-from rbd_control.view.track import MOST_SHOWN, STEP, Track, TrackRecorder, tracking_errors
+from rbd_control.view.sources import (
+    MOST_SHOWN,
+    STEP,
+    TRACKING_ERROR,
+    RecordingSource,
+    Track,
+    TrackRecorder,
+    tracking_errors,
+)
 
 CONFIG = Path(__file__).resolve().parents[2] / "config" / "panda_mujoco.yaml"
 JOINTS = ("a", "b")

@@ -1,17 +1,80 @@
-"""Comparison of the effort in a recording with the model's gravity torque."""
+"""What a replay measures: series reduced for pictures, efforts and gravity, scaled thresholds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import DetectorParameters
+from rbd_control.playback.truth import Score
 
 Array = NDArray[np.float64]
+
+
+class Envelope:
+    """Minimum and maximum per time bin of several series that share their times.
+
+    The bins are narrow at first. When the series is longer than all bins together, neighbouring
+    bins are merged and the width doubles. NaN is ignored; a bin with only NaN is NaN.
+
+    Args:
+        channels: number of series.
+        bins: number of bins, even.
+        width: initial width of a bin [s].
+
+    Raises:
+        ValueError: for an odd number of bins.
+    """
+
+    def __init__(self, channels: int, bins: int = 2000, width: float = 1e-3) -> None:
+        if bins % 2:
+            raise ValueError(f"bins is {bins}; neighbours are merged, so give an even number")
+        self._width = width
+        self._lower = np.full((bins, channels), np.nan)
+        self._upper = np.full((bins, channels), np.nan)
+        self._seen = np.zeros(bins, dtype=bool)
+
+    def add(self, times: Array, values: Array) -> None:
+        """Add ``values``, (m, channels), at ``times``, (m,) [s].
+
+        The first bin begins at time zero.
+
+        Raises:
+            ValueError: if times are negative, or not in order within this call.
+        """
+        if not times.size:
+            return
+        if times[0] < 0.0 or np.any(np.diff(times) < 0.0):
+            raise ValueError("times of an envelope are negative or out of order")
+        while times[-1] >= self._width * len(self._seen):
+            self._fold()
+        each = (times / self._width).astype(np.intp)
+        first = np.flatnonzero(np.diff(each, prepend=-1))
+        bins = each[first]
+        self._lower[bins] = np.fmin(self._lower[bins], np.fmin.reduceat(values, first))
+        self._upper[bins] = np.fmax(self._upper[bins], np.fmax.reduceat(values, first))
+        self._seen[bins] = True
+
+    def series(self) -> tuple[Array, Array, Array]:
+        """Return centre (k,) [s], minimum and maximum (k, channels) of each bin with samples."""
+        filled = np.flatnonzero(self._seen)
+        times = np.asarray((filled + 0.5) * self._width, dtype=np.float64)
+        return times, self._lower[filled], self._upper[filled]
+
+    def _fold(self) -> None:
+        half = len(self._seen) // 2
+        self._lower[:half] = np.fmin(self._lower[0::2], self._lower[1::2])
+        self._upper[:half] = np.fmax(self._upper[0::2], self._upper[1::2])
+        self._seen[:half] = self._seen[0::2] | self._seen[1::2]
+        self._lower[half:] = self._upper[half:] = np.nan
+        self._seen[half:] = False
+        self._width *= 2.0
+
 
 LEAST_GRAVITY = 1.0
 """RMS gravity torque below which the effort of a joint is not checked [N·m or N]."""
@@ -170,3 +233,46 @@ class EffortCheck:
         correlation = ratio * sqrt(gg / tt) if tt > 0.0 else 0.0
         is_zero = zero and gravity >= LEAST_GRAVITY
         return EffortFit(joint, ratio, correlation, gravity, remainder, is_zero)
+
+
+FACTORS = (0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
+"""Factors by which thresholds are multiplied for the curve."""
+
+_THRESHOLDS = (
+    "contact_threshold",
+    "collision_threshold",
+    "contact_force_threshold",
+    "collision_force_threshold",
+    "threshold_speed",
+    "threshold_acceleration",
+    "statistic_threshold",
+    "statistic_speed",
+)
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Score of a replay whose thresholds were all multiplied by a factor.
+
+    Attributes:
+        factor: the factor.
+        score: match of the events with the true contacts.
+        free_time: time with a verdict and without true contact [s].
+    """
+
+    factor: float
+    score: Score
+    free_time: float
+
+
+def scaled(parameters: DetectorParameters, factor: float) -> DetectorParameters:
+    """Return ``parameters`` with all thresholds multiplied by ``factor``.
+
+    This includes their increase with speed and acceleration. A threshold of zero, which selects a
+    default, remains zero; fill in the defaults first.
+    """
+    values: dict[str, Any] = {name: getattr(parameters, name) for name in _THRESHOLDS}
+    for name, value in values.items():
+        several = isinstance(value, tuple)
+        values[name] = tuple(factor * x for x in value) if several else factor * value
+    return replace(parameters, **values)
