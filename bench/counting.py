@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rbd_control.dynamics.papers.uncompiled import uncompiled
+from rbd_control.dynamics.papers.symbolic import uncompiled
 
 
 @dataclass

@@ -21,8 +21,7 @@ from bench.contacts.arms import arm
 from rbd_control.errors import RbdControlError
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
-from rbd_control.robot.mesh_files import MeshFiles
-from rbd_control.robot.surface import surface_of_robot
+from rbd_control.robot.shapes import MeshFiles, surface_of_robot
 from rbd_control.view.page import Page, Place
 from rbd_control.view.scene import scene_of
 from rbd_control.view.sources import RecordingSource

@@ -10,7 +10,7 @@ import numpy as np
 
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model
-from rbd_control.estimation import Motion
+from rbd_control.identification import Motion
 from rbd_control.joint_states import JointBlock
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording

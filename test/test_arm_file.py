@@ -12,8 +12,9 @@ import pytest
 from rbd_control.cli.arm_file import arm_file, write_arm_file
 from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import RbdControlError
-from rbd_control.estimation import Calibration, DetectorParameters
-from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
+from rbd_control.estimation import DetectorParameters
+from rbd_control.identification import Calibration
+from rbd_control.identification.threshold_calibration import START, CalibratedParameters
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters

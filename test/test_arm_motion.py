@@ -16,8 +16,7 @@ from rbd_control.contact_stop import (
     timed_retreat,
 )
 from rbd_control.contact_stop.arm_motion import PAUSE, RECOVERY, SPEED_TIME
-from rbd_control.contact_stop.retreat_along_path import RetreatSupervision
-from rbd_control.contact_stop.travelled_path import LONGEST_GAP
+from rbd_control.contact_stop.retreat_along_path import LONGEST_GAP, RetreatSupervision
 
 STEP = 0.01
 """Time between two joint states [s]."""

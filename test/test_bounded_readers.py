@@ -13,8 +13,7 @@ from rbd_control.control import Estimates
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.files.yaml_input import MAX_BYTES
-from rbd_control.robot.mesh_files import MeshFiles
-from rbd_control.robot.surface import missing_geometry, surface_of
+from rbd_control.robot.shapes import MeshFiles, missing_geometry, surface_of
 
 ODD = {
     "alias": ("links: &a {}\njoints: *a\n", "has a YAML alias"),

@@ -22,7 +22,7 @@ from rbd_control.contact_stop import (
 )
 from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
 from rbd_control.contact_stop.contact_stop import FLAG_HOLD, LATEST_EVENT, LONGEST_DELAY
-from rbd_control.contact_stop.travelled_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
+from rbd_control.contact_stop.retreat_along_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
 from rbd_control.errors import InputError, ParameterError
 
 FREE = 0.02

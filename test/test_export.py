@@ -22,7 +22,7 @@ from rbd_control.dynamics import Model, Rotor
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.errors import InputError
 from rbd_control.estimation import MomentumObserver
-from rbd_control.export import FUNCTIONS, TracingError, c_function, export_c
+from rbd_control.export import FUNCTIONS, TracingError, c_files, export_c
 from rbd_control.export.expression_graph import Graph
 from rbd_control.export.tracing import Tracing
 from rbd_control.robot import FrictionParameters, Robot, RobotParameters
@@ -74,7 +74,7 @@ def test_parts_of_a_large_function_compute_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tree(2)
-    monkeypatch.setattr(c_function, "LARGEST_PART", 60)
+    monkeypatch.setattr(c_files, "LARGEST_PART", 60)
     files = export_c(model, prefix="cut")
     assert files.source.count("_part3(") >= 2
     different = largest_difference(Code(files, "cut", tmp_path), model, np.random.default_rng(0))

@@ -8,7 +8,7 @@ import pytest
 
 import rbd_control
 from rbd_control.joint_states import JointStateIntake
-from rbd_control.joint_states.advice import WITHOUT_SHARED_MEMORY, advice
+from rbd_control.joint_states.intake import WITHOUT_SHARED_MEMORY, advice
 from rbd_control.startup import executables
 
 PANDA = tuple(f"panda_joint{i}" for i in range(1, 8))

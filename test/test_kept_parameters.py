@@ -12,8 +12,8 @@ from damage import sound
 
 from rbd_control.cli.arm_file import Sections, kept_parameters, write_arm_file
 from rbd_control.errors import ModelWarning, ParameterError
-from rbd_control.estimation import Calibration
-from rbd_control.estimation.calibrated_parameters import START
+from rbd_control.identification import Calibration
+from rbd_control.identification.threshold_calibration import START
 from rbd_control.parameters import parameter_sections, read_parameter_file
 from rbd_control.robot.robot import Robot
 

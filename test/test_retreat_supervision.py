@@ -12,9 +12,9 @@ from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
 from rbd_control.contact_stop.retreat_along_path import (
     HOLD_TIME,
     LONGEST_PAUSE,
+    PEAK,
     RetreatSupervision,
 )
-from rbd_control.contact_stop.travelled_path import PEAK
 
 FREE = 0.02
 """Period of a detector's verdicts [s]."""

@@ -13,7 +13,7 @@ from robots import urdf_path
 from rbd_control import Robot
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError
-from rbd_control.robot.held_joints import (
+from rbd_control.robot.joint_choice import (
     LIMIT,
     RETURN_REPORTS,
     RETURN_TIME,

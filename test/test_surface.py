@@ -13,10 +13,15 @@ import pytest
 
 from rbd_control.dynamics import Model
 from rbd_control.robot import Robot
-from rbd_control.robot.collision_shapes import link_corners
-from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.robot.surface import POINTS, missing_geometry, surface_of, surface_of_robot
+from rbd_control.robot.shapes import (
+    POINTS,
+    MeshFiles,
+    link_corners,
+    missing_geometry,
+    surface_of,
+    surface_of_robot,
+)
 
 URDF = """
 <robot name="r">
@@ -175,7 +180,7 @@ def test_a_damaged_mesh_puts_nothing_on_stderr(
     """The readers log tracebacks, where a node or a command is to show only its own lines."""
     (tmp_path / name).write_text(content, encoding="utf-8")
     program = (
-        "import sys; from pathlib import Path; from rbd_control.robot.mesh_files import MeshFiles\n"
+        "import sys; from pathlib import Path; from rbd_control.robot.shapes import MeshFiles\n"
         "files = MeshFiles(Path(sys.argv[1])); print(files.load(sys.argv[2]) is not None)"
     )
     done = subprocess.run(

@@ -10,7 +10,7 @@ from urdf_texts import BODY, LIMIT, arm, joint, link
 
 from rbd_control.dynamics import Model
 from rbd_control.robot import Robot, RobotParameters
-from rbd_control.robot.surface import surface_of_robot
+from rbd_control.robot.shapes import surface_of_robot
 from rbd_control.startup.arm_launch import root_link
 
 BOX = '<collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision>'

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactEvent
 from rbd_control.playback.result import ReplayResult
-from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.shapes import MeshFiles
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.scene import Scene, scene_of
 from rbd_control.view.sources import RecordingSource, Track

@@ -23,7 +23,8 @@ from bench.contacts.plant import PERIOD, Plant
 from rbd_control.cli.arm_file import arm_file
 from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model
-from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import Motion, calibrate
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.robot.robot import Robot

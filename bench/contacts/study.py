@@ -16,16 +16,10 @@ from bench.contacts.arms import arm
 from bench.contacts.episode import Episode, simulate, stream
 from bench.contacts.plant import Plant
 from bench.contacts.touch import Contact, draw, end_of
-from rbd_control.estimation import (
-    CalibratedParameters,
-    ContactDetector,
-    ContactEvent,
-    Motion,
-    calibrate,
-)
+from rbd_control.estimation import ContactDetector, ContactEvent
+from rbd_control.identification import CalibratedParameters, Motion, calibrate
 from rbd_control.playback.truth import GRACE
-from rbd_control.robot.mesh_files import MeshFiles
-from rbd_control.robot.surface import surface_of
+from rbd_control.robot.shapes import MeshFiles, surface_of
 
 FREE = 60.0
 """Length of the contact-free motion for the calibration [s]."""

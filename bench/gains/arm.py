@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, inverse_dynamics
-from rbd_control.estimation import Motion
+from rbd_control.identification import Motion
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from bench.gains.arm import JOINTS, Array, Specimen, urdf
-from rbd_control.estimation import DriveGain, DriveGainError, GainEvidence, KnownPayload, Motion
-from rbd_control.estimation.drive_gains import ACCEPTED_ERROR, drive_gains
+from rbd_control.identification import DriveGain, DriveGainError, GainEvidence, KnownPayload, Motion
+from rbd_control.identification.drive_gains import ACCEPTED_ERROR, drive_gains
 
 MASS = 4.0
 """Mass of the payload [kg]."""

@@ -14,12 +14,8 @@ from bench.guard.arm import PositionControlledArm
 from bench.guard.motion import PickAndPlace
 from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
 from rbd_control.dynamics import Model
-from rbd_control.estimation import (
-    ContactDetector,
-    DetectorParameters,
-    Motion,
-    calibrate,
-)
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import Motion, calibrate
 
 WIRE = 0.005
 """Time from the flag to the start of the stop [s]: three times the guard's latency over DDS."""

@@ -17,7 +17,8 @@ from bench.contacts.episode import Episode, simulate
 from bench.contacts.plant import PERIOD, Plant
 from bench.contacts.touch import draw, end_of
 from rbd_control.dynamics import Model
-from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import Motion, calibrate
 
 OTHERS = 3
 """Number of contact-free motions in which no alarm may be raised."""

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.check.efforts import JointEffort
-from rbd_control.check.evidence import EFFORT, NEED, Evidence
 from rbd_control.check.explanations import (
+    EFFORT,
     LEAST_MASS,
+    NEED,
     SIGNIFICANT,
+    Evidence,
     Explanation,
     field_fit,
     payload_fit,

@@ -10,14 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.check.evidence import EFFORT, NEED, Evidence
-from rbd_control.check.explanations import SIGNIFICANT, UNIT_SCALES, Explanation, scale_fit
+from rbd_control.check.explanations import (
+    EFFORT,
+    NEED,
+    SIGNIFICANT,
+    UNIT_SCALES,
+    Evidence,
+    Explanation,
+    scale_fit,
+)
 from rbd_control.check.findings import Level, Line
 from rbd_control.dynamics import Model
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.effort_scale import DEAD_SHARE
-from rbd_control.estimation.effort_scale import SIGNIFICANT as CERTAIN_FRICTION
-from rbd_control.estimation.motion import SLOW, Motion
+from rbd_control.identification.effort_scale import DEAD_SHARE
+from rbd_control.identification.effort_scale import SIGNIFICANT as CERTAIN_FRICTION
+from rbd_control.identification.motion import SLOW, Motion
 from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]

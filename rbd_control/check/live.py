@@ -7,8 +7,8 @@ detect. Exchanged joint names are not searched for, because this requires the dy
 motion for every pair of joints.
 
 A contact must not count as a bias. Samples with a raised contact flag are left out, and so are
-samples with an outlying residual (:mod:`~rbd_control.check.undisturbed`). If the flag is raised
-for more than 35 % of the samples (:data:`~rbd_control.check.undisturbed.MOST_TOUCHED`), the model
+samples with an outlying residual (:mod:`~rbd_control.check.timing`). If the flag is raised
+for more than 35 % of the samples (:data:`~rbd_control.check.timing.MOST_TOUCHED`), the model
 is probably wrong: all samples are then used, and the line ``contact`` reports it.
 """
 
@@ -22,16 +22,22 @@ from numpy.typing import NDArray
 
 from rbd_control.check.arm import arm_lines
 from rbd_control.check.efforts import effort_lines, joint_efforts, measured
-from rbd_control.check.evidence import Evidence, gather
+from rbd_control.check.explanations import Evidence, gather
 from rbd_control.check.findings import Level, Line, worst
 from rbd_control.check.run import as_torque, push_line
-from rbd_control.check.timing import repeated_line, step_lines, velocity_line
-from rbd_control.check.undisturbed import MOST_TOUCHED, explain_undisturbed
+from rbd_control.check.timing import (
+    MOST_TOUCHED,
+    explain_undisturbed,
+    repeated_line,
+    step_lines,
+    velocity_line,
+)
 from rbd_control.check.weakest_push import pushes_in_steps
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation import DetectorParameters, Motion
-from rbd_control.estimation.default_thresholds import default_contact_thresholds
+from rbd_control.estimation import DetectorParameters
+from rbd_control.estimation.thresholds import default_contact_thresholds
+from rbd_control.identification import Motion
 
 Array = NDArray[np.float64]
 

@@ -11,21 +11,20 @@ from numpy.typing import NDArray
 
 from rbd_control.check.arm import arm_lines
 from rbd_control.check.efforts import JointEffort, effort_lines, joint_efforts, measured
-from rbd_control.check.evidence import Evidence, gather
-from rbd_control.check.explanations import Explanation, finish
+from rbd_control.check.explanations import Evidence, Explanation, finish, gather
 from rbd_control.check.findings import Level, Line, worst
-from rbd_control.check.timing import timing_lines, velocity_line
-from rbd_control.check.undisturbed import explain_undisturbed
+from rbd_control.check.timing import explain_undisturbed, timing_lines, velocity_line
 from rbd_control.check.verdicts import with_verdicts
 from rbd_control.check.weakest_push import WeakestPush, weakest_pushes_in
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RbdControlError, RecordingError
-from rbd_control.estimation import DetectorParameters, Motion, calibrate
-from rbd_control.estimation.calibrated_parameters import START
-from rbd_control.estimation.default_thresholds import (
+from rbd_control.estimation import DetectorParameters
+from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
     with_default_thresholds,
 )
+from rbd_control.identification import Motion, calibrate
+from rbd_control.identification.threshold_calibration import START
 from rbd_control.playback.motions import read_motions, without_true_contact
 from rbd_control.playback.recording import Recording
 from rbd_control.wording import listed

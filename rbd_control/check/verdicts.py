@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from rbd_control.check.findings import Line, worst
-from rbd_control.check.undisturbed import MOST_TOUCHED
+from rbd_control.check.timing import MOST_TOUCHED
 from rbd_control.dynamics import Model
-from rbd_control.estimation import REASONS, ContactDetector, DetectorParameters, Motion
+from rbd_control.estimation import REASONS, ContactDetector, DetectorParameters
+from rbd_control.identification import Motion
 
 LEAST_VERDICTS = 0.8
 """Share of the samples with a verdict below which the line is doubtful."""
@@ -26,7 +27,7 @@ def with_verdicts(
     """Return the line about the thresholds, with what the detector reports in the motions.
 
     The line becomes bad if the detector has no verdict at any time, or reports contact in more than
-    :data:`~rbd_control.check.undisturbed.MOST_TOUCHED` of the samples with a verdict; doubtful if
+    :data:`~rbd_control.check.timing.MOST_TOUCHED` of the samples with a verdict; doubtful if
     it reports contact at all, or has a verdict in less than :data:`LEAST_VERDICTS` of the samples.
 
     Args:

@@ -34,11 +34,11 @@ from rbd_control.check.explanations import finish
 from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.errors import InputError
 from rbd_control.estimation.contact_detector import ContactDetector
-from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.least_force import least_forces_by_statistic
-from rbd_control.estimation.momentum_observer import MomentumObserver
-from rbd_control.estimation.motion import Motion
+from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
+from rbd_control.estimation.observers import MomentumObserver
+from rbd_control.estimation.thresholds import with_default_thresholds
+from rbd_control.identification.motion import Motion
 
 Array = NDArray[np.float64]
 

@@ -16,10 +16,11 @@ import numpy as np
 
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.errors import ModelWarning, ParameterError, RbdControlError
-from rbd_control.estimation import Calibration, DetectorParameters
+from rbd_control.estimation import DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import ScratchFolder, replaces_file, write_whole
 from rbd_control.files.yaml_output import yaml_lines, yaml_text
+from rbd_control.identification import Calibration
 from rbd_control.parameters import Parameters, Section, parameter_sections, read_parameter_file
 from rbd_control.playback.configuration import NODE, YAML, configured_robot
 from rbd_control.robot.friction import FrictionParameters

@@ -29,9 +29,9 @@ from rbd_control.cli.drive_gains import (
 )
 from rbd_control.cli.guard import console_for_output
 from rbd_control.dynamics import Model
-from rbd_control.estimation import Calibration, DriveGain, Motion, calibrate
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
+from rbd_control.identification import Calibration, DriveGain, Motion, calibrate
 from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.recording import read_recording

@@ -15,9 +15,9 @@ from pathlib import Path
 from rich.console import Console
 
 from rbd_control.errors import InputError
-from rbd_control.estimation import GainEvidence, KnownGain, KnownPayload, Motion
-from rbd_control.estimation.drive_gains import DriveGainError
 from rbd_control.files.input_files import about
+from rbd_control.identification import GainEvidence, KnownGain, KnownPayload, Motion
+from rbd_control.identification.drive_gains import DriveGainError
 from rbd_control.playback.configuration import EffortOptions
 from rbd_control.reports.calibration_page import gain_table
 from rbd_control.wording import quoted

@@ -13,7 +13,7 @@ from rbd_control.cli.command_files import arm_files
 from rbd_control.cli.guard import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
-from rbd_control.export.identifiers import default_prefix
+from rbd_control.export.statements import default_prefix
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
 from rbd_control.playback.configuration import named
 from rbd_control.robot.robot import Robot

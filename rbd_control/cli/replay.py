@@ -30,7 +30,7 @@ from rbd_control.playback.truth import Label, read_labels
 from rbd_control.reports.html import HtmlOutput
 from rbd_control.reports.replay_page import ReplayReport
 from rbd_control.robot.robot import Robot
-from rbd_control.robot.surface import surface_of_robot
+from rbd_control.robot.shapes import surface_of_robot
 
 
 def run_replay(arguments: argparse.Namespace) -> int:

@@ -14,9 +14,8 @@ from rbd_control.cli.guard import console_for_output
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
-from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.robot import ARM7, Robot
-from rbd_control.robot.surface import surface_of_robot
+from rbd_control.robot.shapes import MeshFiles, surface_of_robot
 from rbd_control.startup.prompt_end import stop_requests
 from rbd_control.view.scene import Scene, scene_of
 

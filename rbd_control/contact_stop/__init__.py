@@ -1,10 +1,13 @@
 """Stop, latch and retreat of a position-controlled arm on contact."""
 
 from rbd_control.contact_stop.arm_motion import ArmMotion
-from rbd_control.contact_stop.contact_stop import ContactStop, StopTimes
-from rbd_control.contact_stop.parameters import StopParameters
-from rbd_control.contact_stop.retreat_along_path import Retreat
-from rbd_control.contact_stop.travelled_path import RetreatPoint, TravelledPath, timed_retreat
+from rbd_control.contact_stop.contact_stop import ContactStop, StopParameters, StopTimes
+from rbd_control.contact_stop.retreat_along_path import (
+    Retreat,
+    RetreatPoint,
+    TravelledPath,
+    timed_retreat,
+)
 
 __all__ = [
     "ArmMotion",

@@ -39,7 +39,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import ReferenceBounds, close_behind, spring_torque
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
-from rbd_control.robot.weight import needed_share, require_weight
+from rbd_control.robot.payload import needed_share, require_weight
 
 Array = NDArray[np.float64]
 

@@ -43,7 +43,7 @@ from rbd_control.control.trajectory import (
 from rbd_control.control.waypoints import Points, Waypoints, check_size
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, StalePlanError, TrajectoryError
-from rbd_control.robot.weight import needed_share, require_weight
+from rbd_control.robot.payload import needed_share, require_weight
 
 if TYPE_CHECKING:
     from rbd_control.control.configuration import Setup

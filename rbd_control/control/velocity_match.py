@@ -1,6 +1,6 @@
 """Detection of velocities that contradict the positions, in a running controller.
 
-:mod:`rbd_control.estimation.velocity_fit` does the same for recordings, over longer times.
+:mod:`rbd_control.identification.delays` does the same for recordings, over longer times.
 
 A velocity of the wrong sign turns damping into a torque along the motion, and so can a velocity of
 another joint. A frozen velocity does not damp the motion, and a frozen position hides it from the

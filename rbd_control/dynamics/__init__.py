@@ -53,12 +53,11 @@ from rbd_control.dynamics.papers.de_luca_ferrajoli import (
     coriolis_matrix_de_luca_ferrajoli,
     modified_newton_euler,
 )
-from rbd_control.dynamics.papers.factorizations import (
+from rbd_control.dynamics.papers.gdahj import mass_matrix_gdahj
+from rbd_control.dynamics.papers.normal_form import (
     admissible_coriolis_matrix,
     coriolis_matrix_from_body_jacobians,
 )
-from rbd_control.dynamics.papers.gdahj import mass_matrix_gdahj
-from rbd_control.dynamics.papers.joint_acceleration import forward_dynamics_by_mass_matrix
 from rbd_control.dynamics.papers.soa import (
     InterbodyForces,
     center_of_mass,
@@ -75,6 +74,7 @@ from rbd_control.dynamics.papers.soa import (
 from rbd_control.dynamics.papers.symbolic import SymbolicTerms, symbolic_dynamics
 from rbd_control.dynamics.papers.task_space import (
     TaskSpaceTerms,
+    forward_dynamics_by_mass_matrix,
     task_space_inertia,
     task_space_terms,
 )

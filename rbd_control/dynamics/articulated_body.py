@@ -24,7 +24,7 @@ accelerated by the same ``a_i``, so its terms are added before joint ``i`` is el
     a_i   = (u_i - W_iᵀ b_p) / D_i
 
 A joint that mimics another couples bodies that need not be neighbours, so that single bodies cannot
-be eliminated. For such models :mod:`~rbd_control.dynamics.mimic_dynamics` solves with M.
+be eliminated. For such models :mod:`~rbd_control.dynamics.mimics` solves with M.
 
 This is chapter 4 (Gauss' principle) of E20, corrected: Algorithm 6 as printed there leaves out the
 cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque twice. E20 is
@@ -55,7 +55,7 @@ from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.fused import fma
 from rbd_control.dynamics.memory import keep, lane_scratch, numbers, scratch
-from rbd_control.dynamics.mimic_dynamics import solve_with_mimics
+from rbd_control.dynamics.mimics import solve_with_mimics
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.singular import singularity, void_roundoff
 from rbd_control.dynamics.spatial import (

@@ -30,6 +30,7 @@ from numba import njit
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.memory import lane_scratch, numbers, scratch
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
+from rbd_control.dynamics.small_systems import cos_sin
 from rbd_control.dynamics.spatial import (
     accumulate6,
     add,
@@ -55,7 +56,6 @@ from rbd_control.dynamics.spatial import (
     store_matrix,
     transform,
 )
-from rbd_control.dynamics.trigonometry import cos_sin
 
 
 class Sweep(NamedTuple):

@@ -2,7 +2,7 @@
 
 The residual of a joint is the filtered estimate of its external torque [N·m or N]. A contact begins
 when a joint's residual has stayed above its threshold for ``onset_debounce`` (longer after lost
-samples, see :mod:`~rbd_control.estimation.between_samples`), and ends when every residual has
+samples, see :mod:`~rbd_control.estimation.validity`), and ends when every residual has
 stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact counts as a
 collision from the first sample in which a residual exceeds its collision threshold. The length of
 all residuals together, in standard deviations (the statistic), and the force at one link may have
@@ -39,7 +39,6 @@ from rbd_control.estimation.decision import (
     forget_mean,
     restart,
 )
-from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detection import (
     BlockDetection,
     ContactEvent,
@@ -48,7 +47,6 @@ from rbd_control.estimation.detection import (
     fault_text,
 )
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.detector_settings import decision_settings
 from rbd_control.estimation.detector_state import (
     FREE,
     LEVELS,
@@ -60,14 +58,16 @@ from rbd_control.estimation.detector_state import (
     VALID,
     VERDICT,
     Samples,
+    decision_settings,
     keep_settled,
     new_memory,
 )
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
-from rbd_control.estimation.momentum_balance import NOT_FINITE
+from rbd_control.estimation.observers import NOT_FINITE
 from rbd_control.estimation.tare import Tare
+from rbd_control.estimation.thresholds import with_default_thresholds
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
-from rbd_control.robot.surface import NO_SURFACE, Surface
+from rbd_control.robot.shapes import NO_SURFACE, Surface
 
 
 class ContactDetector:

@@ -1,4 +1,19 @@
-"""Compiled loop from momentum balance to verdict, with all memory of previous samples.
+"""Noise of the residual that depends on the motion: friction at reversals, and speed.
+
+The threshold of a joint has a margin for friction while the joint is at rest or reverses, and a
+margin that grows with its speed (:mod:`~rbd_control.estimation.thresholds`). The standard deviation
+that the motion adds to a residual is a fixed fraction of these margins::
+
+    doubt_i² = (REVERSED allowance_i)² + (FAST per_speed_i speed_i)²
+
+A collision accelerates the joints strongly, and masses and inertias are known to some percent only.
+The force changes within milliseconds, which the filters of the joints follow differently. The
+standard deviation that this adds ``age`` after the onset is, with the mass matrix M, the
+accelerations a and the standard deviations s of the residuals without contact::
+
+    jolt_i² = MASSES² sum_j (M_ij a_j)² + (SHAKE s_i max_j |r_j / s_j| exp(-age / FADE))²
+
+**Compiled loop from momentum balance to verdict, with all memory of previous samples.**
 
 The loop filters the residual, checks its validity and applies thresholds, debounce and hysteresis.
 It stops where a contact begins or ends, and periodically while a contact lasts, so that the caller
@@ -10,15 +25,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
-from rbd_control.estimation.between_samples import (
-    FADING,
-    GAP_SHARE,
-    has_lost_samples,
-    learn_period,
-    unknown_torque,
-    usual_change,
-)
+import numpy as np
+
+from rbd_control.dynamics import Model, mass_matrix
+from rbd_control.dynamics.compiled import compiled, compiled_borrowing, inlined_borrowing
 from rbd_control.estimation.detector_state import (
     COLLISION,
     FREE,
@@ -30,19 +40,85 @@ from rbd_control.estimation.detector_state import (
     SATURATED,
     SETTLING,
     VALID,
+    Memory,
+    Settings,
 )
-from rbd_control.estimation.linear_filters import begin, clear, observe
+from rbd_control.estimation.observers import begin, clear, observe
 from rbd_control.estimation.thresholds import (
     follow_motion,
     force_size,
+    friction_allowance,
     highest_residual,
     statistic_ratio,
 )
 from rbd_control.estimation.validity import (
+    FADING,
+    GAP_SHARE,
     find_fault,
+    has_lost_samples,
+    learn_period,
     repetition,
     residuals_in_range,
+    unknown_torque,
+    usual_change,
 )
+
+REVERSED = 0.14
+"""Standard deviation of the residual at a reversal, as a fraction of the threshold's margin for
+friction."""
+FAST = 0.15
+"""Standard deviation of the residual of a moving joint, as a fraction of the threshold's margin for
+its speed."""
+MASSES = 0.05
+"""Standard deviation of an entry of the mass matrix, as a fraction of the entry."""
+SHAKE = 0.02
+"""Standard deviation that the onset of a collision adds to all residuals, as a fraction of the
+largest residual, both in standard deviations of the residuals without contact."""
+FADE = 0.03
+"""Time constant with which the standard deviation :data:`SHAKE` decays [s]."""
+
+
+@compiled
+def _fill_doubt(settings, joints, out):
+    for i in range(out.shape[0]):
+        reversal = REVERSED * friction_allowance(settings[i], joints[i])
+        out[i] = math.hypot(reversal, FAST * settings[i].threshold_speed * joints[i].speed)
+
+
+def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:
+    """Return the standard deviation that the present motion adds to each residual.
+
+    Args:
+        settings: settings of the detector.
+        memory: memory of the detector, with speed and reversal of each joint.
+
+    Returns:
+        ``doubt`` (top of the module), (nv,) [N·m or N].
+    """
+    out = np.empty(memory.joint.size)
+    _fill_doubt(settings.joint, memory.joint, out)
+    return out
+
+
+def jolt_doubt(
+    model: Model, q: np.ndarray, memory: Memory, noise: np.ndarray, age: float
+) -> np.ndarray:
+    """Return the standard deviation that the jolt of a collision adds to each residual now.
+
+    Args:
+        model: the robot.
+        q: joint positions, (nq,) [rad or m].
+        memory: of the detector; its accelerations are filtered as slowly as the residuals.
+        noise: standard deviation of each residual without contact, (nv,) [N·m or N].
+        age: time since the onset [s].
+
+    Returns:
+        ``jolt`` (top of the module), (nv,) [N·m or N].
+    """
+    torque = mass_matrix(model, q) * memory.joint["acceleration"]
+    shake = SHAKE * noise * float(np.max(np.abs(memory.residual) / noise)) * np.exp(-age / FADE)
+    return np.hypot(MASSES * np.sqrt((torque**2).sum(axis=1)), shake)
+
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK = range(5)
 """Reasons for a stop of the loop: none; a contact begins; a contact ends; a contact ends because

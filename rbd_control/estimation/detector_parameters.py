@@ -9,12 +9,14 @@ import numpy as np
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
-from rbd_control.estimation.kalman_observer import KalmanObserver
-from rbd_control.estimation.momentum_balance import MomentumBalance
-from rbd_control.estimation.momentum_observer import MomentumObserver
-from rbd_control.estimation.observers import Observer
-from rbd_control.estimation.second_order_observer import SecondOrderObserver
-from rbd_control.estimation.velocity_delay import LONGEST_DELAY
+from rbd_control.estimation.observers import (
+    LONGEST_DELAY,
+    KalmanObserver,
+    MomentumBalance,
+    MomentumObserver,
+    Observer,
+    SecondOrderObserver,
+)
 from rbd_control.joint_states.plausibility import EffortPlausibilityParameters
 from rbd_control.parameters import parameter
 from rbd_control.robot.effort import EffortParameters
@@ -35,7 +37,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
 
     Per-joint parameters have one value for all joints or one for each, in the order of the joints.
     A detector replaces joint thresholds of zero by defaults from the effort limits and the reach of
-    the arm (:mod:`~rbd_control.estimation.default_thresholds`). These defaults are no substitute
+    the arm (:mod:`~rbd_control.estimation.thresholds`). These defaults are no substitute
     for a calibration with contact-free recordings.
 
     Raises:

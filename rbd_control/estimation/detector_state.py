@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rbd_control.dynamics import Model
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.linear_filters import STATE
+from rbd_control.estimation.observers import STATE, Observer
+from rbd_control.joint_states.plausibility import limits_or
 
 REASONS = (
     "",
@@ -159,7 +161,7 @@ class Settings(NamedTuple):
     kind: int
     """Kind of filter: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``."""
     design: np.ndarray
-    """(nv,) of :data:`~rbd_control.estimation.linear_filters.DESIGN`, constants of the filter."""
+    """(nv,) of :data:`~rbd_control.estimation.observers.DESIGN`, constants of the filter."""
     joint: np.ndarray
     """(nv,) of ``JOINT_SETTINGS``: thresholds, bounds and filter constants of each joint."""
     arm: np.ndarray
@@ -173,7 +175,7 @@ class Memory(NamedTuple):
     """Memory of the compiled decision from sample to sample, changed in place."""
 
     observer: np.ndarray
-    """(nv,) state of the observer, of :data:`~rbd_control.estimation.linear_filters.STATE`."""
+    """(nv,) state of the observer, of :data:`~rbd_control.estimation.observers.STATE`."""
     joint: np.ndarray
     """(nv,) of ``_JOINT_MEMORY``: averages, motion and threshold of each joint."""
     arm: np.ndarray
@@ -215,7 +217,7 @@ class Samples(NamedTuple):
     drive: np.ndarray
     """(k, nv) torque of the motors less gravity, a part of ``rate`` [N·m or N]."""
     quality: np.ndarray
-    """(k,) int8: quality, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
+    """(k,) int8: quality, see :class:`~rbd_control.estimation.observers.Balance`."""
     jacobian: np.ndarray
     """(k, 3, nv) Jacobian of the velocity of the origin of ``force_link``, world axes; (0, 3, nv)
     without force thresholds."""
@@ -288,3 +290,48 @@ def recent_residuals(memory: Memory) -> tuple[np.ndarray, np.ndarray]:
     first = int(np.searchsorted(stamps, stamps[-1] - ONSET_WINDOW))
     rows = rows[min(first, max(rows.size - LEAST, 0)) :]
     return memory.history[rows, 0], memory.history[rows, 1:]
+
+
+LOADED = 0.5
+"""Load above which an effort of exactly zero counts as not measured, as a fraction of the contact
+threshold: the effort of any drive shows such a load."""
+
+_FORCES = ("contact_force_threshold", "collision_force_threshold")
+
+
+def decision_settings(
+    parameters: DetectorParameters, model: Model, observer: Observer, bias: np.ndarray
+) -> Settings:
+    """Return the settings of the compiled decision between contact and no contact, as arrays.
+
+    Args:
+        parameters: of the detector, with joint thresholds above zero.
+        model: the robot.
+        observer: the observer that ``parameters.make_observer(model)`` returns.
+        bias: constant external torque that tares have removed, (nv,) [N·m or N].
+
+    Raises:
+        ParameterError: for a per-joint parameter or a ``residual_covariance`` of the wrong length.
+    """
+    n = model.nv
+    settings = new_settings(observer.kind, observer.design)
+    joint, arm = settings.joint, settings.arm
+    for item in fields(parameters):
+        if item.metadata["compiled"] and item.metadata["per_joint"]:
+            joint[item.name] = parameters.for_joints(item.name, n)
+    joint["bias"] = bias
+    # A limit of zero in a description counts as unknown.
+    joint["saturated"] = parameters.saturation_ratio * limits_or(model.effort_limit, math.inf)
+    joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
+    joint["loaded"] = LOADED * joint["contact_threshold"]
+    joint["loaded"][: n - len(model.joint_names)] = math.inf  # a floating base has no motors
+    for field in arm.dtype.names or ():
+        arm[field] = getattr(parameters, field)
+    for field in _FORCES:
+        arm[field] = getattr(parameters, field) or math.inf
+    covariance = parameters.covariance(n)
+    if covariance is None:
+        arm["statistic_threshold"] = math.inf
+    else:
+        settings.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
+    return settings

@@ -6,9 +6,8 @@ import numpy as np
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.model_arrays import PRISMATIC
-from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.thresholds import NOISE_FRACTION
+from rbd_control.estimation.thresholds import NOISE_FRACTION, with_default_thresholds
 
 HIGH_RELEASE = 0.95
 """``release_ratio`` above which noise may release a contact."""

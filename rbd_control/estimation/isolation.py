@@ -51,7 +51,7 @@ from rbd_control.estimation.isolation_kernel import (
     take_in,
     weigh,
 )
-from rbd_control.robot.surface import NO_SURFACE, Surface
+from rbd_control.robot.shapes import NO_SURFACE, Surface
 
 SPACING = 0.06
 """Distance between neighbouring places along a link [m]."""

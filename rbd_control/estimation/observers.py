@@ -1,28 +1,429 @@
-"""Base class of the momentum observers: momentum balance, state and blocks around a filter.
+"""Delay of the measured velocity against the measured effort.
+
+Drivers differentiate and filter encoder positions, so the published velocity is late, while the
+effort is not. When the motors' torque changes, the momentum follows too late, and the balance
+counts the difference as an external torque. For a delay T, a step D of the torque and the observer
+gain K, the residual has a peak of about ``K T D``: with K = 50 1/s, 2 ms and 150 N·m these are
+15 N·m, more than a firm push.
+
+The remedy is an equal delay of the effort. A velocity behind a first-order filter with the time
+constant T is the velocity that the arm would have under the equally filtered torque, as long as the
+mass matrix changes little during T. The filter is applied to the torque of the motors without
+gravity, ``u``, because the other terms of the balance contain the delayed velocity already::
+
+    u_k' = u_k + exp(-dt / T) (u_(k-1)' - u_k)
+
+This is the exact solution for a torque that is constant between two samples. A contact that
+moves the arm is detected no later, because its torque reaches the observer through the velocity,
+which is late anyway. A contact of an arm at rest, against which the motors press with growing
+torque, is detected later by T.
+
+**The filters from momentum balance to residual, compiled, one joint at a time.**
+
+Each filter takes ``x``, the mean external torque over an interval, and advances its residual ``r``
+by the length ``dt`` of that interval. All filters solve their equation exactly for an ``x`` that is
+constant over the interval. They are therefore stable for every ``dt``, and their gain at rest is
+one.
+
+First order::
+
+    r_dot = K (x - r)
+
+Second order, with damping ``zeta``. The noise of differentiated encoders grows with frequency, and
+this filter attenuates it twice as steeply::
+
+    r_ddot = K² (x - r) - 2 zeta K r_dot
+
+Kalman. The external torque is a random walk, effort and momentum are measured with noise::
+
+    p_dot = tau + tau_ext + torque noise        tau_ext_dot = drift
+    measured: p + momentum noise
+
+The state is the error ``e`` of the estimated momentum against the measured one, and the torque. The
+gain follows from the covariance, which converges for any rate and jitter.
+
+**The external torque from the momentum balance, before any filter.**
+
+From ``p_dot = tau - tau_friction + Cᵀ v - g + tau_ext`` follows, exactly, the mean external torque
+of the time between two samples::
+
+    x_k = (p_k - p_(k-1)) / dt - mean of (tau - tau_friction + Cᵀ v - g)
+
+with the mean by the trapezoidal rule. Each sample gives its momentum ``p`` and its ``rate``, the
+term in parentheses; samples are independent of each other, so blocks are processed at once.
+
+The published effort is first converted to a torque: ``tau = effort_gain effort``, and if the
+driver subtracts gravity, ``tau = effort_gain effort + g``.
+
+**Base class of the momentum observers: momentum balance, state and blocks around a filter.**
 
 An observer processes samples and returns the residual ``r``, the low-pass-filtered external torque.
 It needs no acceleration and does not invert the mass matrix.
+
+**The generalised-momentum residual: the external torque, through a first-order filter.**
+
+De Luca & Mattone (2003); De Luca, Albu-Schaeffer, Haddadin & Hirzinger (2006); EW21 section 1 for
+the role of the Coriolis matrix. From ``p_dot = tau - tau_friction + Cᵀ v - g + tau_ext``::
+
+    r = K_O ( p(t) - p(0) - integral of (tau - tau_friction + Cᵀ v - g + r) dt )
+    so  r_dot = K_O (tau_ext - r)
+
+**The momentum residual through a second-order filter.**
+
+The residual obeys ``r_ddot = K² (tau_ext - r) - 2 zeta K r_dot``.
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.arguments import state
+from rbd_control.dynamics.batches import STATES_FOR_LANES, Kernels, over_states
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.memory import lane_scratch
+from rbd_control.dynamics.momentum import momentum_of_states, momentum_sweep
+from rbd_control.dynamics.sweep import new_lane_sweep, new_sweep, position_offset
 from rbd_control.errors import InputError
-from rbd_control.estimation.linear_filters import (
-    DESIGN,
-    KALMAN,
-    STATE,
-    filter_balance,
-    filter_signal,
+from rbd_control.robot.friction import ROWS, Friction, NoFriction, joint_friction
+
+LONGEST_DELAY = 0.05
+"""Longest delay that the parameter ``velocity_delay`` may have [s]."""
+
+
+@inlined
+def delayed(before, drive, dt, delay):
+    """Return the delayed torque of a joint at the end of an interval [N·m or N].
+
+    Args:
+        before: delayed torque at the beginning of the interval [N·m or N].
+        drive: torque of the motor less gravity at the end of the interval [N·m or N].
+        dt: length of the interval [s].
+        delay: time constant T [s]; zero for no delay.
+    """
+    if delay <= 0.0:
+        return drive
+    return drive + math.exp(-dt / delay) * (before - drive)
+
+
+@compiled
+def delay_torques(dt, drive, delay, out):
+    """Delay the torques of k samples by the time constant ``delay`` [s], the same for all joints.
+
+    Args:
+        dt: times between the samples, (k - 1,) [s].
+        drive: torques of the motors less gravity, (k, nv) [N·m or N].
+        delay: time constant T [s]; zero for no delay.
+        out: delayed torques, (k, nv) [N·m or N], written; the first sample is not delayed.
+    """
+    out[0] = drive[0]
+    for k in range(1, drive.shape[0]):
+        for i in range(drive.shape[1]):
+            out[k, i] = delayed(out[k - 1, i], drive[k, i], dt[k - 1], delay)
+
+
+FIRST_ORDER, SECOND_ORDER, KALMAN = 0, 1, 2
+"""Kinds of filter, as compiled code distinguishes them."""
+DESIGN = np.dtype(
+    [
+        ("gain", "f8"),  # K [1/s]
+        ("damping", "f8"),  # zeta of the second order
+        ("torque_noise", "f8"),  # Kalman: standard deviation of one sample [N·m or N]
+        ("momentum_noise", "f8"),  # Kalman: standard deviation of one sample [N·m·s or N·s]
+        ("drift", "f8"),  # Kalman: random walk of the external torque [N·m/√s or N/√s]
+        ("delay", "f8"),  # delay of the velocity against the effort, for all kinds [s]
+    ],
+    align=True,
 )
-from rbd_control.estimation.momentum_balance import Balance, MomentumBalance
-from rbd_control.robot.friction import Friction
+"""Constants of the observer of one joint; each kind of filter uses some of the fields."""
+STATE = np.dtype(
+    [
+        ("residual", "f8"),  # r, the estimate of the external torque [N·m or N]
+        ("slope", "f8"),  # r_dot of the second order [N·m/s or N/s]
+        ("error", "f8"),  # Kalman: e [N·m·s or N·s]
+        ("error_variance", "f8"),  # Kalman: variance of e
+        ("covariance", "f8"),  # Kalman: covariance of e and r
+        ("variance", "f8"),  # Kalman: variance of r
+        ("p", "f8"),  # momentum of the last sample [N·m·s or N·s]
+        ("rate", "f8"),  # rate of p by the momentum balance, with the delayed torque [N·m or N]
+        ("drive", "f8"),  # delayed torque of the motor less gravity [N·m or N]
+    ],
+    align=True,
+)
+"""State of the observer of one joint: its filter, and the sample that begins the next interval."""
+
+
+@inlined
+def advance(kind, design, state, dt, x):
+    """Advance the filter of one joint by ``dt`` [s] under the mean input ``x`` [N·m or N].
+
+    Args:
+        kind: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
+        design: constants of the filter, an element of type ``DESIGN``.
+        state: an element of type ``STATE``, changed in place.
+        dt: length of the interval [s].
+        x: mean external torque over the interval [N·m or N].
+    """
+    if kind == FIRST_ORDER:
+        decay = math.exp(-design.gain * dt)
+        state.residual = decay * state.residual + (1.0 - decay) * x
+    elif kind == SECOND_ORDER:
+        _second_order(design, state, dt, x)
+    else:
+        _kalman(design, state, dt, x)
+
+
+@inlined
+def begin(state, p, rate, drive):
+    """Store a sample as the beginning of the next interval of one joint.
+
+    Args:
+        state: an element of type ``STATE``, changed in place.
+        p: momentum of the joint [N·m·s or N·s].
+        rate: rate of ``p`` without external torque, ``tau - tau_friction + Cᵀ v - g`` [N·m or N].
+        drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
+    """
+    state.p, state.rate, state.drive = p, rate, drive
+
+
+@inlined
+def observe(kind, design, state, dt, p, rate, drive, bias):
+    """Advance the observer of one joint from the sample in ``state`` to the next sample.
+
+    Args:
+        kind: ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
+        design: constants of the filter, an element of type ``DESIGN``.
+        state: an element of type ``STATE``, changed in place.
+        dt: time between the two samples [s].
+        p: momentum of the joint at the next sample [N·m·s or N·s].
+        rate: rate of ``p`` without external torque, ``tau - tau_friction + Cᵀ v - g`` [N·m or N].
+        drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
+        bias: constant external torque to be removed [N·m or N].
+    """
+    late = delayed(state.drive, drive, dt, design.delay)
+    rate += late - drive
+    x = mean_external(p, rate, state.p, state.rate, dt) - bias
+    advance(kind, design, state, dt, x)
+    begin(state, p, rate, late)
+
+
+@inlined
+def clear(state):
+    """Set the filter state of one joint to zero; ``p``, ``rate`` and ``drive`` are unchanged."""
+    state.residual = state.slope = 0.0
+    state.error = state.error_variance = state.covariance = state.variance = 0.0
+
+
+@inlined
+def _second_order(design, state, dt, x):
+    # e = r - x obeys e_ddot + 2 zeta K e_dot + K² e = 0.
+    K, zeta = design.gain, design.damping
+    e, rate = state.residual - x, state.slope
+    ringing = K * math.sqrt(1.0 - zeta * zeta)
+    decay = math.exp(-zeta * K * dt)
+    cosine = math.cos(ringing * dt)
+    sine = math.sin(ringing * dt) / ringing if ringing * dt > 1e-6 else dt  # divided by ringing
+    state.residual = x + decay * (cosine * e + sine * (rate + zeta * K * e))
+    state.slope = decay * (cosine * rate - sine * (K * K * e + zeta * K * rate))
+
+
+@inlined
+def _kalman(design, state, dt, x):
+    q = design.drift * design.drift
+    ee, er, rr = state.error_variance, state.covariance, state.variance
+    e = state.error + (state.residual - x) * dt
+    # The trapezoidal mean of two samples' noise, divided by dt.
+    noise = 0.5 * design.torque_noise * design.torque_noise
+    ee += dt * (2.0 * er + dt * (rr + q * dt / 3.0 + noise))
+    er += dt * (rr + 0.5 * q * dt)
+    rr += q * dt
+    innovation = ee + design.momentum_noise * design.momentum_noise
+    gain_e, gain_r = ee / innovation, er / innovation
+    state.residual -= gain_r * e
+    state.error = e - gain_e * e
+    state.error_variance = ee - gain_e * ee
+    state.covariance = er - gain_e * er
+    state.variance = rr - gain_r * er
+
+
+@compiled
+def filter_signal(kind, design, state, dt, x, out):
+    """Filter the means ``x`` (k, nv) over k intervals ``dt`` (k,) [s], joint by joint.
+
+    The filtered signal at the end of each interval, in the unit of ``x``, is written to ``out``
+    (k, nv). ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state`` is changed in
+    place. ``kind`` is ``FIRST_ORDER``, ``SECOND_ORDER`` or ``KALMAN``.
+    """
+    for k in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            advance(kind, design[i], state[i], dt[k], x[k, i])
+            out[k, i] = state[i].residual
+
+
+@compiled
+def filter_balance(kind, design, state, dt, p, rate, drive, out):
+    """Run the observer of each joint over k samples, as :func:`observe` does for one.
+
+    The residuals are written to ``out`` (k, nv) [N·m or N]. Each sample ends an interval of length
+    ``dt`` (k,) [s]; ``state`` holds the beginning of the first interval. ``p``, ``rate`` and
+    ``drive`` are (k, nv). ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state``
+    is changed in place.
+    """
+    for k in range(out.shape[0]):
+        for i in range(p.shape[1]):
+            observe(kind, design[i], state[i], dt[k], p[k, i], rate[k, i], drive[k, i], 0.0)
+            out[k, i] = state[i].residual
+
+
+GAIN = ROWS
+"""Row of the effort gain in the settings, after the rows of friction."""
+LARGEST = 1e9
+"""Largest momentum or torque in range [N·m·s, N·s, N·m or N]."""
+
+USABLE, OUT_OF_RANGE, NOT_FINITE = 0, 1, 2
+"""Quality of a sample: usable; finite numbers with results beyond ``LARGEST``; NaN or infinite."""
+
+
+class Balance(NamedTuple):
+    """Terms of the momentum balance of k samples."""
+
+    p: np.ndarray
+    """Generalised momentum M v, (k, nv) [N·m·s or N·s]."""
+    rate: np.ndarray
+    """tau - tau_friction + Cᵀ v - g, (k, nv) [N·m or N]."""
+    torque: np.ndarray
+    """Torque of the joint, the driver's effort converted, (k, nv) [N·m or N]."""
+    load: np.ndarray
+    """Gravity torque in the driver's effort, (k, nv) [N·m or N]; zero if it is excluded."""
+    drive: np.ndarray
+    """Torque of the motors less gravity, tau - g, which ``rate`` contains, (k, nv) [N·m or N]."""
+    quality: np.ndarray
+    """(k,) int8: ``USABLE``, ``OUT_OF_RANGE`` or ``NOT_FINITE``."""
+
+
+@inlined
+def mean_external(p, rate, last_p, last_rate, dt):
+    """Return the mean external torque of one joint between two samples, which are ``dt`` [s] apart.
+
+    ``p`` is the momentum [N·m·s or N·s] and ``rate`` its rate without external torque [N·m or N].
+    """
+    return (p - last_p) / dt - 0.5 * (rate + last_rate)
+
+
+@inlined
+def _quality(q, v, effort, p, rate):
+    """Return the quality of one sample."""
+    numbers, in_range = 0.0, True
+    for i in range(q.shape[0]):
+        numbers += 0.0 * q[i]
+    for i in range(v.shape[0]):
+        numbers += 0.0 * v[i] + 0.0 * effort[i]
+        in_range = in_range and abs(p[i]) <= LARGEST and abs(rate[i]) <= LARGEST
+    if not math.isfinite(numbers):
+        return NOT_FINITE
+    return USABLE if in_range else OUT_OF_RANGE
+
+
+@inlined
+def _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load, drive):
+    """Complete sample ``k``, in which ``rate`` holds Cᵀ v and ``load`` holds g."""
+    for i in range(v.shape[1]):
+        g = load[k, i]
+        measured = settings[GAIN, i] * effort[k, i]
+        torque[k, i] = measured + (1.0 - gravity_share) * g
+        load[k, i] = gravity_share * g
+        drive[k, i] = measured - gravity_share * g
+        friction = joint_friction(kind, settings, i, v[k, i])
+        rate[k, i] = measured - friction + rate[k, i] - gravity_share * g
+
+
+@compiled
+def _balance(
+    packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, drive, quality
+):
+    model = unpacked(packed)
+    s = new_sweep(model.parent.shape[0])
+    for k in range(q.shape[0]):
+        momentum_sweep(model, q[k], v[k], s, p[k], rate[k], load[k])
+        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load, drive)
+        quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
+
+
+@compiled
+def _balance_in_lanes(
+    packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, drive, quality
+):
+    """Compute the result of :func:`_balance` with the momentum of several samples at a time."""
+    model = unpacked(packed)
+    s = new_lane_sweep(model.parent.shape[0])
+    room = lane_scratch(5 * model.nv + position_offset(model))
+    momentum_of_states(model, q, v, q.shape[0], s, room, p, rate, load)
+    for k in range(q.shape[0]):
+        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load, drive)
+        quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
+
+
+_BALANCE = Kernels(_balance, _balance_in_lanes, compiled_from=STATES_FOR_LANES)
+"""Kernels for one sample and for blocks; nodes process single samples and use the first only."""
+
+
+class MomentumBalance:
+    """Computes the terms of the momentum balance of one arm from samples.
+
+    Args:
+        model: the robot.
+        friction: tau_friction(v); none by default.
+        effort_gain: torque per unit of effort, a number or (nv,) [N·m or N per unit].
+        with_gravity: whether the effort includes the gravity torque of the arm.
+
+    Attributes:
+        model: the robot.
+        single: result of the last call of :meth:`run` with one sample.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        friction: Friction | None = None,
+        *,
+        effort_gain: float | np.ndarray = 1.0,
+        with_gravity: bool = True,
+    ) -> None:
+        friction = friction or NoFriction()
+        self.model = model
+        self._settings = np.zeros((ROWS + 1, model.nv))
+        self._settings[:ROWS] = friction.coefficients(model.nv)
+        self._settings[GAIN] = effort_gain
+        gravity_share = 1.0 if with_gravity else 0.0
+        self._shared = (model.packed, friction.kind, gravity_share, self._settings)
+        self.single = self._room(1)
+
+    def run(self, q: np.ndarray, v: np.ndarray, effort: np.ndarray) -> Balance:
+        """Return the momentum balance of k samples.
+
+        Arguments are not checked: they must be C-contiguous. The result of a single sample is
+        overwritten by the next call. Numbers that are not finite are reported in ``quality``.
+
+        Args:
+            q, v: positions and velocities, (k, nq) and (k, nv) [rad or m, rad/s or m/s].
+            effort: efforts as published, (k, nv).
+        """
+        count = v.shape[0]
+        if count == 1:
+            _balance(*self._shared, q, v, effort, *self.single)
+            return self.single
+        balance = self._room(count)
+        over_states(_BALANCE.of(count), self._shared, count, [q, v, effort, *balance])
+        return balance
+
+    def _room(self, count: int) -> Balance:
+        p, rate, torque, load, drive = (np.empty((count, self.model.nv)) for _ in range(5))
+        return Balance(p, rate, torque, load, drive, np.empty(count, dtype=np.int8))
+
 
 WARM_UP = 4000
 """Number of samples after which the gain of a Kalman filter has converged."""
@@ -32,8 +433,8 @@ class Observer:
     """A momentum observer; derived classes select the filter.
 
     Over one interval the momentum balance gives the mean external torque exactly
-    (:mod:`~rbd_control.estimation.momentum_balance`), and the filter is solved exactly for that
-    constant input (:mod:`~rbd_control.estimation.linear_filters`): observers are stable at any rate
+    (:mod:`~rbd_control.estimation.observers`), and the filter is solved exactly for that
+    constant input (:mod:`~rbd_control.estimation.observers`): observers are stable at any rate
     and over any jitter, unbiased, and each step uses its own measured ``dt``.
 
     The contact detector runs the same steps with additional checks in one compiled loop; it uses
@@ -43,7 +444,7 @@ class Observer:
         model: the robot.
         friction: tau_friction(v); None for none.
         **design: constants of the filter by the fields of ``DESIGN`` in
-            :mod:`~rbd_control.estimation.linear_filters`, (nv,) each.
+            :mod:`~rbd_control.estimation.observers`, (nv,) each.
 
     Attributes:
         model: the robot.
@@ -277,3 +678,97 @@ def positive(name: str, value: float | np.ndarray, model: Model) -> np.ndarray:
     if not np.all(np.isfinite(values) & (values > 0.0)):
         raise InputError(f"{name} must be positive and finite, not {value}")
     return np.broadcast_to(values, (model.nv,)).copy()
+
+
+class MomentumObserver(Observer):
+    """First-order momentum observer; call :meth:`update` with every sample.
+
+    With the mean external torque ``x_k`` of an interval its filter is::
+
+        r_k = exp(-K_O dt) r_(k-1) + (1 - exp(-K_O dt)) x_k
+
+    The pole lies in (0, 1) for every ``dt``; explicit Euler would oscillate for ``K_O dt > 1``, at
+    30 Hz from 30 1/s, and diverge for ``K_O dt > 2``.
+
+    Args:
+        model: the robot.
+        gain: K_O [1/s], a number or (nv,), positive; 1 / K_O is the time constant.
+        friction: tau_friction(v); none by default.
+
+    Raises:
+        InputError: for a gain of the wrong shape or not positive.
+    """
+
+    kind = FIRST_ORDER
+
+    def __init__(
+        self, model: Model, gain: float | np.ndarray, friction: Friction | None = None
+    ) -> None:
+        self.gain = positive("gain", gain, model)
+        super().__init__(model, friction, gain=self.gain)
+
+
+class SecondOrderObserver(Observer):
+    """Second-order momentum observer.
+
+    Args:
+        model: the robot.
+        gain: K [1/s], a number or (nv,), positive: its natural frequency.
+        friction: tau_friction(v); none by default.
+        damping: zeta in (0, 1]; 1 is critical, and less overshoots.
+
+    Raises:
+        InputError: for a gain of the wrong shape or not positive, or a damping out of bounds.
+    """
+
+    kind = SECOND_ORDER
+
+    def __init__(
+        self,
+        model: Model,
+        gain: float | np.ndarray,
+        friction: Friction | None = None,
+        damping: float = 1.0,
+    ) -> None:
+        if not 0.0 < damping <= 1.0:
+            raise InputError(f"damping is {damping}; it must lie above 0 and at most at 1")
+        self.gain = positive("gain", gain, model)
+        super().__init__(model, friction, gain=self.gain, damping=np.full(model.nv, damping))
+
+
+class KalmanObserver(Observer):
+    """Momentum-based disturbance observer, a Kalman filter of momentum and external torque.
+
+    Source of the idea: Hu & Xiong, *Contact Force Estimation for Robot Manipulator Using
+    Semiparametric Model and Disturbance Kalman Filter*, IEEE Trans. Ind. Electron. 65(4), 2018.
+    Joints are filtered one by one here, as their momenta are measured one by one.
+
+    Args:
+        model: the robot.
+        torque_noise: standard deviation of one sample of the torque, a number or (nv,) [N·m or N].
+        momentum_noise: standard deviation of one sample of the momentum: standard deviation of
+            the velocity times the inertia of the joint, a number or (nv,) [N·m·s or N·s].
+        drift: random walk of the external torque, a number or (nv,) [N·m/√s or N/√s].
+        friction: tau_friction(v); none by default.
+
+    Raises:
+        InputError: for a noise of the wrong shape or not positive.
+    """
+
+    kind = KALMAN
+
+    def __init__(
+        self,
+        model: Model,
+        torque_noise: float | np.ndarray,
+        momentum_noise: float | np.ndarray,
+        drift: float | np.ndarray,
+        friction: Friction | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            friction,
+            torque_noise=positive("torque_noise", torque_noise, model),
+            momentum_noise=positive("momentum_noise", momentum_noise, model),
+            drift=positive("drift", drift, model),
+        )

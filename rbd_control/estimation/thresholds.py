@@ -1,4 +1,43 @@
-"""Compiled ratios of residuals to their thresholds.
+"""Contact thresholds: their levels, their defaults, and how they follow the motion.
+
+**Levels that a signal without contact exceeds at a required rate, by extreme-value statistics.**
+
+The signal, the magnitude of a residual, is cut into blocks much longer than its correlation time,
+so that their maxima are nearly independent. These maxima tend to a
+Gumbel distribution; with location ``mu`` and scale ``beta`` fitted to ``n`` of them, the level that
+a block passes with probability ``p`` is::
+
+    level = mu + beta y        y = -log(-log(1 - p))
+
+Gaussian noise would have a lighter tail and lower levels; but model errors, mainly at reversals of
+friction, cause the largest residuals, which are rarer and larger.
+
+A small number of maxima makes the fit uncertain. From the information matrix of the fit, the
+variance of the level is ``(beta² / n) (1.109 + 0.514 y + 0.608 y²)``, and the returned level is
+:data:`CERTAINTY` standard deviations above the fitted one.
+
+Source: Coles, *An Introduction to Statistical Modeling of Extreme Values*, Springer 2001, ch. 3.
+
+**Default thresholds of an arm that is not calibrated, from its effort limits and its reach.**
+
+A parameter of zero selects the default of its joint. With ``limit`` the effort limit and
+``push`` the largest torque that a force of 20 N at any link causes at the joint in the middle of
+all joint ranges, the defaults are::
+
+    contact   = max(min(0.4 push, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))
+    collision = max(5 contact, 15 % of limit)
+
+The share of the push makes it detectable in poses with a shorter lever arm. The shares of the
+effort limit are a margin for unidentified friction, which grows with the size of the drive. The
+default of a joint without an effort limit is ``max(0.4 push, 1.5)``.
+
+**Reversals of joints, at which Coulomb friction changes its sign at an unknown time.**
+
+The residual then contains a part of the Coulomb friction, which decays with the observer's time
+constant. Each joint therefore has a trace, which is one while the joint reverses or is at rest, and
+decays with the observer's time constant.
+
+**Compiled ratios of residuals to their thresholds.**
 
 Thresholds depend on the motion, because errors of friction and model grow with it::
 
@@ -6,11 +45,11 @@ Thresholds depend on the motion, because errors of friction and model grow with 
                   + per_speed_i |v_i| + per_acceleration_i |a_i| + unknown_i
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction
-(:mod:`~rbd_control.estimation.reversals`). The peak of ``|v_i|`` is held and decays with the
+(:mod:`~rbd_control.estimation.thresholds`). The peak of ``|v_i|`` is held and decays with the
 observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
 constant, so both have the delay of the residual. ``unknown_i`` allows for torque that changes much
 within a period, and for lost samples
-(:mod:`~rbd_control.estimation.between_samples`). The collision threshold is ``collision_i`` plus
+(:mod:`~rbd_control.estimation.validity`). The collision threshold is ``collision_i`` plus
 the last three terms.
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
@@ -30,12 +69,257 @@ components that hardly load the joints are estimated as small::
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import TypeVar
 
-from rbd_control.dynamics.borrowing import inlined_borrowing
-from rbd_control.dynamics.compiled import inlined
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.dynamics.compiled import compiled, inlined, inlined_borrowing
 from rbd_control.dynamics.spatial import add, cross, dot, scale
+from rbd_control.estimation.detector_parameters import (
+    LARGEST_COLLISION_THRESHOLD,
+    LARGEST_THRESHOLD,
+    DetectorParameters,
+)
 from rbd_control.estimation.detector_state import COLLISION, CONTACT
-from rbd_control.estimation.reversals import less_friction, reversing
+from rbd_control.joint_states.plausibility import limits_or
+
+Array = NDArray[np.float64]
+
+BLOCK = 0.25
+"""Length of a block [s]; the correlation time of residuals is some tens of milliseconds."""
+CERTAINTY = 1.28
+"""Number of standard errors by which a returned level exceeds the fitted level: the one-sided 90 %
+quantile of the normal distribution."""
+SEEN = 1.05
+"""Smallest ratio of a returned level to the largest observed block maximum."""
+
+
+def block_maxima(t: Array, signal: Array) -> Array:
+    """Return the maximum of each signal in each block of :data:`BLOCK` seconds except the last.
+
+    Args:
+        t: times of the samples, (k,) [s], increasing; the first block begins at ``t[0]``.
+        signal: magnitudes of m residuals, (k, m).
+
+    Returns:
+        Maxima of n blocks, (n, m), in the unit of ``signal``. The last block is left out because it
+        is usually incomplete. Blocks without samples are left out as well.
+    """
+    number = np.floor((t - t[0]) / BLOCK).astype(int)
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    # The last block is usually incomplete.
+    return np.asarray(np.maximum.reduceat(signal, starts, axis=0)[:-1])
+
+
+def alarm_levels(maxima: Array, alarms_per_hour: float) -> Array:
+    """Return the level that each signal without contact exceeds at the rate ``alarms_per_hour``.
+
+    Args:
+        maxima: maxima of n blocks of m signals, (n, m), from :func:`block_maxima`.
+        alarms_per_hour: required rate of each signal [1/h], above 0 and below ``3600 / BLOCK``.
+
+    Returns:
+        Levels, (m,), in the unit of ``maxima``: :data:`CERTAINTY` standard errors above the fitted
+        levels, and at least :data:`SEEN` times the largest maximum.
+    """
+    from scipy.stats import gumbel_r
+
+    p = alarms_per_hour * BLOCK / 3600.0
+    y = -np.log(-np.log1p(-p))
+    error = np.sqrt((1.109 + 0.514 * y + 0.608 * y * y) / len(maxima))
+    location, scale = np.array([gumbel_r.fit(column) for column in maxima.T]).T
+    levels = location + scale * (y + CERTAINTY * error)
+    return np.asarray(np.maximum(levels, SEEN * maxima.max(axis=0)))
+
+
+P = TypeVar("P", bound=DetectorParameters)
+
+PUSH = 20.0
+"""Force that the default thresholds are made to detect [N]."""
+PUSH_SHARE = 0.4
+"""Default contact threshold as a fraction of the torque that a force of :data:`PUSH` causes."""
+HIGHEST_SHARE = 0.1
+"""Largest contribution of :data:`PUSH` to a default contact threshold, as a fraction of the effort
+limit."""
+LOWEST_SHARE = 0.05
+"""Smallest default contact threshold as a fraction of the effort limit."""
+SMALL_FRICTION = 1.5
+"""Friction of small joints, a lower bound of default contact thresholds [N·m or N]."""
+SMALL_SHARE = 0.15
+"""Upper bound that replaces :data:`SMALL_FRICTION` if lower, as a fraction of the effort limit."""
+COLLISION_RATIO = 5.0
+"""Smallest default collision threshold as a multiple of the contact threshold."""
+COLLISION_SHARE = 0.15
+"""Smallest default collision threshold as a fraction of the effort limit."""
+ORDER = 0.5
+"""Largest default contact threshold as a fraction of a collision threshold that is given."""
+
+
+def with_default_thresholds(parameters: P, model: Model) -> P:
+    """Return the parameters with defaults in place of joint thresholds that are zero.
+
+    The parameters concerned are ``contact_threshold`` and ``collision_threshold``. A default
+    contact threshold is at most half of a collision threshold that is given for the same joint.
+
+    Args:
+        parameters: of the detector, per-joint values in the order of the model.
+        model: the robot.
+
+    Returns:
+        Parameters with one value per joint; the same object when every threshold is given.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    contact = parameters.for_joints("contact_threshold", model.nv)
+    collision = parameters.for_joints("collision_threshold", model.nv)
+    if (contact > 0.0).all() and (collision > 0.0).all():
+        return parameters
+    usual = default_contact_thresholds(model)
+    usual = np.where(collision > 0.0, np.minimum(usual, ORDER * collision), usual)
+    contact = np.where(contact > 0.0, contact, usual)
+    collision = np.where(collision > 0.0, collision, least_collision_thresholds(model, contact))
+    return replace(
+        parameters, contact_threshold=tuple(contact), collision_threshold=tuple(collision)
+    )
+
+
+def default_contact_thresholds(model: Model) -> Array:
+    """Return the default contact thresholds, (nv,) [N·m or N].
+
+    With ``limit`` the effort limit of the joint and ``push`` the largest torque that a force of
+    20 N at the origin of any link causes at the joint in the middle of all joint ranges, they are
+    ``max(min(0.4 push, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))``; without an effort
+    limit ``max(0.4 push, 1.5)``.
+    """
+    limit = limits_or(model.effort_limit, np.inf)
+    push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
+    # Without an effort limit the size of the drive is unknown.
+    known = np.where(np.isfinite(limit), limit, 0.0)
+    friction = np.minimum(SMALL_FRICTION, SMALL_SHARE * limit)
+    return np.minimum(np.maximum.reduce([push, LOWEST_SHARE * known, friction]), LARGEST_THRESHOLD)
+
+
+def least_collision_thresholds(model: Model, contact: Array) -> Array:
+    """Return the default collision thresholds for given contact thresholds, (nv,) [N·m or N].
+
+    They are the larger of five times the contact threshold and 15 % of the effort limit.
+
+    Args:
+        model: the robot.
+        contact: contact thresholds, (nv,) [N·m or N].
+    """
+    limit = limits_or(model.effort_limit, 0.0)
+    least = np.maximum(COLLISION_RATIO * contact, COLLISION_SHARE * limit)
+    return np.minimum(least, LARGEST_COLLISION_THRESHOLD)
+
+
+def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
+    """Return a warning with all contact thresholds if some are defaults; empty if none is.
+
+    Args:
+        parameters: of the detector; a ``contact_threshold`` of zero selects the default.
+        model: the robot.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    given = parameters.for_joints("contact_threshold", model.nv)
+    if (given > 0.0).all():
+        return ""
+    used = with_default_thresholds(parameters, model).for_joints("contact_threshold", model.nv)
+    values = ", ".join(f"{threshold:.3g}" for threshold in used)
+    return (
+        f"contact thresholds are not calibrated: they are estimated from the effort limits and the "
+        f"reach of the arm ({values} N·m or N); rbd-control calibrate determines the thresholds of "
+        f"this arm"
+    )
+
+
+def unset(parameters: DetectorParameters, model: Model) -> list[str]:
+    """Return warnings about contact thresholds and joint friction that are not set.
+
+    Returns:
+        At most two texts: one if some ``contact_threshold`` is zero, and one if ``friction_model``
+        is ``none``.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    note = uncalibrated(parameters, model)
+    said = [note] if note else []
+    if parameters.friction_model == "none":
+        said.append("no joint friction is set: all friction counts as external torque")
+    return said
+
+
+def _levers(model: Model) -> Array:
+    """Return the largest torque of a unit force at any link's origin, (nv,) [N·m/N or N/N].
+
+    The joints stand in the middle of their ranges; joints without limits stand at zero.
+    """
+    middle = np.zeros(model.nq)
+    if model.floating_base:
+        middle[6] = 1.0  # the quaternion (x, y, z, w) of no rotation
+    with np.errstate(invalid="ignore"):
+        centre = 0.5 * (model.lower_limit + model.upper_limit)
+    joints = len(model.joint_names)
+    middle[model.nq - joints :] = np.where(np.isfinite(centre), centre, 0.0)[model.nv - joints :]
+    columns = [frame_jacobian(model, middle, link)[3:] for link in model.link_names]
+    return np.asarray(np.linalg.norm(columns, axis=1).max(axis=0))
+
+
+AWAY = 0.05
+"""Value of the trace below which a joint counts as away from reversals."""
+
+
+@inlined
+def reversing(v, last, before, speed, fade):
+    """Return the new trace of a joint: one while it reverses or is at rest, otherwise decayed.
+
+    Args:
+        v: velocity of this sample [rad/s or m/s].
+        last: velocity of the previous sample [rad/s or m/s].
+        before: previous trace, in [0, 1].
+        speed: speed below which the joint counts as reversing [rad/s or m/s].
+        fade: decay of the trace over the interval, exp(-pole dt).
+    """
+    return 1.0 if abs(v) < speed or v * last < 0.0 else fade * before
+
+
+@inlined
+def less_friction(r, allowance):
+    """Return the part of a residual beyond a friction torque of magnitude ``allowance``.
+
+    Arguments and result are in N·m or N; the result is zero within ± ``allowance``.
+    """
+    return r - min(max(r, -allowance), allowance)
+
+
+@compiled
+def reversals(dt, v, speed, pole):
+    """Return the traces of all joints after each of k intervals, (k, nv) in [0, 1].
+
+    All traces are one before the first interval.
+
+    Args:
+        dt: lengths of the intervals, (k,) [s].
+        v: joint velocities at their ends, (k + 1, nv) [rad/s or m/s].
+        speed: speed below which a joint counts as reversing, (nv,) [rad/s or m/s].
+        pole: inverse time constant of the decay, (nv,) [1/s].
+    """
+    out = np.empty((v.shape[0] - 1, v.shape[1]))
+    trace = np.ones(v.shape[1])
+    for k in range(out.shape[0]):
+        for i in range(v.shape[1]):
+            fade = np.exp(-pole[i] * dt[k])
+            trace[i] = reversing(v[k + 1, i], v[k, i], trace[i], speed[i], fade)
+            out[k, i] = trace[i]
+    return out
+
 
 NOISE_FRACTION = 1.0 / 3.0
 """Standard deviation of a joint's residual that :func:`force_size` assumes, as a fraction of the

@@ -3,6 +3,6 @@
 from rbd_control.export.c_files import CFiles
 from rbd_control.export.export import export_c
 from rbd_control.export.functions import NAMES as FUNCTIONS
-from rbd_control.export.tracing_scalar import TracingError
+from rbd_control.export.tracing import TracingError
 
 __all__ = ["FUNCTIONS", "CFiles", "TracingError", "export_c"]

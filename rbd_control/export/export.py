@@ -11,13 +11,13 @@ from rbd_control.dynamics import Model, forward_dynamics
 from rbd_control.errors import InputError
 from rbd_control.export.c_files import CFiles, Job, c_files
 from rbd_control.export.functions import NAMES, Catalogue, ExportedFunction
-from rbd_control.export.identifiers import (
+from rbd_control.export.statements import (
+    NumberFormat,
     checked_header_name,
     checked_prefix,
     default_prefix,
     identifier,
 )
-from rbd_control.export.number_format import NumberFormat
 from rbd_control.robot.friction import NoFriction
 from rbd_control.robot.robot import Robot
 

@@ -11,7 +11,7 @@ import numpy as np
 from rbd_control.dynamics import Model, inertial_parameters
 from rbd_control.dynamics.arguments import link_attachment
 from rbd_control.errors import InputError
-from rbd_control.export import traces
+from rbd_control.export import tracing
 from rbd_control.robot.friction import Friction
 
 Shape: TypeAlias = tuple[int, ...]
@@ -55,7 +55,7 @@ class ExportedFunction:
     meaning: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    trace: Callable[..., traces.Results]
+    trace: Callable[..., tracing.Results]
 
 
 NAMES = (
@@ -133,7 +133,7 @@ class Catalogue:
                 self._vector("CTv", f"C^T v {_TORQUE}"),
                 self._vector("g", f"gravity torque {_TORQUE}"),
             ),
-            traces.dynamics_terms,
+            tracing.dynamics_terms,
         )
 
     def _mass_matrix(self) -> ExportedFunction:
@@ -142,7 +142,7 @@ class Catalogue:
             "Compute the mass matrix M(q).",
             (self._q,),
             (Argument("M", self._square, "mass matrix, symmetric [kg m^2, kg m or kg]"),),
-            traces.mass_matrix,
+            tracing.mass_matrix,
         )
 
     def _gravity_torque(self) -> ExportedFunction:
@@ -151,7 +151,7 @@ class Catalogue:
             "Compute the gravity torque g(q), which holds the robot up at rest.",
             (self._q,),
             (self._vector("g", f"gravity torque {_TORQUE}"),),
-            traces.gravity_torque,
+            tracing.gravity_torque,
         )
 
     def _momentum_terms(self) -> ExportedFunction:
@@ -164,7 +164,7 @@ class Catalogue:
                 self._vector("CTv", f"C^T v {_TORQUE}"),
                 self._vector("g", f"gravity torque {_TORQUE}"),
             ),
-            traces.momentum_terms,
+            tracing.momentum_terms,
         )
 
     def _inverse_dynamics(self) -> ExportedFunction:
@@ -173,7 +173,7 @@ class Catalogue:
             "Compute the torque of a motion: tau = M a + C v + g.",
             (self._q, self._v, self._vector("a", f"joint accelerations {_ACCELERATION}")),
             (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
-            traces.inverse_dynamics,
+            tracing.inverse_dynamics,
         )
 
     def _forward_dynamics(self) -> ExportedFunction:
@@ -182,7 +182,7 @@ class Catalogue:
             "Compute the acceleration that a torque causes: M a + C v + g = tau.",
             (self._q, self._v, self._vector("tau", f"joint torques less friction {_TORQUE}")),
             (self._vector("a", f"joint accelerations {_ACCELERATION}"),),
-            traces.forward_dynamics,
+            tracing.forward_dynamics,
         )
 
     def _christoffel_symbols(self) -> ExportedFunction:
@@ -193,7 +193,7 @@ class Catalogue:
             "Compute the Christoffel symbols of the first kind.",
             (self._q,),
             (Argument("Gamma", (n, n, n), meaning),),
-            traces.christoffel_symbols,
+            tracing.christoffel_symbols,
         )
 
     @property
@@ -209,7 +209,7 @@ class Catalogue:
             "Compute tau = M a_r + C(q, v) v_r + g, the model part of the Slotine-Li law.",
             (self._q, self._v, *self._references),
             (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
-            traces.slotine_li_torque,
+            tracing.slotine_li_torque,
         )
 
     def _regressor_product(self) -> ExportedFunction:
@@ -223,7 +223,7 @@ class Catalogue:
             "Compute Y(q, v, v_r, a_r) pi = M a_r + C v_r + g for inertial parameters pi.",
             (self._q, self._v, *self._references, pi),
             (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
-            traces.regressor_product,
+            tracing.regressor_product,
         )
 
     def _friction_torque(self) -> ExportedFunction:
@@ -232,7 +232,7 @@ class Catalogue:
             "Compute the friction of the joints, a part of the motors' torque.",
             (self._v,),
             (self._vector("tau", f"friction torques, of the sign of v {_TORQUE}"),),
-            lambda t, v: traces.friction_torque(t, self._friction, v),
+            lambda t, v: tracing.friction_torque(t, self._friction, v),
         )
 
     def _frame_placement(self, link: str) -> ExportedFunction:
@@ -241,7 +241,7 @@ class Catalogue:
             f"Compute where the link '{link}' is.",
             (self._q,),
             (Argument("T", (4, 4), "transform from its frame to the world's; position in [m]"),),
-            self._of_frame(traces.frame_placement, link),
+            self._of_frame(tracing.frame_placement, link),
         )
 
     def _frame_jacobian(self, link: str) -> ExportedFunction:
@@ -251,12 +251,12 @@ class Catalogue:
             f"Compute the Jacobian of the link '{link}'.",
             (self._q,),
             (Argument("J", (6, self._model.nv), meaning),),
-            self._of_frame(traces.frame_jacobian, link),
+            self._of_frame(tracing.frame_jacobian, link),
         )
 
     def _of_frame(
-        self, trace: Callable[..., traces.Results], link: str
-    ) -> Callable[..., traces.Results]:
+        self, trace: Callable[..., tracing.Results], link: str
+    ) -> Callable[..., tracing.Results]:
         body, placement = link_attachment(self._model, link)
         return lambda t, q: trace(t, body, placement, q)
 
@@ -277,5 +277,5 @@ class Catalogue:
                 self._vector("last_r", f"of the last sample: {r}"),
             ),
             (self._vector("p", p), self._vector("rate", rate), self._vector("r", r)),
-            lambda t, *given: traces.momentum_observer(t, self._friction, *given),
+            lambda t, *given: tracing.momentum_observer(t, self._friction, *given),
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from rbd_control.export.identifiers import in_comment
-from rbd_control.export.number_format import NumberFormat
+from rbd_control.export.statements import NumberFormat, in_comment
 
 _WIDTH = 96
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from rbd_control import __version__
 from rbd_control.errors import ModelWarning, RbdControlError
-from rbd_control.estimation import GainEvidence, KnownGain, calibrate
-from rbd_control.estimation.calibration import Calibration
 from rbd_control.files.input_files import about, reason
 from rbd_control.fleet.store import DONE, NO_VERDICT, Outcome
+from rbd_control.identification import GainEvidence, KnownGain, calibrate
+from rbd_control.identification.calibration import Calibration
 from rbd_control.playback.configuration import (
     EffortOptions,
     arm_to_calibrate,
@@ -38,10 +38,9 @@ from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
-from rbd_control.robot.collision_shapes import mesh_addresses
 from rbd_control.robot.inertial_corrections import CORRECTIONS
 from rbd_control.robot.robot import description_text
-from rbd_control.robot.surface import mesh_files, surface_of_robot
+from rbd_control.robot.shapes import mesh_addresses, mesh_files, surface_of_robot
 from rbd_control.startup.warmup import steps
 
 _PREPARED = ("joint states", "contact detector", "replay")
@@ -227,7 +226,7 @@ def calibration_content(calibration: Calibration) -> dict[str, Any]:
     The keys are ``duration`` [s], ``false_alarms_per_hour`` [1/h], ``effort_kind``, ``warnings``
     (list of texts), and ``joints``: for each joint by name its thresholds, friction, corrections,
     gains, and the residuals of
-    :class:`~rbd_control.estimation.calibration.JointCalibration` [N·m or N].
+    :class:`~rbd_control.identification.calibration.JointCalibration` [N·m or N].
     """
     parameters, n = calibration.parameters, len(calibration.joints)
     columns = {name: parameters.for_joints(name, n) for name in _PER_JOINT}

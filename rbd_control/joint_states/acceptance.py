@@ -7,7 +7,7 @@ from math import inf, isfinite, isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
+from rbd_control.dynamics.compiled import compiled_borrowing, inlined_borrowing
 
 FUTURE_TOLERANCE = 0.1
 """Largest accepted lead of a stamp over the time of receipt [s].

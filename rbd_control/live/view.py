@@ -34,7 +34,7 @@ from rbd_control.nodes.detector_input import link_of_frame
 from rbd_control.playback.live_view import SILENCE, LiveState
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.results import LONGEST
-from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.shapes import MeshFiles
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.transports import running_ros
 from rbd_control.startup.prompt_end import stop_requests

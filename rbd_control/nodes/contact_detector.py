@@ -14,7 +14,7 @@ import numpy as np
 
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
-from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
+from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import (
@@ -37,8 +37,8 @@ from rbd_control.nodes.detection_output import (
 )
 from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
 from rbd_control.parameters import parameter
-from rbd_control.robot.held_joints import HeldJoints
-from rbd_control.robot.surface import missing_geometry, surface_of_robot
+from rbd_control.robot.joint_choice import HeldJoints
+from rbd_control.robot.shapes import missing_geometry, surface_of_robot
 from rbd_control.ros.contact_messages import THRESHOLD
 from rbd_control.ros.diagnostics import WARN, Status
 from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput

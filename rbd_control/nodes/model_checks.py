@@ -19,12 +19,10 @@ from rbd_control.estimation import (
     ContactDetector,
     Detection,
     DetectorParameters,
-    EffortKindJudge,
-    FitWatch,
-    Mismatch,
     Verdict,
     detector_warnings,
 )
+from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.diagnostics import ERROR, OK, WARN, Durations, Status
 from rbd_control.ros.guarded_node import GuardedNode
@@ -186,9 +184,9 @@ class ModelChecks:
     """Runs the checks of a detector node, and reports their findings in log and diagnostics.
 
     It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), whether the efforts
-    fit the parameter ``effort_kind`` (:mod:`~rbd_control.estimation.effort_kind`), whether model
-    and robot agree (:class:`~rbd_control.estimation.FitWatch`), and the first seconds of motion
-    (:class:`StartCheckStatus`).
+    fit the parameter ``effort_kind`` (:mod:`~rbd_control.identification.effort_kind`), whether
+    model and robot agree (:class:`~rbd_control.identification.FitWatch`), and the first seconds of
+    motion (:class:`StartCheckStatus`).
 
     Args:
         node: the node.

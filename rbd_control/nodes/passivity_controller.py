@@ -32,7 +32,7 @@ from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServe
 from rbd_control.nodes.order_services import OrderServices, read_estimates
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
-from rbd_control.robot.held_joints import HeldJoints
+from rbd_control.robot.joint_choice import HeldJoints
 from rbd_control.robot.robot import Robot
 from rbd_control.ros.diagnostics import ERROR, WARN, Status
 from rbd_control.ros.joint_state_input import JointStateInput, Tap

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, ModelWarning, ParameterError, RecordingError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
 from rbd_control.files.input_files import about
+from rbd_control.identification.threshold_calibration import START, CalibratedParameters
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recorded_joints import CARRIER_MOVES, PositionRange, RecordedJoints

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation import Motion
 from rbd_control.files.input_files import about
+from rbd_control.identification import Motion
 from rbd_control.joint_states import JointStateIntake, SampleBlock
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import ClockJump, Recording, ReplayClock

@@ -17,20 +17,18 @@ from rbd_control.estimation import (
     ContactDetector,
     ContactEvent,
     DetectorParameters,
-    EffortKindJudge,
-    FitWatch,
-    Mismatch,
     detector_warnings,
 )
-from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
+from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.files.input_files import about
+from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
 from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
 from rbd_control.playback.measures import CurvePoint, EffortCheck, Envelope, scaled
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import ClockJump, Recording, ReplayClock, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
 from rbd_control.playback.truth import GRACE, Label, score
-from rbd_control.robot.surface import NO_SURFACE, Surface
+from rbd_control.robot.shapes import NO_SURFACE, Surface
 from rbd_control.wording import counted
 
 Array = NDArray[np.float64]

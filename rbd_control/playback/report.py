@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from rbd_control.estimation import Calibration
 from rbd_control.files.output_files import write_whole
+from rbd_control.identification import Calibration
 from rbd_control.playback.result import JointResidual, Overview, ReplayResult
 from rbd_control.playback.truth import CONFIDENCE, Summary
 from rbd_control.reports.page import Level, Row, Table, count, number, vector

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.estimation import Calibration, DriveGain, Motion
+from rbd_control.identification import Calibration, DriveGain, Motion
 from rbd_control.reports.curves import Curves
 from rbd_control.reports.page import (
     Analysed,

@@ -21,11 +21,16 @@ from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.friction import Friction
-from rbd_control.robot.held_joints import SupportingJoint, supporting_joints
-from rbd_control.robot.joint_choice import Measured, Reported, held_in_words, is_one_arm
-from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.joint_choice import (
+    Measured,
+    Reported,
+    SupportingJoint,
+    held_in_words,
+    is_one_arm,
+    supporting_joints,
+)
+from rbd_control.robot.payload import PayloadParameters, needed_share, require_weight
 from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.robot.weight import needed_share, require_weight
 
 P = TypeVar("P", bound=Parameters)
 
@@ -51,7 +56,7 @@ class Robot:
             without those locked by parameters [rad or m].
         reported: names of the joints in ``held`` whose position is known from joint states.
         supporting: the joints in ``held`` whose motion makes ``model`` wrong, because they carry
-            the arm, see :func:`~rbd_control.robot.held_joints.supporting_joints`.
+            the arm, see :func:`~rbd_control.robot.joint_choice.supporting_joints`.
     """
 
     urdf: str

@@ -16,11 +16,11 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
-from rbd_control.joint_states.advice import advice
 from rbd_control.joint_states.cdr import stamp_of
+from rbd_control.joint_states.intake import advice
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import ReceivingParameters
-from rbd_control.robot.held_joints import HeldJoints
+from rbd_control.robot.joint_choice import HeldJoints
 from rbd_control.ros.diagnostics import ERROR, WARN, Durations, Status, report_unreceived
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import Arrivals, Stamp, joint_state_reader, read_waiting, to_stamp

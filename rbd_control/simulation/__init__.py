@@ -2,7 +2,7 @@
 
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.simulation.arm import Contact, SimulatedArm
-from rbd_control.simulation.obstacles import HalfSpace, Obstacle, Sphere
+from rbd_control.simulation.plant import HalfSpace, Obstacle, Sphere
 from rbd_control.simulation.simulation_parameters import SimulationParameters
 
 __all__ = [

@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
-from rbd_control.simulation.obstacles import Obstacle
-from rbd_control.simulation.plant import Surroundings, Truth, advance
-from rbd_control.simulation.sensors import Sensors
+from rbd_control.simulation.plant import Obstacle, Sensors, Surroundings, Truth, advance
 from rbd_control.simulation.simulation_parameters import SimulationParameters
 from rbd_control.wording import quoted
 

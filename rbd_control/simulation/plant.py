@@ -1,4 +1,12 @@
-"""The compiled step of the simulated arm.
+"""Simulated sensors of the arm.
+
+**Obstacles: springs with dampers that push and never pull.**
+
+A point of the arm at depth ``x`` below the surface, sinking at ``x_dot``, is pushed out along the
+normal with ``max(0, stiffness x + damping x_dot)`` (Kelvin-Voigt without adhesion) and without
+friction along the surface.
+
+**The compiled step of the simulated arm.**
 
 Each substep of length h solves, for the new velocity v+,
 
@@ -16,10 +24,13 @@ pull: it is removed, and the step is solved again.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from math import exp, hypot, isfinite, tau
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
@@ -39,7 +50,165 @@ from rbd_control.dynamics.spatial import (
     transform,
 )
 from rbd_control.dynamics.sweep import new_sweep
-from rbd_control.simulation.obstacles import SPHERE
+from rbd_control.errors import InputError
+from rbd_control.joint_states import JointSample
+from rbd_control.simulation.simulation_parameters import SimulationParameters
+
+Array = NDArray[np.float64]
+
+
+class Sensors:
+    """Simulated encoders, velocity measurement and torque sensors of an arm, with lost messages.
+
+    Args:
+        parameters: resolution of the encoders, noise, dropout and filter of the velocity.
+        q: initial positions, (nv,) [rad or m].
+        random: source of the noise and the dropouts.
+    """
+
+    def __init__(
+        self, parameters: SimulationParameters, q: Array, random: np.random.Generator
+    ) -> None:
+        self._resolution = parameters.encoder_resolution
+        self._differentiate = parameters.velocity_from_encoder
+        self._rate = parameters.rate
+        self._weight = 1.0 - exp(-tau * parameters.velocity_cutoff / parameters.rate)
+        self._noise = parameters.effort_noise
+        self._dropout = parameters.dropout
+        self._random = random
+        self._q = self._encoded(q)
+        self._v = np.zeros_like(q)
+
+    @property
+    def position(self) -> Array:
+        """Last measured positions, (nv,) [rad or m], also of a lost joint state."""
+        return self._q.copy()
+
+    def read(self, stamp: float, q: Array, v: Array, effort: Array) -> JointSample | None:
+        """Measure one joint state; call it once per period.
+
+        With ``velocity_from_encoder`` the velocity is the filtered difference of successive
+        measured positions. The velocity filter and the random numbers advance also if the joint
+        state is lost.
+
+        Args:
+            stamp: time of the joint state [s].
+            q: true positions, (nv,) [rad or m].
+            v: true velocities, (nv,) [rad/s or m/s]; measured only if ``velocity_from_encoder`` is
+                false.
+            effort: true torques of the motors, (nv,) [N·m or N], measured with noise.
+
+        Returns:
+            The joint state with measured positions, velocities and efforts; None if it is lost.
+        """
+        measured = self._encoded(q)
+        self._v = self._v + self._weight * ((measured - self._q) * self._rate - self._v)
+        self._q = measured
+        noisy = effort + self._noise * self._random.standard_normal(effort.shape)
+        if self._random.random() < self._dropout:
+            return None
+        velocity = self._v if self._differentiate else v
+        return JointSample(stamp, measured.copy(), velocity.copy(), noisy)
+
+    def _encoded(self, q: Array) -> Array:
+        if self._resolution == 0.0:
+            return q.copy()
+        return np.rint(q / self._resolution) * self._resolution
+
+
+Vector = tuple[float, float, float]
+
+SPHERE: Final = 0.0
+HALF_SPACE: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """A spherical obstacle fixed in the world.
+
+    Raises:
+        InputError: for a radius or stiffness that is not positive, a negative damping, or
+            numbers that are not finite.
+    """
+
+    centre: Vector
+    """Position of the centre, world axes [m]."""
+    radius: float
+    """Radius [m]."""
+    stiffness: float = 10000.0
+    """Contact stiffness [N/m]."""
+    damping: float = 100.0
+    """Contact damping [N·s/m]."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if self.radius <= 0.0:
+            raise InputError(f"Sphere radius is {self.radius} m; it must be positive")
+
+    def row(self) -> tuple[float, ...]:
+        """Return the obstacle as a row for the compiled step.
+
+        The row has ten numbers: kind, centre (3) [m], zeros for the normal (3), radius [m],
+        stiffness [N/m] and damping [N·s/m].
+        """
+        return (
+            SPHERE, *self.centre, 0.0, 0.0, 0.0, self.radius, self.stiffness, self.damping
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HalfSpace:
+    """An obstacle such as a table or a wall, fixed in the world: all space behind a plane.
+
+    Raises:
+        InputError: for a normal of length zero, a stiffness that is not positive, a negative
+            damping, or numbers that are not finite.
+    """
+
+    point: Vector
+    """Any point of the surface, world axes [m]."""
+    normal: Vector
+    """Normal that points out of the obstacle, world axes, of any length above zero."""
+    stiffness: float = 10000.0
+    """Contact stiffness [N/m]."""
+    damping: float = 100.0
+    """Contact damping [N·s/m]."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if hypot(*self.normal) == 0.0:
+            raise InputError("HalfSpace normal has no length")
+
+    def row(self) -> tuple[float, ...]:
+        """Return the obstacle as a row for the compiled step.
+
+        The row has ten numbers: kind, point (3) [m], unit normal (3), zero for the radius,
+        stiffness [N/m] and damping [N·s/m].
+        """
+        length = hypot(*self.normal)
+        n = tuple(x / length for x in self.normal)
+        return (HALF_SPACE, *self.point, *n, 0.0, self.stiffness, self.damping)
+
+
+Obstacle = Sphere | HalfSpace
+
+
+def _check(obstacle: Obstacle) -> None:
+    name = type(obstacle).__name__
+    for item in fields(obstacle):
+        value = getattr(obstacle, item.name)
+        if item.type == "Vector":
+            value = tuple(float(x) for x in value)
+            if len(value) != 3:
+                raise InputError(f"{name} {item.name} has {len(value)} numbers; give three")
+            object.__setattr__(obstacle, item.name, value)
+        if not all(isfinite(x) for x in (value if isinstance(value, tuple) else (value,))):
+            raise InputError(f"{name} {item.name} is {value}; give finite numbers")
+    if obstacle.stiffness <= 0.0:
+        raise InputError(f"{name} stiffness is {obstacle.stiffness} N/m; it must be positive")
+    if obstacle.damping < 0.0:
+        raise InputError(f"{name} damping is {obstacle.damping} N·s/m; it must not be negative")
+
 
 STOP_STIFFNESS = 20000.0
 """Stiffness of the stops at the position limits [N·m/rad or N/m]."""

@@ -180,10 +180,11 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
         parameters: of the detector, per-joint values in the order of the model. Thresholds and
             times are replaced, so that few samples suffice.
     """
-    from rbd_control.estimation import ContactDetector, EffortKindJudge, FitWatch
-    from rbd_control.estimation.default_thresholds import default_contact_thresholds
-    from rbd_control.estimation.least_force import least_forces_by_statistic
-    from rbd_control.robot.surface import Surface
+    from rbd_control.estimation import ContactDetector
+    from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
+    from rbd_control.estimation.thresholds import default_contact_thresholds
+    from rbd_control.identification import EffortKindJudge, FitWatch
+    from rbd_control.robot.shapes import Surface
 
     default_contact_thresholds(model)  # needed when a threshold is changed to zero
     step = min(0.005, parameters.maximum_gap)

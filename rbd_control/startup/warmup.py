@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, inverse_dynamics
-from rbd_control.estimation import DetectorParameters, Motion, calibrate
+from rbd_control.estimation import DetectorParameters
+from rbd_control.identification import Motion, calibrate
 from rbd_control.joint_states import JointBlock
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording

@@ -14,7 +14,7 @@ from rbd_control.dynamics import Model, frame_placement
 from rbd_control.dynamics.urdf import Link, parse_urdf, without_margin
 from rbd_control.dynamics.urdf import Robot as Description
 from rbd_control.files.input_files import reason
-from rbd_control.robot.mesh_files import Mesh, MeshFiles
+from rbd_control.robot.shapes import Mesh, MeshFiles
 from rbd_control.wording import listed, shortened
 
 Array = NDArray[np.float64]

@@ -19,7 +19,7 @@ from rbd_control.joint_states import JointStateIntake, SampleBlock
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult
-from rbd_control.robot.surface import NO_SURFACE, Surface
+from rbd_control.robot.shapes import NO_SURFACE, Surface
 from rbd_control.view.scene import Scene
 from rbd_control.view.state import WINDOW, ArmState, Playhead, Touch, Verdict, probabilities
 

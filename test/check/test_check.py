@@ -19,7 +19,8 @@ from rbd_control.check import CheckResult, check_recording
 from rbd_control.check.timing import _lost
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.estimation import DetectorParameters, Motion
+from rbd_control.estimation import DetectorParameters
+from rbd_control.identification import Motion
 from rbd_control.playback.motions import read_motions
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.truth import GRACE

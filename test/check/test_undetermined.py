@@ -15,10 +15,10 @@ from rbd_control.check.efforts import _of_scale
 from rbd_control.check.explanations import _variances
 from rbd_control.check.findings import Line
 from rbd_control.check.run import push_line
-from rbd_control.check.undisturbed import _padded
+from rbd_control.check.timing import _padded
 from rbd_control.check.weakest_push import WeakestPush
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.estimation import Motion
+from rbd_control.identification import Motion
 from rbd_control.simulation import arm7_urdf
 
 LINK = (

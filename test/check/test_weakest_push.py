@@ -13,13 +13,8 @@ from rbd_control.check import weakest_pushes, weakest_pushes_in
 from rbd_control.check.weakest_push import LOOKS, Looks
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
-from rbd_control.estimation import (
-    Calibration,
-    ContactDetector,
-    DetectorParameters,
-    Motion,
-    calibrate,
-)
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import Calibration, Motion, calibrate
 from rbd_control.simulation import SimulatedArm, arm7_urdf
 
 PUSH, PERIOD, FIRST, LAST = 0.3, 0.65, 1.5, 23.0

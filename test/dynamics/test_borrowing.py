@@ -14,7 +14,7 @@ from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 
-from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
+from rbd_control.dynamics.compiled import compiled_borrowing, inlined_borrowing
 from rbd_control.estimation import decision, thresholds, validity
 from rbd_control.joint_states import acceptance
 

@@ -15,8 +15,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import rbd_control
-from rbd_control.dynamics.kernel_cache import KernelCache
-from rbd_control.dynamics.source_stamp import dependencies, source_stamp
+from rbd_control.dynamics.kernel_cache import KernelCache, dependencies, source_stamp
 
 ROOT = Path(rbd_control.__file__).resolve().parents[1]
 

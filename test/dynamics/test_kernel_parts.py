@@ -12,7 +12,7 @@ from robots import random_tree_urdf
 from rbd_control.dynamics import Model, Rotor
 from rbd_control.dynamics.constants import Constants, constants_of, unpacked
 from rbd_control.dynamics.memory import STACK_NUMBERS, numbers, scratch
-from rbd_control.dynamics.trigonometry import REACH, cos_sin
+from rbd_control.dynamics.small_systems import REACH, cos_sin
 
 
 @njit

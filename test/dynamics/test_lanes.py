@@ -17,9 +17,9 @@ from rbd_control.dynamics.batches import STATES_FOR_COMPILING, STATES_FOR_LANES,
 from rbd_control.dynamics.lane_states import load_states, store_states
 from rbd_control.dynamics.lanes import WIDTH
 from rbd_control.dynamics.memory import lane_scratch
-from rbd_control.dynamics.trigonometry import REACH, cos_sin
+from rbd_control.dynamics.small_systems import REACH, cos_sin
 from rbd_control.errors import InputError
-from rbd_control.estimation.momentum_balance import NOT_FINITE, MomentumBalance
+from rbd_control.estimation.observers import NOT_FINITE, MomentumBalance
 from rbd_control.robot.friction import CoulombViscousFriction
 
 from .helpers import random_q

@@ -12,7 +12,7 @@ from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.estimation.motion import Motion
+from rbd_control.identification.motion import Motion
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 RATE = 1000.0

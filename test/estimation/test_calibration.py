@@ -13,20 +13,23 @@ from free_motion import COULOMB, RATE, VISCOUS, lively_motion, recording
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError, RecordingError
-from rbd_control.estimation import (
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.thresholds import BLOCK, SEEN, alarm_levels, block_maxima
+from rbd_control.identification import (
     Calibration,
-    ContactDetector,
-    DetectorParameters,
     DriveGainError,
     GainEvidence,
     KnownGain,
     Motion,
     calibrate,
 )
-from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
-from rbd_control.estimation.calibrated_parameters import CalibratedParameters
-from rbd_control.estimation.motion import refuse_little_motion
-from rbd_control.estimation.threshold_calibration import MARGIN, FreeMotion, with_thresholds
+from rbd_control.identification.motion import refuse_little_motion
+from rbd_control.identification.threshold_calibration import (
+    MARGIN,
+    CalibratedParameters,
+    FreeMotion,
+    with_thresholds,
+)
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.motions import free_motions, read_motions

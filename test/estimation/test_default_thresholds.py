@@ -8,7 +8,7 @@ import pytest
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.estimation.default_thresholds import (
+from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
     uncalibrated,
     with_default_thresholds,

@@ -10,10 +10,9 @@ import pytest
 from bench.gains.arm import GAINS, JOINTS, MASSES, Specimen
 from bench.gains.study import GAP, OFF_AXIS, ON_AXIS, Result, carried, identified
 from rbd_control.errors import InputError
-from rbd_control.estimation import GainEvidence, KnownGain, KnownPayload
-from rbd_control.estimation.drive_gain_fit import fit_gains
-from rbd_control.estimation.drive_gain_rows import gain_rows, velocity_noise
-from rbd_control.estimation.drive_gains import drive_gains
+from rbd_control.identification import GainEvidence, KnownGain, KnownPayload
+from rbd_control.identification.drive_gain_fit import fit_gains, gain_rows, velocity_noise
+from rbd_control.identification.drive_gains import drive_gains
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
 SEEDS = range(5)

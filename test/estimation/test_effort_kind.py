@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
-from rbd_control.estimation import DetectorParameters, EffortKindJudge
+from rbd_control.estimation import DetectorParameters
+from rbd_control.identification import EffortKindJudge
 from rbd_control.simulation import arm7_urdf
 
 TORQUE = DetectorParameters()

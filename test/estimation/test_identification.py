@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation.identification import (
+from rbd_control.identification.regression import (
     COLUMNS,
     LOWER,
     _Factors,

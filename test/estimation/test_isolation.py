@@ -5,6 +5,7 @@ import pytest
 from robots import random_tree_urdf, urdf_path
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, mass_matrix
+from rbd_control.estimation.decision import MASSES, SHAKE, jolt_doubt
 from rbd_control.estimation.detector_state import new_memory
 from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
 from rbd_control.estimation.isolation_kernel import (
@@ -16,9 +17,7 @@ from rbd_control.estimation.isolation_kernel import (
     take_in,
     weigh,
 )
-from rbd_control.estimation.residual_doubt import MASSES, SHAKE, jolt_doubt
-from rbd_control.robot.mesh_files import MeshFiles
-from rbd_control.robot.surface import Surface, surface_of
+from rbd_control.robot.shapes import MeshFiles, Surface, surface_of
 from rbd_control.simulation import arm7_urdf
 
 Q = np.array([0.3, 0.7, -0.4, 1.1, 0.5, 0.9, -0.2])

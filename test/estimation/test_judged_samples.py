@@ -11,11 +11,12 @@ from damage import sound
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
-from rbd_control.estimation import Calibration, DetectorParameters, Motion, calibrate
-from rbd_control.estimation.judged_samples import judged_samples
+from rbd_control.estimation import DetectorParameters
 from rbd_control.estimation.observers import Observer
-from rbd_control.estimation.tuning import choose_gains
 from rbd_control.estimation.validity import IN_MOTION
+from rbd_control.identification import Calibration, Motion, calibrate
+from rbd_control.identification.motion import judged_samples
+from rbd_control.identification.threshold_calibration import choose_gains
 from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = DetectorParameters(observer_gain=(50.0,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rbd_control.estimation.least_force import least_forces_by_statistic
+from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
 
 SAMPLES, JOINTS = 400, 5
 MOST = 20.0

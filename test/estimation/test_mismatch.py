@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.estimation import (
-    ContactDetector,
-    DetectorParameters,
-    FitWatch,
-    Motion,
-    find_mismatches,
-)
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import FitWatch, Motion, find_mismatches
 from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))

@@ -5,7 +5,7 @@ import pytest
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation import KalmanObserver, MomentumObserver, Observer, SecondOrderObserver
-from rbd_control.estimation.onset import estimate_onset
+from rbd_control.estimation.contact_events import estimate_onset
 from rbd_control.simulation import arm7_urdf
 
 DT, COUNT = 0.001, 100

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rbd_control.estimation.reversals import less_friction, reversals
+from rbd_control.estimation.thresholds import less_friction, reversals
 
 SLOW, POLE = np.array([0.02]), np.array([50.0])
 

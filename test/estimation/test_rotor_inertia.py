@@ -9,13 +9,9 @@ from robots import random_tree_urdf
 
 from rbd_control.dynamics import Model, Rotor, inverse_dynamics, mass_matrix, with_rotors
 from rbd_control.errors import ParameterError
-from rbd_control.estimation import (
-    ContactDetector,
-    DetectorParameters,
-    Motion,
-    find_mismatches,
-)
-from rbd_control.estimation.identification import Identification, filtered_columns, identify
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import Motion, find_mismatches
+from rbd_control.identification.regression import Identification, filtered_columns, identify
 from rbd_control.robot.inertial_corrections import InertialCorrections, variations
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters

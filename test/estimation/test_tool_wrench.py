@@ -13,8 +13,8 @@ from robots import random_tree_urdf
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, DetectorParameters, ToolWrenchEstimator
-from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.isolation_kernel import PROPORTIONAL
+from rbd_control.estimation.thresholds import with_default_thresholds
 from rbd_control.estimation.tool_wrench import LARGEST_DAMPING
 from rbd_control.simulation import arm7_urdf
 

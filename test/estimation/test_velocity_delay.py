@@ -11,10 +11,11 @@ from free_motion import lively_motion
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import ParameterError
-from rbd_control.estimation import ContactDetector, DetectorParameters, Motion
-from rbd_control.estimation.calibrated_parameters import START
-from rbd_control.estimation.calibration import calibrate
-from rbd_control.estimation.delay_fit import Delay, delay_note, with_delay
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import Motion
+from rbd_control.identification.calibration import calibrate
+from rbd_control.identification.delays import Delay, delay_note, with_delay
+from rbd_control.identification.threshold_calibration import START
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 MODEL = Model.from_urdf(arm7_urdf())

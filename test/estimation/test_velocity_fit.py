@@ -7,8 +7,8 @@ import pytest
 from scipy.signal import lfilter
 
 from rbd_control.dynamics import Model
-from rbd_control.estimation.motion import Motion
-from rbd_control.estimation.velocity_fit import velocity_fits, wrong_velocities
+from rbd_control.identification.delays import velocity_fits, wrong_velocities
+from rbd_control.identification.motion import Motion
 from rbd_control.simulation import arm7_urdf
 
 RATE = 200.0

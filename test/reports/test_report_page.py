@@ -26,7 +26,7 @@ from report_pages import (
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model
-from rbd_control.estimation import Motion, calibrate
+from rbd_control.identification import Motion, calibrate
 from rbd_control.playback.report import AFTER
 from rbd_control.reports.curves import Curves
 from rbd_control.reports.html import PlotLibrary, html_of

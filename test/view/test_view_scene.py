@@ -12,7 +12,7 @@ pytest.importorskip("yourdfpy", reason="the extra `view` is not installed")
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.urdf import Link
-from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.shapes import MeshFiles
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.scene import GREY, SEMI_AXES, ellipsoid_of_inertia, rod, scene_of
 

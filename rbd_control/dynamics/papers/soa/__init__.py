@@ -45,8 +45,11 @@ from rbd_control.dynamics.papers.soa.composite import (
     InterbodyForces,
     composite_inertias,
     composite_inverse_dynamics,
+    gather,
+    gather_inertias,
     interbody_forces,
     mass_matrix_trace,
+    scatter,
 )
 from rbd_control.dynamics.papers.soa.operators import (
     Operator,
@@ -54,7 +57,6 @@ from rbd_control.dynamics.papers.soa.operators import (
     link_operator,
     spatial_operators,
 )
-from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter
 
 __all__ = [
     "InterbodyForces",

@@ -25,7 +25,7 @@ from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
 from rbd_control.dynamics.papers.refusals import refuse_mimics
-from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter, times
+from rbd_control.dynamics.papers.soa.composite import gather, gather_inertias, scatter, times
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 from rbd_control.errors import InputError
 

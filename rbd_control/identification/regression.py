@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
-from rbd_control.estimation.motion import Motion
-from rbd_control.estimation.second_order_observer import SecondOrderObserver
+from rbd_control.estimation.observers import SecondOrderObserver
+from rbd_control.identification.motion import Motion
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import listed
 

@@ -1,7 +1,7 @@
 """Gains of the drives: prior knowledge, and acceptance of identified gains.
 
-:mod:`~rbd_control.estimation.drive_gain_fit` has the equation and the estimate. A gain is accepted
-if its relative standard error is at most :data:`ACCEPTED_ERROR`.
+:mod:`~rbd_control.identification.drive_gain_fit` has the equation and the estimate. A gain is
+accepted if its relative standard error is at most :data:`ACCEPTED_ERROR`.
 
 In free motion only the torque for gravity and for the inertia of the links determines the gain of a
 joint. An error of the masses in the description causes the same relative error of the gain. The
@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation.drive_gain_fit import Prior, fit_gains
-from rbd_control.estimation.drive_gain_rows import MASS_ERROR, gain_rows
-from rbd_control.estimation.motion import Motion
+from rbd_control.identification.drive_gain_fit import MASS_ERROR, Prior, fit_gains, gain_rows
+from rbd_control.identification.motion import Motion
 from rbd_control.wording import listed
 
 Array = NDArray[np.float64]

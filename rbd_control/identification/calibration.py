@@ -1,12 +1,13 @@
 """Calibration of the detector's parameters from motions without contact.
 
 0. For efforts that are currents, the gains of the drives:
-   :mod:`~rbd_control.estimation.drive_gains`.
-1. Friction and corrections of masses: :mod:`~rbd_control.estimation.identification`; and the delay
-   of the velocity: :mod:`~rbd_control.estimation.delay_fit`.
-2. Observer gains with the shortest detection delay: :mod:`~rbd_control.estimation.tuning`.
+   :mod:`~rbd_control.identification.drive_gains`.
+1. Friction and corrections of masses: :mod:`~rbd_control.identification.regression`; and the delay
+   of the velocity: :mod:`~rbd_control.identification.delays`.
+2. Observer gains with the shortest detection delay:
+   :mod:`~rbd_control.identification.threshold_calibration`.
 3. Contact thresholds for a rate of false alarms:
-   :mod:`~rbd_control.estimation.threshold_calibration`.
+   :mod:`~rbd_control.identification.threshold_calibration`.
 """
 
 from __future__ import annotations
@@ -20,19 +21,26 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation.alarm_levels import BLOCK
-from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
-from rbd_control.estimation.delay_fit import delay_note, estimate_delay, with_delay
 from rbd_control.estimation.detector_parameters import LARGEST_THRESHOLD, DetectorParameters
-from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
-from rbd_control.estimation.effort_kind import refuse_effort_kind
-from rbd_control.estimation.effort_scale import (
+from rbd_control.estimation.observers import LONGEST_DELAY
+from rbd_control.estimation.thresholds import BLOCK
+from rbd_control.identification.delays import delay_note, estimate_delay, with_delay
+from rbd_control.identification.drive_gains import (
+    DriveGain,
+    GainEvidence,
+    KnownPayload,
+    drive_gains,
+)
+from rbd_control.identification.effort_kind import refuse_effort_kind
+from rbd_control.identification.effort_scale import (
     CERTAIN,
     are_unknown_currents,
     effort_scales,
     usable_efforts,
 )
-from rbd_control.estimation.identification import (
+from rbd_control.identification.mismatch import Mismatch, find_mismatches
+from rbd_control.identification.motion import Motion, judged_samples, refuse_little_motion
+from rbd_control.identification.regression import (
     Identification,
     external_means,
     filtered_columns,
@@ -40,17 +48,16 @@ from rbd_control.estimation.identification import (
     identify,
     means,
 )
-from rbd_control.estimation.judged_samples import judged_samples
-from rbd_control.estimation.mismatch import Mismatch, find_mismatches
-from rbd_control.estimation.motion import Motion, refuse_little_motion
-from rbd_control.estimation.threshold_calibration import (
+from rbd_control.identification.threshold_calibration import (
+    SETTLING,
+    START,
+    CalibratedParameters,
     FreeMotion,
+    choose_gains,
     high_thresholds,
     refuse_contact,
     with_thresholds,
 )
-from rbd_control.estimation.tuning import SETTLING, choose_gains
-from rbd_control.estimation.velocity_delay import LONGEST_DELAY
 from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
 
 Array = NDArray[np.float64]

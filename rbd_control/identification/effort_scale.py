@@ -6,8 +6,9 @@ together with friction::
     effort = scale need + friction(v)
 
 Efforts that are declared to be torques must have a scale near one; the gains of drives that
-publish currents come from :mod:`~rbd_control.estimation.drive_gains`. If the torque of the model is
-too small, the sign of friction determines the sign of the effort: friction never drives a joint.
+publish currents come from :mod:`~rbd_control.identification.drive_gains`. If the torque of the
+model is too small, the sign of friction determines the sign of the effort: friction never drives a
+joint.
 
 A payload that the model lacks has the effect of a scale above one on the joints that carry it.
 Therefore a payload is fitted as well, to all joints at once, and a scale is reported only if no
@@ -25,11 +26,11 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.identification import SHAPES, filtered_columns, filtered_external
-from rbd_control.estimation.mismatch import unit_payloads
-from rbd_control.estimation.momentum_balance import LARGEST
-from rbd_control.estimation.motion import SLOW, Motion, implausible, in_range
-from rbd_control.estimation.velocity_fit import velocity_fits, wrong_velocities
+from rbd_control.estimation.observers import LARGEST
+from rbd_control.identification.delays import velocity_fits, wrong_velocities
+from rbd_control.identification.mismatch import unit_payloads
+from rbd_control.identification.motion import SLOW, Motion, implausible, in_range
+from rbd_control.identification.regression import SHAPES, filtered_columns, filtered_external
 
 Array = NDArray[np.float64]
 

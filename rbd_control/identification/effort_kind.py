@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RecordingError
-from rbd_control.estimation.default_thresholds import default_contact_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.identification import external_means
-from rbd_control.estimation.mismatch import unit_payloads
-from rbd_control.estimation.motion import Motion, implausible, in_range
+from rbd_control.estimation.thresholds import default_contact_thresholds
+from rbd_control.identification.mismatch import unit_payloads
+from rbd_control.identification.motion import Motion, implausible, in_range
+from rbd_control.identification.regression import external_means
 from rbd_control.robot.effort import EffortParameters
 
 Array = NDArray[np.float64]

@@ -1,0 +1,31 @@
+"""Identification of an arm from recordings: gains, friction, corrections, delays, thresholds."""
+
+from rbd_control.identification.calibration import Calibration, calibrate
+from rbd_control.identification.drive_gains import (
+    DriveGain,
+    DriveGainError,
+    GainEvidence,
+    KnownGain,
+    KnownPayload,
+)
+from rbd_control.identification.effort_kind import EffortKindDecision, EffortKindJudge
+from rbd_control.identification.mismatch import FitWatch, Mismatch, find_mismatches
+from rbd_control.identification.motion import Motion
+from rbd_control.identification.threshold_calibration import CalibratedParameters
+
+__all__ = [
+    "CalibratedParameters",
+    "Calibration",
+    "DriveGain",
+    "DriveGainError",
+    "EffortKindDecision",
+    "EffortKindJudge",
+    "FitWatch",
+    "GainEvidence",
+    "KnownGain",
+    "KnownPayload",
+    "Mismatch",
+    "Motion",
+    "calibrate",
+    "find_mismatches",
+]
