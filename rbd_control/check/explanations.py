@@ -1,4 +1,6 @@
-"""The evidence of a recording about the arm, as columns of linear equations.
+"""Errors of the description or of the efforts that explain what a recording shows.
+
+**The evidence of a recording about the arm, as columns of linear equations.**
 
 Over a motion without contact the effort of joint ``i`` obeys, filtered and sampled once per time
 constant of the filter::
@@ -14,7 +16,7 @@ of a joint are projected onto the orthogonal complement of its friction columns.
 
 **Explanations of the misfit of a recording by errors of the arm's description or its efforts.**
 
-The evidence is a linear regression of the efforts (:mod:`~rbd_control.check.explanations`). The
+The evidence is a linear regression of the efforts. The
 misfit is the RMS effort that neither model nor friction explains. Every explanation changes the
 evidence: it divides an effort by a scale, exchanges the efforts or the names of two joints, adds a
 rotor inertia or a payload, turns the gravity vector, or adds or subtracts the gravity torque. The

@@ -1,4 +1,4 @@
-"""Lines of the check about the messages: joints, rate, jitter, gaps, repeated, lost messages.
+"""Lines of the check about messages and about undisturbed motion.
 
 **Explanations of a motion without its apparent contacts.**
 

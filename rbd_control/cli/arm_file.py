@@ -137,7 +137,7 @@ def arm_file(
         locked: positions of locked joints in addition to the robot's parameters, by name
             [rad or m].
         kept: further parameters of all sections, which are written unchanged, see
-            :func:`~rbd_control.cli.arm_file.kept_parameters`.
+            :func:`kept_parameters`.
     """
     parameters = calibration.parameters
     of_detector, of_controller = dict(kept.get((NODE,), {})), kept.get(CONTROLLER, {})

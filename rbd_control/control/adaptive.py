@@ -1,12 +1,4 @@
-"""Compiled code of the adaptive law for one sample: the torque, then a step of the estimates.
-
-:mod:`~rbd_control.control.adaptive` has the equations and their derivation.
-
-**Initial estimates of the adaptive control law: bodies and joint friction, with their bounds.**
-
-:mod:`~rbd_control.control.adaptive` defines the metric and the bounds.
-
-**The adaptive control law of Slotine and Li: it learns payload and friction in motion.**
+"""The adaptive law of Slotine and Li: equations, initial estimates, compiled step.
 
 The law of :mod:`~rbd_control.control.slotine_li` for the described arm, ``tau_fixed``, is
 unchanged. What is learned is added as a feed-forward torque of the desired motion::
@@ -168,7 +160,7 @@ class Bodies(NamedTuple):
 
     Attributes:
         row: (k,) row of each body in the arrays of the model.
-        S: (k, 4, 4) Cholesky factor of the metric, see :mod:`~rbd_control.control.adaptive`.
+        S: (k, 4, 4) Cholesky factor of the metric, see the module.
         W: (k, 4, 4) estimates, changed by every step that learns.
         average: (k, 4, 4) W averaged over ``REMEMBERED``.
         least: (k,) smallest permitted eigenvalue of W.

@@ -1,6 +1,4 @@
-"""Compiled code of the energy monitor and of the energy tank for one period between samples.
-
-:mod:`~rbd_control.control.energy` and :mod:`~rbd_control.control.energy` have the equations.
+"""Energies of the controller: passivity monitor, energy tank, and their account.
 
 **Online computation of the storage function and powers in the passivity proof.**
 
@@ -140,7 +138,7 @@ class LastSample(NamedTuple):
 def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
     """Return ``(V, dissipated, injected, bound)`` [J] of the period that ends with this sample.
 
-    :class:`~rbd_control.control.energy.EnergyBalance` describes the results. If an argument is not
+    :class:`EnergyBalance` describes the results. If an argument is not
     finite, they are NaN and nothing is stored. With dt = 0, which begins a new balance, all but V
     are zero.
 

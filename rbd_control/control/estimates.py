@@ -1,4 +1,4 @@
-"""Estimates of the adaptive control law, for publication and for YAML files.
+"""What the laws learn: estimates of the adaptive law, and the bias of each joint.
 
 **Estimate of the constant torque of each joint that the model lacks: friction, weight.**
 

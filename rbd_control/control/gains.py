@@ -1,4 +1,6 @@
-"""Stability of the position loop: its delay, its margin, and the largest gains.
+"""Which gains a loop bears, and the gains of the law.
+
+**Stability of the position loop: its delay, its margin, and the largest gains.**
 
 Without friction each joint obeys, in the small, ``e'' = -F(p) ((Lambda + r) e' + Lambda r e)``,
 delayed by T: r is ``damping_rate``, Lambda ``bandwidth``, and F the filter of

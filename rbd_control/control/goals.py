@@ -1,6 +1,4 @@
-"""Trajectories whose sender waits for the outcome: tolerances, outcome, results.
-
-**Trajectories whose sender waits for the outcome, such as the goals of an action.**
+"""Goals of trajectories: tolerances, outcome, and the result for the sender.
 
 A :class:`TrajectoryGoal` accompanies its trajectory through planning and motion. It ends once, with
 one :class:`GoalResult`, which any part of the controller may set in any thread. :class:`Goals`

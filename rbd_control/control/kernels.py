@@ -1,4 +1,4 @@
-"""Compiled parts of the control loop: short loops over the joints, without the arm's dynamics.
+"""Compiled parts of one control step.
 
 **Compiled parts of one control step that need the arm's dynamics.**
 
@@ -36,7 +36,7 @@ def reference_motion(q, q_f, v_f, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
         q_d, v_d, a_d: desired position, velocity and acceleration, (n,) each [rad or m,
             rad/s or m/s, rad/s² or m/s²].
         Lambda: (n,) decay rate of the position error [1/s].
-        bounds: ``ReferenceBounds`` of :mod:`~rbd_control.control.kernels`.
+        bounds: :class:`ReferenceBounds`.
         v_r, a_r, s: (n,) each, written [rad/s or m/s, rad/s² or m/s², rad/s or m/s].
     """
     for i in range(q.shape[0]):

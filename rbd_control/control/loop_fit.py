@@ -1,4 +1,4 @@
-"""Result of a measurement of the control loop, and the parameters that follow from it.
+"""Delay and resonance of the control loop from recorded responses, and what follows.
 
 **Fit of the delay between the torque of a joint and its motion.**
 

@@ -1,4 +1,4 @@
-"""Uniform time scaling of a trajectory that exceeds the limits on speed or effort.
+"""Planning of motions: from the points of a message to a trajectory, and streams.
 
 **Streams of single points, for example from teleoperation, which the arm passes without a stop.**
 
@@ -299,7 +299,7 @@ class TrajectoryRequest:
             of the planned motion.
         asked: arrival of the last valid joint state before the request, on the steady clock [s].
         streams: whether a single point may belong to a stream, whose points the arm passes without
-            a stop, see :mod:`~rbd_control.control.planner`.
+            a stop, see :class:`StreamPoint`.
     """
 
     names: Sequence[str]

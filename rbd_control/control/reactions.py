@@ -1,4 +1,6 @@
-"""The motion of a touched link away from the contact, for the reaction ``retract``.
+"""Reactions to contact, and orders to the arm: one class each.
+
+**The motion of a touched link away from the contact, for the reaction ``retract``.**
 
 The place of the contact on the link is not known. The motion is computed for the origin of the link
 or, if the joints hardly move the origin along the force, for the origin of a next joint, which is
@@ -12,7 +14,7 @@ The place and the direction of a contact are estimates, and behind the arm may b
 A retreat that does not move the link away presses with the stiffness of the law, and so would the
 hold at its end.
 
-**Reactions to contact, and orders to the arm: one class each.**
+**Adding a reaction.**
 
 A class in :data:`REACTIONS` is a choice of the parameter ``contact_reaction``; with ``order`` it is
 also an order of :meth:`Modes.order` and a service of the node. To add one, write the

@@ -1,4 +1,6 @@
-"""Detection of a brake that overshoots because it comes late.
+"""The torque after a fault, and the judges of what it does.
+
+**Detection of a brake that overshoots because it comes late.**
 
 Under the brake of mode safe the velocity of a joint decays without a reversal. In a loop whose
 delay is too long for the rate of the brake, the joint overshoots: it reverses, and moves back with
@@ -37,7 +39,7 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
 - A brake that overshoots comes late: when a joint has reversed and has a part of the kinetic energy
   at the fault, the rate is halved for all joints until the next start, and reduced to
   :data:`LEAST_BRAKE` if the arm gains energy all the same
-  (:class:`~rbd_control.control.safe_torque.Overshoot`).
+  (:class:`Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
   drive the arm. The torque of its joint is then zero until the next start. A joint whose drive is
   reversed or may be dead is braked apart from all others: the brake of a joint would otherwise

@@ -1,4 +1,4 @@
-"""Growth of the delay of joint states on their way to the controller.
+"""Joint states of the controller: late, repeated, contradictory or valid.
 
 **Detection of joint states that repeat although the arm moves, and their period of updates.**
 

@@ -1,4 +1,6 @@
-"""The passivity-based law of Slotine and Li.
+"""The passivity-based law of Slotine and Li, and the filter of its errors.
+
+**The passivity-based law of Slotine and Li.**
 
 With the position error ``e = q - q_d``::
 
@@ -9,8 +11,8 @@ the arm moves as ``M s_dot + C s + K_D s = tau_ext``. As M_dot - 2C is skew-symm
 ``V = ½ sᵀ M s`` obeys ``V_dot = -sᵀ K_D s + sᵀ tau_ext``: with respect to s, the controlled arm
 takes energy from its surroundings and never supplies any.
 
-In the controller the errors ``e`` and ``e_dot`` of v_r, a_r and s are low-pass filtered, see
-:mod:`~rbd_control.control.slotine_li`, which has the proof for this case.
+In the controller the errors ``e`` and ``e_dot`` of v_r, a_r and s are low-pass filtered, as the
+second part of this text says, with the proof for this case.
 
 The proof lets K_D depend on the configuration. Here ``K_D = diag(damping) + damping_rate M(q)``,
 and the second part costs nothing: ``M a_r - damping_rate M s = M (a_r - damping_rate s)``.

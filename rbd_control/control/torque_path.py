@@ -1,4 +1,6 @@
-"""Limitation of torques to the torque limits of the motors.
+"""From the desired state to the command: law, limits, energy tank, rate.
+
+**Limitation of torques to the torque limits of the motors.**
 
 A torque above a limit is composed again from three parts:
 

@@ -1,4 +1,6 @@
-"""Joint trajectories, checked as a whole and then sampled as splines.
+"""Joint trajectories: splines, checked as a whole and then sampled.
+
+**Joint trajectories, checked as a whole and then sampled as splines.**
 
 The checks include those of joint_trajectory_controller, and checks that it lacks: numbers that
 are not finite or far too large, repeated joint names, negative times, limits on position and speed

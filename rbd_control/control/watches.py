@@ -1,4 +1,6 @@
-"""Detection of an unstable control loop by motor torque that oscillates.
+"""Checks of each sample that lead to a fault or a hold.
+
+**Detection of an unstable control loop by motor torque that oscillates.**
 
 Gains that are too high for the delay of the loop or the rate of the joint states, a wrong model, or
 an inertia that the adaptive law has learned in a collision can make the loop unstable. The limits

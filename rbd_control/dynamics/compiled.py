@@ -1,4 +1,4 @@
-"""The decorators that compile kernels and their parts.
+"""Decorators that compile kernels.
 
 **The decorators of kernels that borrow their arrays: they do not count references to them.**
 
@@ -91,7 +91,7 @@ _WITHOUT_COUNTS: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "
 
 
 def compiled_borrowing(function: Callable[..., Any]) -> Any:
-    """Compile a kernel as :func:`~rbd_control.dynamics.compiled.compiled` does, without counts.
+    """Compile a kernel as :func:`compiled` does, without counts.
 
     No references to arrays are counted, for the reason in the module's docstring.
 
@@ -103,10 +103,10 @@ def compiled_borrowing(function: Callable[..., Any]) -> Any:
 
 
 def inlined_borrowing(function: Callable[..., Any]) -> Any:
-    """Compile a helper as :func:`~rbd_control.dynamics.compiled.inlined` does, without counts.
+    """Compile a helper as :func:`inlined` does, without counts.
 
     The restrictions are those of :func:`compiled_borrowing`. Functions that take only numbers and
-    records count no references, so :func:`~rbd_control.dynamics.compiled.inlined` suffices for
+    records count no references, so :func:`inlined` suffices for
     them.
     """
     return njit(

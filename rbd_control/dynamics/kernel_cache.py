@@ -1,4 +1,6 @@
-"""Digest of the sources that a compiled kernel is made of.
+"""Machine code of kernels on disk, marked with the sources that it was made of.
+
+**Digest of the sources that a compiled kernel is made of.**
 
 Kernels inline helpers from other files, so the file of a kernel alone does not tell whether its
 stored machine code is current. The digest covers the file and, transitively, every file that its

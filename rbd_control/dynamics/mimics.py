@@ -1,4 +1,6 @@
-"""Resolution of mimic joints, including chains, to the independent joints that they follow.
+"""Joints that follow another joint: their resolution, and their forward dynamics.
+
+**Resolution of mimic joints, including chains, to the independent joints that they follow.**
 
 A mimic joint moves as its leader does, so that its limits of position and speed are limits of the
 leader as well.

@@ -1,4 +1,6 @@
-"""Symmetric linear systems with few unknowns, for kernels.
+"""Small linear systems, and sines and cosines, for kernels.
+
+**Symmetric linear systems with few unknowns, for kernels.**
 
 A call of LAPACK's solver instead would take numba two seconds to compile.
 

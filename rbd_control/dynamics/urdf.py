@@ -1,4 +1,4 @@
-"""Expansion of xacro files to URDF, if the Python package xacro is installed.
+"""Links and joints from URDF or xacro text.
 
 **Conversion of URDF text to links and joints, each checked alone; ``tree.py`` checks the tree.**
 

@@ -1,4 +1,6 @@
-"""Noise of the residual that depends on the motion: friction at reversals, and speed.
+"""The verdict: compiled, from momentum balance to contact or no contact.
+
+**Noise of the residual that depends on the motion: friction at reversals, and speed.**
 
 The threshold of a joint has a margin for friction while the joint is at rest or reverses, and a
 margin that grows with its speed (:mod:`~rbd_control.estimation.thresholds`). The standard deviation

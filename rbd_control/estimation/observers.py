@@ -1,4 +1,6 @@
-"""Delay of the measured velocity against the measured effort.
+"""Observers of the external torque: the momentum balance, and the filters after it.
+
+**Delay of the measured velocity against the measured effort.**
 
 Drivers differentiate and filter encoder positions, so the published velocity is late, while the
 effort is not. When the motors' torque changes, the momentum follows too late, and the balance
@@ -432,9 +434,8 @@ WARM_UP = 4000
 class Observer:
     """A momentum observer; derived classes select the filter.
 
-    Over one interval the momentum balance gives the mean external torque exactly
-    (:mod:`~rbd_control.estimation.observers`), and the filter is solved exactly for that
-    constant input (:mod:`~rbd_control.estimation.observers`): observers are stable at any rate
+    Over one interval the momentum balance gives the mean external torque exactly, and the filter
+    is solved exactly for that constant input: observers are stable at any rate
     and over any jitter, unbiased, and each step uses its own measured ``dt``.
 
     The contact detector runs the same steps with additional checks in one compiled loop; it uses
@@ -443,8 +444,7 @@ class Observer:
     Args:
         model: the robot.
         friction: tau_friction(v); None for none.
-        **design: constants of the filter by the fields of ``DESIGN`` in
-            :mod:`~rbd_control.estimation.observers`, (nv,) each.
+        **design: constants of the filter by the fields of :data:`DESIGN`, (nv,) each.
 
     Attributes:
         model: the robot.

@@ -44,11 +44,10 @@ Thresholds depend on the motion, because errors of friction and model grow with 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
                   + per_speed_i |v_i| + per_acceleration_i |a_i| + unknown_i
 
-``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction
-(:mod:`~rbd_control.estimation.thresholds`). The peak of ``|v_i|`` is held and decays with the
-observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
-constant, so both have the delay of the residual. ``unknown_i`` allows for torque that changes much
-within a period, and for lost samples
+``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction. The
+peak of ``|v_i|`` is held and decays with the observer's time constant, and ``a_i`` is the
+derivative of ``v_i`` through a filter of that time constant, so both have the delay of the
+residual. ``unknown_i`` allows for torque that changes much within a period, and for lost samples
 (:mod:`~rbd_control.estimation.validity`). The collision threshold is ``collision_i`` plus
 the last three terms.
 

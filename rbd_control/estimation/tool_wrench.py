@@ -1,6 +1,6 @@
-"""The compiled part of the tool wrench; see :mod:`~rbd_control.estimation.tool_wrench`.
+"""The wrench at the tool, from the residual, with its covariance.
 
-**The wrench at the tool, from the residual: six components with their covariance.**
+**Six components with their covariance.**
 
 A wrench ``w = [m; F]`` that the environment applies at the origin of the tool frame leaves the
 residual ``r = Jᵀ w + n``, with J the Jacobian of the frame, in the axes of the frame, and n the

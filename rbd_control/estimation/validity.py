@@ -1,4 +1,6 @@
-"""Compiled checks of samples: implausible and repeated samples, and efforts that are not measured.
+"""Samples that the detector does not use, and torque that it has not seen.
+
+**Compiled checks of samples: implausible and repeated samples, and efforts that are not measured.**
 
 An implausible sample is dropped as if its message had been lost: neither the filter nor the
 thresholds use it, and the last verdict is kept. After several dropped samples in a row there is no

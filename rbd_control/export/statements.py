@@ -1,4 +1,4 @@
-"""Conversion of names and texts of a robot description to C identifiers, comments and literals.
+"""Expressions as ordered C statements, with identifiers and literals.
 
 **Conversion of expressions to ordered C statements.**
 

@@ -1,4 +1,6 @@
-"""Scalar type that records the operations on it.
+"""Expressions of the exported functions, by running the kernels on recorded scalars.
+
+**Scalar type that records the operations on it.**
 
 Kernels compute with scalars, so they also run on objects of this type; their results then are
 expressions. A result that does not depend on an input is an ordinary float.

@@ -100,8 +100,8 @@ class Study:
             calibrated threshold and the friction.
         drifts: one row per arm, joint and quantity of :data:`DRIFTING`: number of recordings, time
             span [days], mean, change per month, its standard error, and whether it is significant;
-            see :class:`~rbd_control.fleet.study.Drift`. Quantities that are always zero, or that
-            :func:`~rbd_control.fleet.study.fit_drift` cannot fit, have no row.
+            see :class:`Drift`. Quantities that are always zero, or that
+            :func:`fit_drift` cannot fit, have no row.
         bad: records of recordings without a result.
     """
 

@@ -1,4 +1,6 @@
-"""Identification of the velocity's delay from motions without contact.
+"""Delay of the velocities, and velocities that do not fit the positions.
+
+**Identification of the velocity's delay from motions without contact.**
 
 A velocity that is late by T makes the momentum late, so that the mean external torque of a motion
 without contact is, to first order in T (:mod:`~rbd_control.estimation.observers`)::

@@ -1,4 +1,6 @@
-"""The equation of the drive currents as rows of a linear regression.
+"""Gains of the drives from recorded currents, with standard errors.
+
+**The equation of the drive currents as rows of a linear regression.**
 
 Without contact, the current ``c`` of a joint obeys::
 
@@ -25,7 +27,7 @@ payload. ``delta``, ``pi_l`` and known gains have normal priors.
 
 **Both sides are noisy.** ``e`` contains the noise of the currents and the torque that the model
 lacks; its variance is that of the residual. ``y`` and ``a`` are sums of columns whose noise has the
-known covariance ``Lambda_i`` (:mod:`~rbd_control.identification.drive_gain_fit`). For the
+known covariance ``Lambda_i``. For the
 coefficients ``b_i = (g_i, g_i delta, g_i pi_l, j_i)`` of these columns, the sum
 
     sum (c - ...)² / (sigma_i² + b_iᵀ Lambda_i b_i)  +  the squares of the priors

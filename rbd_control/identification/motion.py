@@ -1,4 +1,4 @@
-"""Recorded contact-free motions, and checks that they suffice for identification.
+"""Recorded motions without contact, and the samples of them that the detector judges.
 
 **Selection of the samples of a recorded motion that the detector judges.**
 

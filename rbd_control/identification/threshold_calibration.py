@@ -1,4 +1,4 @@
-"""The parameters that ``rbd-control calibrate`` determines.
+"""Thresholds for a rate of false alarms, and the fastest observer.
 
 **Contact thresholds from the residuals of motions without contact.**
 

@@ -270,7 +270,7 @@ class DemoScenarioParameters(NodeParameters):
 
 
 class DemoScenario(ManagedNode[DemoScenarioParameters]):
-    """Plays a :class:`~rbd_control.nodes.demo_scenario.Scenario` on the nodes of the demo.
+    """Plays a :class:`Scenario` on the nodes of the demo.
 
     The scenario begins :data:`PAUSE` after arm, controller and detector have become active. The
     process ends with exit code 0 as soon as another node has a publisher of trajectories for the

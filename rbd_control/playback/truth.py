@@ -231,7 +231,7 @@ CONFIDENCE = 0.95
 class Summary:
     """Statistics of the scores of one or several recordings; NaN where there are no data.
 
-    The terms are those of :class:`~rbd_control.playback.truth.TrueContact`.
+    The terms are those of :class:`TrueContact`.
 
     Attributes:
         contacts: number of true contacts.

@@ -242,7 +242,7 @@ class ReplayReport:
 
         Args:
             found: the JSON of the replay, see
-                :func:`~rbd_control.reports.replay_page.replay_page`.
+                :func:`replay_page`.
             arguments: parsed arguments of the command, with ``recordings``, ``urdf`` and
                 ``config``.
             console: prints the names of the files.

@@ -1,4 +1,6 @@
-"""Choice of the joints of a description if the parameters do not name them.
+"""Which joints are the arm's, and which of the held joints carry it.
+
+**Choice of the joints of a description if the parameters do not name them.**
 
 A description often contains more than the arm: the fingers of a hand, a mobile base, a second arm.
 A node uses the joints whose effort is in the joint states, and treats the others as fixed. If each

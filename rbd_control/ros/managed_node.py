@@ -123,7 +123,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
     :class:`~rbd_control.errors.RbdControlError`; the transition then fails with one line in the
     log. With the parameter ``autostart`` such a failure ends the node with :attr:`exit_code` 1,
     except that the activation is tried again after a
-    :class:`~rbd_control.ros.managed_node.NotReadyError`.
+    :class:`NotReadyError`.
 
     Attributes:
         parameters: the current parameter object.

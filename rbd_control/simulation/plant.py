@@ -1,4 +1,4 @@
-"""Simulated sensors of the arm.
+"""The simulated plant: compiled step, obstacles, sensors.
 
 **Obstacles: springs with dampers that push and never pull.**
 

@@ -204,7 +204,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
 
     The signal handler raises no exception, because rclpy may discard an exception in a callback.
     The previous handlers are restored at the end of the context. A present
-    :class:`~rbd_control.startup.prompt_end.PromptEnd` is disarmed, so that it does not end the
+    :class:`PromptEnd` is disarmed, so that it does not end the
     process. Use it in the main thread only.
     """
     came: list[int] = []

@@ -155,7 +155,7 @@ class ArmPanel:
 
     Attributes:
         chart: uPlot chart of the residuals; None before two rows of residuals are known.
-        verdict, figures, events: viser objects with the texts from :mod:`rbd_control.view.panel`.
+        verdict, figures, events: viser objects with the texts of this module.
     """
 
     def __init__(self, gui: Any, source: Source, *, in_folder: bool) -> None:

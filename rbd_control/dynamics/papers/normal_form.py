@@ -1,4 +1,6 @@
-"""Other Coriolis matrices: EW21's Algorithm 1 with any body-level factor, and its Jacobian form.
+"""Coriolis matrices of other factorizations, and the normal form of their elements.
+
+**Other Coriolis matrices: EW21's Algorithm 1 with any body-level factor, and its Jacobian form.**
 
 EW21 is Echeandia & Wensing, ASME J. Comput. Nonlinear Dyn. 2021. Many matrices C give the same
 vector ``C v``. A body-level factor with ``B(v, I) v = v x* I v`` and ``B + Bᵀ = I_dot`` (EW21

@@ -1,4 +1,4 @@
-"""Forward dynamics by the mass matrix: the solution of one dense linear system.
+"""Dynamics in task space, and forward dynamics by the mass matrix.
 
 **Dynamics in task space: the inertia and the bias force of a link.**
 

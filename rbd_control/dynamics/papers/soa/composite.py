@@ -1,4 +1,6 @@
-"""The two O(N) sweeps, gather and scatter, that evaluate every spatial operator expression.
+"""Spatial operator algebra by O(N) sweeps: composite bodies and what follows from them.
+
+**The two O(N) sweeps, gather and scatter, that evaluate every spatial operator expression.**
 
 With ``phi = (1 - E_phi)⁻¹`` of a tree, ``y = phi x`` solves ``y = E_phi y + x``: from the tips to
 the base, each body adds its value to that of its parent (gather). ``y = phiᵀ x`` solves
