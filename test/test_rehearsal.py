@@ -14,6 +14,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from rbd_control.control import *
 from rbd_control.estimation import *
+from rbd_control.identification import *
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf

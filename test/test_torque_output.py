@@ -59,10 +59,9 @@ def test_a_torque_that_is_not_sent_because_it_is_old_is_a_fault(late: float) -> 
     node.__dict__.update(
         _controller=SimpleNamespace(
             update=lambda *_: command,
-            fault=seen.append,
+            modes=SimpleNamespace(fault=seen.append),
             not_sent=lambda _age: seen.append("not sent"),
-            sent=np.zeros(7),
-            model_error="",
+            path=SimpleNamespace(sent=np.zeros(7), model_error=""),
         ),
         _watchdog=SimpleNamespace(beat=lambda: None, take_late=lambda: next(times), deadline=1.0),
         _trajectories=SimpleNamespace(accept=lambda: None),

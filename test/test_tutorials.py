@@ -114,7 +114,7 @@ def applied(diff: str, root: Path) -> None:
     header, _, body = diff.partition("\n")
     path = root / header.removeprefix("--- ")
     text = path.read_text(encoding="utf-8")
-    for hunk in body.split("\n"):
+    for hunk in body.split("@@\n"):
         lines = hunk.splitlines()
         before = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("+"))
         after = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("-"))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 
 from rbd_control.control import PassivityController
+from rbd_control.control.energy import EnergyAccount
 from rbd_control.estimation import ContactDetector
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.joint_states.cdr import HEAD, JointStateReader
@@ -76,7 +77,7 @@ STAGES = (
         "energies",
         "ours",
         "energy monitor, after the torque is sent",
-        ((PassivityController, "balance"),),
+        ((EnergyAccount, "balance"),),
     ),
     Stage(REST, "ours", "all else in the callback: bookkeeping of the nodes"),
     Stage(TOTAL, "all", "stamp to the end of the publication of the torque"),

@@ -855,8 +855,8 @@ MUTANTS = (
         "safe torque",
         "the brake after a fault may drive a joint",
         "control/kernels.py",
-        "    if not power <= 0.0:",
-        "    if power <= 0.0:",
+        "        if (apart[i] or not power <= 0.0) and brake[i] * v[i] > 0.0:",
+        "        if apart[i] and brake[i] * v[i] > 0.0:",
         ("test_safe_torque.py::test_its_power_is_never_positive",),
     ),
     Mutant(

@@ -463,13 +463,13 @@ class Modes:
             samples = self.samples
             self.desired = DesiredState(samples.q, samples.v, np.zeros_like(samples.v))
             return self.desired
-        motion = self.motion
-        motion.advance(dt, self.parameters.stop_time)
-        if isinstance(self.state, Follow):
+        motion, state = self.motion, self.state
+        motion.advance(dt, self._setup.now.parameters.stop_time)
+        if isinstance(state, Follow):
             self._judge()
-        elif not motion.moving and self._pending is not None:
-            self._pending.at_rest()
-        if self.mode == "hold":
+        elif isinstance(state, Hold) and state.pending is not None and not motion.moving:
+            state.pending.at_rest()
+        if isinstance(self.state, Hold):
             for reaction in self._reactions.values():
                 reaction.check()
         self.desired = motion.desired()
@@ -559,10 +559,6 @@ class Modes:
     @property
     def _interruption(self) -> Interruption | None:
         return self.state.interruption if isinstance(self.state, Hold) else None
-
-    @property
-    def _pending(self) -> Reaction | None:
-        return self.state.pending if isinstance(self.state, Hold) else None
 
     @property
     def _reaction(self) -> Reaction:

@@ -144,7 +144,7 @@ class PassivityController:
         if reversed_drive is not None:
             modes.fault(reversed_drive.reason)
             path.distrust(reversed_drive.joints)
-        if modes.mode == "safe":
+        if modes.state.mode == "safe":
             return self._brake()
         tracks = modes.state.tracks
         may_learn = test is None and self.verdict.excludes_contact(samples.now)
@@ -187,18 +187,18 @@ class PassivityController:
     def _answer(self, sent: LimitedTorque, refusal: str = "") -> Command:
         """Return a torque with the state of the controller."""
         self.loop.check()
-        modes, q_d, v_d = self.modes, self.samples.q, self.samples.v
-        if modes.state.tracks:
+        modes, state, q_d, v_d = self.modes, self.modes.state, self.samples.q, self.samples.v
+        if state.tracks:
             q_d, v_d, _ = modes.desired
         return Command(
             sent.torque,
             self.samples.reported(q_d),
             v_d,
-            modes.mode,
+            state.mode,
             sent.is_saturated,
             sent.is_rate_limited,
             modes.outcome.goal,
-            refusal or modes.reason,
+            refusal or state.reason,
         )
 
     def silence(self, now: float) -> Command | None:

@@ -129,21 +129,18 @@ class Trajectory:
         delay: float = 0.0,
         partial: bool = False,
         turning: Sequence[int] = (),
-        slower: float = 1.0,
     ) -> Trajectory:
         """Check the points and compute splines through them, from ``start`` at time 0.
 
         Args:
             joint_names, names, points, partial: see :meth:`Waypoints.of`.
-            start, limits, delay, turning, slower: see :meth:`through`.
+            start, limits, delay, turning: see :meth:`through`.
 
         Raises:
             TrajectoryError: naming the point, the joint and the reason.
         """
         waypoints = Waypoints.of(joint_names, names, points, partial)
-        return cls.through(
-            waypoints, start=start, limits=limits, delay=delay, turning=turning, slower=slower
-        )
+        return cls.through(waypoints, start=start, limits=limits, delay=delay, turning=turning)
 
     @classmethod
     def through(

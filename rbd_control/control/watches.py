@@ -389,7 +389,7 @@ class Watches:
             torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
                 the desired state advances, so that it belongs to this torque.
         """
-        if self._modes.mode == "safe":
+        if self._modes.state.mode == "safe":
             self._chatter.reset()
             return
         samples = self._samples
@@ -412,7 +412,7 @@ class Watches:
         """
         samples = self._samples
         self._drives.take(samples.dt, samples.q, samples.v, sent, samples.repetition.is_repeating)
-        if self._modes.mode == "safe":
+        if self._modes.state.mode == "safe":
             return
         self._since_fault = 0.0
         self._doubted.clear()

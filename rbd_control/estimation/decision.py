@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics import Model, mass_matrix
-from rbd_control.dynamics.compiled import compiled, compiled_borrowing, inlined_borrowing
+from rbd_control.dynamics.compiled import compiled_borrowing, inlined_borrowing
 from rbd_control.estimation.detector_state import (
     COLLISION,
     FREE,
@@ -80,7 +80,7 @@ FADE = 0.03
 """Time constant with which the standard deviation :data:`SHAKE` decays [s]."""
 
 
-@compiled
+@compiled_borrowing
 def _fill_doubt(settings, joints, out):
     for i in range(out.shape[0]):
         reversal = REVERSED * friction_allowance(settings[i], joints[i])

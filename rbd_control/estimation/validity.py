@@ -60,7 +60,7 @@ from __future__ import annotations
 
 import math
 
-from rbd_control.dynamics.compiled import inlined, inlined_borrowing
+from rbd_control.dynamics.compiled import inlined_borrowing
 from rbd_control.estimation.detector_state import (
     ALL_ZERO,
     EFFORT,
@@ -220,7 +220,7 @@ MOST_INTERVALS = 100
 """Number of intervals in mean interval and mean period; the weight of older intervals decays."""
 
 
-@inlined
+@inlined_borrowing
 def has_lost_samples(arm, dt):
     """Return whether samples are lost: an interval is longer than ``GAP_PERIODS`` mean periods.
 
@@ -233,7 +233,7 @@ def has_lost_samples(arm, dt):
     return arm.intervals >= LEAST_INTERVALS and dt > GAP_PERIODS * arm.period
 
 
-@inlined
+@inlined_borrowing
 def learn_period(arm, dt):
     """Update the mean interval and the mean period of the samples with one interval.
 
@@ -248,7 +248,7 @@ def learn_period(arm, dt):
     arm.period += weight * (min(dt, GAP_PERIODS * arm.mean_interval) - arm.period)
 
 
-@inlined
+@inlined_borrowing
 def usual_change(setting, dt):
     """Return the change of the momentum's rate that a joint's thresholds cover [N·m or N].
 
@@ -262,7 +262,7 @@ def usual_change(setting, dt):
     return USUAL * setting.contact_threshold if setting.observer_gain * dt < 1.0 else math.inf
 
 
-@inlined
+@inlined_borrowing
 def unknown_torque(before, fade, change, usual):
     """Return the threshold allowance for unknown torque after an interval [N·m or N].
 
