@@ -168,13 +168,13 @@ class Runaway:
 
     The gravity torque of the motors balances the weight, and the brake takes energy out, so that
     the kinetic energy T can only fall. A drive that does not obey may let its joint fall. Hence the
-    motors drive the arm, or somebody pushes it hard, if a joint exceeds :data:`RUNAWAY_SPEED` and::
+    motors or an external force drive the arm if a joint exceeds :data:`RUNAWAY_SPEED` and::
 
         T > (1 + GAIN) T_fault + integral of the sum of max(-g_i v_i, 0)
 
     with the torque g of the weight, which is zero for an arm that compensates it. Then all torque
     is zero for ``LATEST + PROBE``. If T rises on, by more than GAIN / 2 beyond the work of the
-    weight, another than the motors drives the arm, and the brake returns; otherwise the motors did.
+    weight, an external force drives the arm, and the brake returns; otherwise the motors did.
 
     Source: Hannaford & Ryu, Time-domain passivity control of haptic interfaces, IEEE Transactions
     on Robotics and Automation 18(1), 2002: the energy is observed, instead of a model of what
