@@ -393,7 +393,7 @@ class SampleJudge:
         defect = repetition.take(stamp, reported, velocity, measured)
         # A repeated sample is no new measurement, unless the arm is known to be at rest.
         if not defect and repetition.is_repeating and not repetition.is_overdue:
-            defect = self._match.contradiction
+            defect = self._match.lasting(stamp)
         elif not defect:
             defect = self._match.take(stamp, reported, velocity, self._parameters.velocity_mismatch)
         if defect:

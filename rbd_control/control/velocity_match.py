@@ -110,9 +110,13 @@ class VelocityMatch:
         for row in self._sums:
             row.fill(0.0)
 
-    @property
-    def contradiction(self) -> str:
-        """The present contradiction, see :meth:`take`."""
+    def lasting(self, stamp: float) -> str:
+        """Return the contradiction that lasts at ``stamp`` [s], see :meth:`take`, or an empty text.
+
+        Call it for a sample that repeats the last one, and so is no measurement.
+        """
+        if stamp - self._since > DISTRUST:
+            self._contradiction = ""
         return self._contradiction
 
     def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
