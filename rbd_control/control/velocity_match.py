@@ -113,9 +113,10 @@ class VelocityMatch:
     def lasting(self, stamp: float) -> str:
         """Return the contradiction that lasts at ``stamp`` [s], see :meth:`take`, or an empty text.
 
-        Call it for a sample that repeats the last one, and so is no measurement.
+        Call it for a sample that repeats the last one, and so is no measurement. The contradiction
+        ends :data:`DISTRUST` after the last measurement.
         """
-        if stamp - self._since > DISTRUST:
+        if self._last is None or stamp - self._last[0] > DISTRUST:
             self._contradiction = ""
         return self._contradiction
 
