@@ -63,7 +63,7 @@ NOTES = {
     "states.",
     "monitor": "`rbd-control monitor`: reads the detector, can change nothing.",
     "view": "`rbd-control view`: reads arm, detector and controller, can change nothing.",
-    "operator": "Whoever moves the arm: trajectories and orders, no torque and no parameters.",
+    "operator": "The user who moves the arm: trajectories and orders, no torque and no parameters.",
 }
 
 
