@@ -10,7 +10,7 @@ import pytest
 from control_loop import HOME, NO_RATE, STILL, Loop, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.control.samples import Repetition
+from rbd_control.control.samples import Frozen
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.simulation import arm7_urdf
@@ -71,7 +71,7 @@ def test_an_arm_in_motion_does_not_run_away(model: Model, effort: str) -> None:
 def test_slow_motion_on_a_coarse_encoder_is_not_frozen(bits: int, speed: float) -> None:
     """Position and velocity repeat until the next step, and velocities have steps as well."""
     step = 2.0 * np.pi / 2**bits
-    repetition = Repetition(("joint",), SHIPPED)
+    repetition = LoneCheck(Frozen)
     for k in range(3000):
         q = step * np.round(0.001 * k * speed / step)
         assert repetition.take(0.001 * k, np.array([q]), np.array([speed]), None) == "", k
@@ -152,7 +152,7 @@ def test_repetition_at_rest_is_reported(model: Model) -> None:
 
 @pytest.mark.parametrize("effort", [np.nan, np.inf])
 def test_efforts_that_are_no_numbers_hide_no_repetition(effort: float) -> None:
-    repetition = Repetition(("a", "b"), SHIPPED)
+    repetition = LoneCheck(Frozen, ("a", "b"))
     said = [
         repetition.take(0.001 * k, np.zeros(2), np.full(2, 0.5), np.full(2, effort))
         for k in range(1, 40)

@@ -17,12 +17,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from rbd_control.control import kernels, limits, safe_torque, samples
+from rbd_control.control import kernels, limits, safe_torque
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.safe_torque import SafeTorque
-from rbd_control.control.samples import Repetition, SampleJudge
+from rbd_control.control.samples import SampleJudge
 from rbd_control.control.watches import Chatter
 
 
@@ -119,12 +119,15 @@ def _minus_g(self: Any, *arguments: Any) -> Any:
     return step
 
 
-def _do_not_unwrap(position: Any, before: Any, continuous: Any) -> Any:
-    return np.zeros_like(position)
+def _with_setting(name: str, value: float) -> Callable[..., None]:
+    """Return a change of the checks of joint states: one of their settings is always ``value``."""
 
+    def set_parameters(self: Any, *arguments: Any) -> None:
+        _SET(self, *arguments)
+        of_joints = name in self._settings.joint.dtype.names
+        (self._settings.joint if of_joints else self._settings.arm)[name] = value
 
-def _never_frozen(self: Any, *arguments: Any) -> str:
-    return ""
+    return set_parameters
 
 
 def _held_already(self: Any, reason: str, again: bool = False, then: Any = None) -> None:
@@ -163,11 +166,7 @@ def _forgive_all(self: Any) -> str:
     return str(_FORGIVE(self))
 
 
-def _never_late(self: Any, stamp: float, now: float, heard: float) -> str:
-    return ""
-
-
-_FORGIVE = SampleJudge._forgive
+_FORGIVE, _SET = SampleJudge._forgive, SampleJudge.set_parameters
 _HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, kernels.safe_step
 
 DEFECTS = (
@@ -188,13 +187,20 @@ DEFECTS = (
             "a_stopped_arm_comes_to_rest",
             "speed_has_a_hard_bound",
         ),
-        (Change(samples, "unwrap", "", _do_not_unwrap),),
+        (Change(SampleJudge, "set_parameters", "turn", _with_setting("turn", 0.0)),),
     ),
     Defect(
         3,
         "joint states that repeat under new stamps are believed",
         ("frozen_motion_is_a_fault",),
-        (Change(Repetition, "take", "_is_same", _never_frozen),),
+        (
+            Change(
+                SampleJudge,
+                "set_parameters",
+                "repeated_time",
+                _with_setting("repeated_time", np.inf),
+            ),
+        ),
     ),
     Defect(
         4,
@@ -245,7 +251,11 @@ DEFECTS = (
         12,
         "joint states may be late by any time",
         ("a_growing_delay_is_a_fault",),
-        (Change(SampleJudge, "_delayed", "delay_growth", _never_late),),
+        (
+            Change(
+                SampleJudge, "set_parameters", "delay_growth", _with_setting("delay_growth", 0.0)
+            ),
+        ),
     ),
     Defect(
         13,

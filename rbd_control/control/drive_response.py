@@ -34,16 +34,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rbd_control.control.controller_parameters import DriveParameters, commanded
-from rbd_control.dynamics import Model
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.momentum import momentum_sweep
 from rbd_control.dynamics.sweep import new_sweep
-
-Array = NDArray[np.float64]
+from rbd_control.joint_states.checks import NO_JOINT, PASSED, Array, Check, Memory, Records
 
 WINDOW = 0.05
 """Time constant of the fit [s]."""
@@ -126,185 +122,178 @@ SLOWEST = 0.05
 """Least speed of the joint in mode safe [rad/s or m/s]."""
 
 
-class DriveResponse:
-    """Compares the torque of each joint's motion with the sent torque, see the module.
+class WrongDrive(Check):
+    """Compares the torque of each joint's motion with the sent torque, by the rule of this module.
 
-    Args:
-        joints: number of joints.
+    Settings of a joint: ``effort``, its effort limit [N·m or N], and ``slowest``, the least speed
+    at which it counts as reversed under control [rad/s or m/s].
     """
 
-    def __init__(self, joints: int) -> None:
-        self._memory = np.zeros((5, joints))
-        self._products = np.zeros((joints, joints))
-        self._proof = np.zeros(joints)
-        self._time = 0.0
-        self._held, self._impulse = 0.0, np.zeros(joints)
-        """Time of repeated joint states [s], and the integral of the sent torque over it."""
+    JOINT = {
+        "momentum": 0.0,  # at the last new joint state [N·m·s or N·s]
+        "impulse": 0.0,  # integral of the sent torque since then [N·m·s or N·s]
+        "shown": 0.0,  # filtered torque of the motion [N·m or N]
+        "sent": 0.0,  # filtered command [N·m or N]
+        "shown_square": 0.0,  # mean of its square
+        "sent_square": 0.0,
+        "proof": 0.0,  # time for which the joint has shown the sent torque [s]
+    }
+    ARM = {
+        "compared": 0.0,  # time over which torques were compared [s]
+        "held": 0.0,  # time of repeated joint states [s]
+        "other": NO_JOINT,  # the joint whose motor is swapped with the other one
+    }
 
-    def set_parameters(self, model: Model, effort: Array, drives: DriveParameters) -> None:
-        """Use another model, other effort limits or another kind of arm from now on.
-
-        Args:
-            model: the arm.
-            effort: (nv,) effort limits [N·m or N].
-            drives: the gravity that the arm compensates by itself, which no command contains.
-        """
-        self._model = commanded(drives, model).packed
-        self._effort, self._names = effort, model.joint_names
-
-    def reset(self) -> None:
-        """Forget all samples, and which drives are proven."""
-        self._time, self._held = 0.0, 0.0
-        self._proof[:] = 0.0
-
-    def take(self, dt: float, q: Array, v: Array, sent: Array, repeats: bool = False) -> None:
-        """Take a sample.
+    @staticmethod
+    @inlined
+    def test(motion, settings, memory):  # type: ignore[no-untyped-def]
+        """Return a joint whose drive is certainly reversed or swapped; take the sample in any case.
 
         Args:
-            dt: time since the previous sample [s]; 0 restarts the comparison.
-            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            sent: (nv,) command since the previous sample [N·m or N].
-            repeats: whether the sample repeats the previous one, so that it shows nothing.
+            motion: the last joint state and commands, :class:`~.watches.Observed`; in mode safe no
+                drive is certainly wrong.
+            settings, memory: of the checks.
         """
-        if repeats and dt > 0.0:
-            self._impulse += dt * sent
-            self._held += dt
-            return
-        if self._held > 0.0:
-            sent = (self._impulse + dt * sent) / (self._held + dt)
-            dt, self._held = dt + self._held, 0.0
-            self._impulse[:] = 0.0
-        if not 0.0 < dt <= LONGEST_PERIOD:
-            self._time = 0.0
-        continues = self._time > 0.0
-        compare_torques(self._model, q, v, sent, dt, continues, self._memory, self._products)
-        self._time += max(dt, 1e-9)
-        if self._time >= WINDOW:
-            prove(self._memory, self._products, self._effort, v, dt, self._proof)
-
-    def fault(self, bounds: Evidence, v: Array, slowest: Array) -> DriveFault | None:
-        """Return the joints whose drives act against their commands or are swapped, or None.
-
-        Args:
-            bounds: bounds of the fit.
-            v: (nv,) measured velocities [rad/s or m/s].
-            slowest: (nv,) least speed for a joint to count as reversed [rad/s or m/s].
-        """
-        if self._time < WINDOW:
-            return None
-        memory, products, proven = self._memory, self._products, self._proof >= PROOF
-        i, j = find_fault(memory, products, self._effort, v, slowest, proven, bounds)
-        if i < 0:
-            return None
-        if j >= 0:
-            return DriveFault(
-                (i, j),
-                f"the motors of {self._names[i]} and {self._names[j]} are swapped: each moves as "
-                f"the other should; check the wiring and the order of the joints",
-            )
-        return DriveFault(
-            (i,),
-            f"reversed or dead drive: {self._names[i]} accelerates against its torque; check the "
-            f"wiring, the sign and the order of the motors",
-        )
-
-    def dead(self, v: Array) -> DriveFault | None:
-        """Return a joint that moves against its torque as if none was sent, or None.
-
-        Its drive is dead or has too little torque for the inertia of its rotor, or it is pushed.
-
-        Args:
-            v: (nv,) measured velocities [rad/s or m/s].
-        """
-        if self._time < WINDOW:
-            return None
-        sent = self._memory[3]
-        is_dead = (np.sqrt(sent) >= 2.0 * LEVEL * self._effort) & (self._memory[2] * v < 0.0)
-        is_dead &= (self._memory[4] <= DEAD**2 * sent) & (np.abs(v) >= SLOWEST)
-        if not is_dead.any():
-            return None
-        i = int(np.argmax(is_dead * sent))
-        what = "dead drive" if self._proof[i] >= PROOF else "reversed or dead drive"
-        return DriveFault(
-            (i,),
-            f"{what}, or a push: {self._names[i]} moves against its torque as if none was sent; "
-            f"check its power and its mode, and the order of the motors",
-            is_certain=False,
-        )
+        compare_torques(motion, settings, memory)
+        if motion.is_safe:
+            return PASSED
+        found, memory.arm[0].other = find_fault(motion.v, settings, memory, motion.certain)
+        return found
 
 
-@compiled
-def compare_torques(packed, q, v, sent, dt, continues, memory, products):  # type: ignore[no-untyped-def]
-    """Update the sums of the fit, see the module.
+def wrong_drive(
+    names: tuple[str, ...], v: Array, settings: Records, memory: Memory, bounds: Evidence
+) -> DriveFault | None:
+    """Return the joints whose drives act against their commands or are swapped, or None.
 
     Args:
-        packed: the model with the gravity that the commands contain, as :attr:`Model.packed`.
-        q, v: measured positions and velocities, (n,) each [rad or m, rad/s or m/s].
-        sent: (n,) command since the previous sample [N·m or N].
-        dt: time since the previous sample [s].
-        continues: whether there is a previous sample.
-        memory: (5, n), changed in place: momentum, filtered shown and sent torque, and the means
-            of sent² and shown².
-        products: (n, n), changed in place: means of the shown torque of a joint (row) times the
-            sent torque of a joint (column).
+        names: names of the joints.
+        v: (nv,) measured velocities [rad/s or m/s].
+        settings, memory: of :class:`WrongDrive`.
+        bounds: bounds of the fit.
     """
-    model, n = unpacked(packed), q.shape[0]
+    i, j = find_fault(v, settings, memory, bounds)
+    return None if i < 0 else named_fault(names, i, j)
+
+
+def named_fault(names: tuple[str, ...], i: int, j: int) -> DriveFault:
+    """Return the fault of a joint ``i``, or of two joints unless ``j`` is negative."""
+    if j >= 0:
+        return DriveFault(
+            (i, j),
+            f"the motors of {names[i]} and {names[j]} are swapped: each moves as "
+            f"the other should; check the wiring and the order of the joints",
+        )
+    return DriveFault(
+        (i,),
+        f"reversed or dead drive: {names[i]} accelerates against its torque; check the "
+        f"wiring, the sign and the order of the motors",
+    )
+
+
+def dead_drive(
+    names: tuple[str, ...], v: Array, settings: Records, memory: Memory
+) -> DriveFault | None:
+    """Return a joint that moves against its torque as if none was sent, or None.
+
+    Its drive is dead or has too little torque for the inertia of its rotor, or it is pushed.
+    Arguments as of :func:`wrong_drive`.
+    """
+    if memory.arm["compared"][0] < WINDOW:
+        return None
+    joint, sent = memory.joint, memory.joint["sent_square"]
+    is_dead = np.sqrt(sent) >= 2.0 * LEVEL * settings.joint["effort"]
+    is_dead &= (joint["sent"] * v < 0.0) & (np.abs(v) >= SLOWEST)
+    is_dead &= joint["shown_square"] <= DEAD**2 * sent
+    if not is_dead.any():
+        return None
+    i = int(np.argmax(is_dead * sent))
+    what = "dead drive" if joint["proof"][i] >= PROOF else "reversed or dead drive"
+    return DriveFault(
+        (i,),
+        f"{what}, or a push: {names[i]} moves against its torque as if none was sent; "
+        f"check its power and its mode, and the order of the motors",
+        is_certain=False,
+    )
+
+
+@inlined
+def compare_torques(motion, settings, memory):  # type: ignore[no-untyped-def]
+    """Update the sums of the fit, and the proofs of drives, with a sample.
+
+    ``pairs`` of the memory has the means of the shown torque of a joint (row) times the sent torque
+    of a joint (column).
+    """
+    joint, arm, products, n, dt = (
+        memory.joint,
+        memory.arm[0],
+        memory.pairs,
+        motion.q.size,
+        motion.dt,
+    )
+    if motion.repeats and dt > 0.0:
+        arm.held += dt
+        for i in range(n):
+            joint[i].impulse += dt * motion.sent[i]
+        return
+    time = dt + arm.held
+    continues = 0.0 < time <= LONGEST_PERIOD and arm.compared > 0.0
+    if not 0.0 < time <= LONGEST_PERIOD:
+        arm.compared = 0.0
+    model = unpacked(motion.commanded)
     p, CTv, g = np.empty(n), np.empty(n), np.empty(n)
-    momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, CTv, g)
-    if continues and dt > 0.0:
-        smooth = 1.0 - np.exp(-dt / SMOOTHING)
-        share = 1.0 - np.exp(-dt / max(WINDOW, PERIODS * dt))
-        for i in range(n):
-            shown = (p[i] - memory[0, i]) / dt - CTv[i] + g[i]
-            memory[1, i] += smooth * (shown - memory[1, i])
-            memory[2, i] += smooth * (sent[i] - memory[2, i])
-            memory[3, i] += share * (memory[2, i] * memory[2, i] - memory[3, i])
-            memory[4, i] += share * (memory[1, i] * memory[1, i] - memory[4, i])
-        for i in range(n):
-            for j in range(n):
-                products[i, j] += share * (memory[1, i] * memory[2, j] - products[i, j])
-    else:
-        memory[1:, :] = 0.0
-        products[:, :] = 0.0
+    momentum_sweep(model, motion.q, motion.v, new_sweep(model.parent.shape[0]), p, CTv, g)
+    smooth = 1.0 - np.exp(-time / SMOOTHING)
+    share = 1.0 - np.exp(-time / max(WINDOW, PERIODS * time))
     for i in range(n):
-        memory[0, i] = p[i]
-
-
-@compiled
-def prove(memory, products, effort, v, dt, proof):  # type: ignore[no-untyped-def]
-    """Add the time ``dt`` [s] to the proof of each moving joint that shows the sent torque.
-
-    Args:
-        memory, products: sums of :func:`compare_torques`.
-        effort: (n,) effort limits [N·m or N].
-        v: (n,) velocities [rad/s or m/s].
-        proof: (n,) times, changed in place [s].
-    """
-    for i in range(v.shape[0]):
-        xx, xy, yy = memory[3, i], products[i, i], memory[4, i]
-        is_driven = xx >= (LEAST_PROOF * effort[i]) ** 2 and abs(v[i]) >= SLOWEST
+        each, sent = joint[i], motion.sent[i]
+        if arm.held > 0.0:
+            sent = (each.impulse + dt * sent) / time
+            each.impulse = 0.0
+        if continues:
+            shown = (p[i] - each.momentum) / time - CTv[i] + g[i]
+            each.shown += smooth * (shown - each.shown)
+            each.sent += smooth * (sent - each.sent)
+            each.sent_square += share * (each.sent * each.sent - each.sent_square)
+            each.shown_square += share * (each.shown * each.shown - each.shown_square)
+        else:
+            each.shown = each.sent = each.sent_square = each.shown_square = 0.0
+        each.momentum = p[i]
+    arm.held = 0.0
+    arm.compared += max(time, 1e-9)
+    for i in range(n):
+        for j in range(n):
+            if continues:
+                products[i, j] += share * (joint[i].shown * joint[j].sent - products[i, j])
+            else:
+                products[i, j] = 0.0
+        xx, xy, yy = joint[i].sent_square, products[i, i], joint[i].shown_square
+        is_driven = xx >= (LEAST_PROOF * settings.joint[i].effort) ** 2
+        is_driven = is_driven and abs(motion.v[i]) >= SLOWEST and arm.compared >= WINDOW
         if is_driven and xy >= OBEYS * xx and xy * xy >= FIT * xx * yy:
-            proof[i] += dt
+            joint[i].proof += time
 
 
 @compiled
-def find_fault(memory, products, effort, v, slowest, proven, bounds):  # type: ignore[no-untyped-def]
-    """Return the joint with the best fit of a reversed drive and -1, a swapped pair, or -1 and -1.
+def find_fault(v, settings, memory, bounds):  # type: ignore[no-untyped-def]
+    """Return the joint with the best fit of a reversed drive and -1, a swapped pair, or -2 and -1.
 
     Args:
-        memory, products: sums of :func:`compare_torques`.
-        effort: (n,) effort limits [N·m or N].
-        v, slowest: velocities and least speeds, (n,) each [rad/s or m/s].
-        proven: (n,) whether a drive is proven, see the module.
+        v: (n,) velocities [rad/s or m/s].
+        settings, memory: of :class:`WrongDrive`.
         bounds: see :class:`Evidence`.
     """
-    n = v.shape[0]
-    found, best = -1, bounds.fit
+    n, joint, products = v.shape[0], memory.joint, memory.pairs
+    found, best = PASSED, bounds.fit
+    if memory.arm[0].compared < WINDOW:
+        return PASSED, NO_JOINT
     for i in range(n):
-        xx, xy, yy = memory[3, i], products[i, i], memory[4, i]
-        if proven[i] or xx < (LEVEL * effort[i]) ** 2 or abs(v[i]) < slowest[i]:
+        each, effort = joint[i], settings.joint[i].effort
+        slowest = settings.joint[i].slowest if bounds.is_strict else SLOWEST
+        xx, xy, yy = each.sent_square, products[i, i], each.shown_square
+        if each.proof >= PROOF or xx < (LEVEL * effort) ** 2 or abs(v[i]) < slowest:
             continue
-        if memory[1, i] * v[i] <= 0.0 or memory[2, i] * v[i] >= 0.0:
+        if each.shown * v[i] <= 0.0 or each.sent * v[i] >= 0.0:
             continue
         if not -bounds.largest_ratio * xx <= xy <= -bounds.least_ratio * xx:
             continue
@@ -312,23 +301,25 @@ def find_fault(memory, products, effort, v, slowest, proven, bounds):  # type: i
             found, best = i, xy * xy / (xx * yy)
     for i in range(n):
         for j in range(i):
-            moves = max(abs(v[i]) / slowest[i], abs(v[j]) / slowest[j]) > 1.0
-            is_open = moves and not (proven[i] or proven[j])
-            if is_open and is_swapped(memory, products, effort, bounds, i, j):
+            fast_i = abs(v[i]) / (settings.joint[i].slowest if bounds.is_strict else SLOWEST)
+            fast_j = abs(v[j]) / (settings.joint[j].slowest if bounds.is_strict else SLOWEST)
+            is_open = max(fast_i, fast_j) > 1.0 and max(joint[i].proof, joint[j].proof) < PROOF
+            if is_open and is_swapped(i, j, settings, memory, bounds):
                 return j, i
-    return found, -1
+    return found, NO_JOINT
 
 
-@compiled
-def is_swapped(memory, products, effort, bounds, i, j):  # type: ignore[no-untyped-def]
+@inlined
+def is_swapped(i, j, settings, memory, bounds):  # type: ignore[no-untyped-def]
     """Return whether two joints show each other's sent torque, and not their own."""
+    joint, products = memory.joint, memory.pairs
     for a, b in ((i, j), (j, i)):
-        xx, yy = memory[3, b], memory[4, a]
+        xx, yy, effort = joint[b].sent_square, joint[a].shown_square, settings.joint[a].effort
         cross, own = products[a, b], products[a, a]
-        if yy < (LEVEL * effort[a]) ** 2 or not SWAPPED[0] * xx <= cross <= SWAPPED[1] * xx:
+        if yy < (LEVEL * effort) ** 2 or not SWAPPED[0] * xx <= cross <= SWAPPED[1] * xx:
             return False
         if cross * cross < bounds.fit * xx * yy:
             return False
-        if own * own >= OWN * memory[3, a] * yy and (own > 0.0 or bounds.is_strict):
+        if own * own >= OWN * joint[a].sent_square * yy and (own > 0.0 or bounds.is_strict):
             return False
     return True

@@ -104,7 +104,7 @@ from rbd_control.control.motion import Motion
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.torque_path import TorquePath
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, for_types_of
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.momentum import momentum_sweep
 from rbd_control.dynamics.spatial import copy
@@ -296,6 +296,10 @@ class EnergyMonitor:
         self._gains = law_gains(parameters, model)
         self._bounds = no_bounds(n) if soft is None else soft.bounds()
         self._last = LastSample(*(np.zeros(n) for _ in range(4)), *(np.zeros(1) for _ in range(2)))
+        self._balance = for_types_of(
+            balance_step,
+            (model.packed, self._gains, self._bounds, self._last, *np.zeros((6, n)), 0.0),
+        )
         self.reset()
 
     def reset(self) -> None:
@@ -348,9 +352,21 @@ class EnergyMonitor:
             v_r_used = v_d - self._gains.Lambda * (q - q_d)
         if self._started and not 0.0 < dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be positive and finite")
+        return self.step(q, v, q_d, v_r_used, law, acting, dt)
+
+    def step(
+        self, q: Array, v: Array, q_d: Array, v_r: Array, law: Array, acting: Array, dt: float
+    ) -> EnergyBalance:
+        """Process one sample as :meth:`update` does; arguments are not checked.
+
+        They must be contiguous arrays of float64, (nv,) each.
+
+        Raises:
+            InputError: for arguments that are not finite; the monitor is then unchanged.
+        """
         before = float(self._last.storage[0])
         period = dt if self._started else 0.0
-        storage, dissipated, injected, bound = balance_step(
+        storage, dissipated, injected, bound = self._balance(
             self.model.packed,
             self._gains,
             self._bounds,
@@ -358,7 +374,7 @@ class EnergyMonitor:
             q,
             v,
             q_d,
-            v_r_used,
+            v_r,
             law,
             acting,
             period,
@@ -601,10 +617,14 @@ class EnergyAccount:
         # The measured torque of an arm that compensates friction may contain this compensation.
         if effort is None or p.gravity_compensated or p.friction_compensated:
             effort = self._path.acted
+        acting = np.ascontiguousarray(effort, dtype=np.float64)
+        if acting.shape != samples.q.shape:
+            self._jumps = -1
+            return None
         try:
             return law.balance(
-                samples.stamp, samples.q, samples.v, self._modes.desired, effort, samples.dt
+                samples.stamp, samples.q, samples.v, self._modes.desired, acting, samples.dt
             )
-        except InputError:  # The effort is missing for a joint, or is not finite.
+        except InputError:  # The effort is not finite.
             self._jumps = -1
             return None

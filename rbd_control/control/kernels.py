@@ -95,15 +95,6 @@ def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
 
 
 @compiled
-def equal(a, b):
-    """Return whether two arrays (n,) are equal to the last digit; NaN equals nothing."""
-    same = True
-    for i in range(a.shape[0]):
-        same &= a[i] == b[i]
-    return same
-
-
-@compiled
 def largest_share(a, b, unit):
     """Return the index of the joint with the largest |a - b| / ``unit``, and this ratio.
 
@@ -122,15 +113,6 @@ def first_beyond(a, b, most):
     """Return the index of the first joint with |a - b| above ``most``, (nv,) each, or -1."""
     for i in range(a.shape[0]):
         if abs(a[i] - b[i]) > most[i]:
-            return i
-    return -1
-
-
-@compiled
-def first_above(v, most):
-    """Return the index of the first joint with |v| above ``most``, (nv,) each, or -1."""
-    for i in range(v.shape[0]):
-        if abs(v[i]) > most[i]:
             return i
     return -1
 
@@ -174,73 +156,6 @@ def slowed(torque, last, rate, dt, least, most):
     # If the torque limits were just lowered, the last torque may exceed them.
     slow = last + share * (torque - last)
     return np.minimum(np.maximum(slow, least), most), True
-
-
-class Swings(NamedTuple):
-    """Reversals of the torque, for :func:`swinging`.
-
-    Attributes:
-        peak: extreme torque in ``direction`` since the last reversal, (n,) [N·m or N].
-        at: time of the peak, (n,) [s].
-        direction: 1 while the torque rises, -1 while it falls, (n,).
-        start: torque at the last reversal, (n,) [N·m or N].
-        demanded: least and largest torque that the desired acceleration demanded in the present
-            swing and in the one before it, (2, 2, n) [N·m or N].
-        times: times of the last reversals with large swings between them, (n, k) [s], the oldest
-            first; minus infinity for a missing reversal.
-    """
-
-    peak: np.ndarray
-    at: np.ndarray
-    direction: np.ndarray
-    start: np.ndarray
-    demanded: np.ndarray
-    times: np.ndarray
-
-
-@compiled
-def swinging(torque, demanded, now, limit, rate, shortest, within, swings):
-    """Record reversals of the torque; return the index of a joint whose torque oscillates, or -1.
-
-    A swing leads from one reversal to the next. It is large if it exceeds ``limit``, or ``rate``
-    times its time, which counts as at least ``shortest``. The range of the torque that the desired
-    acceleration demanded in this swing and the one before it is subtracted first. A joint
-    oscillates if only large swings lie between its last reversals, and the first of these was less
-    than ``within`` before the last.
-
-    Args:
-        torque: present torque, (n,) [N·m or N].
-        demanded: torque that the desired acceleration demands, (n,) [N·m or N].
-        now: present time [s].
-        limit: size above which every swing is large, (n,) [N·m or N].
-        rate: mean rate above which a swing is large, (n,) [N·m/s or N/s].
-        shortest: shortest time of a swing in the comparison with ``rate`` [s].
-        within: length of the time window [s].
-        swings: the recorded reversals, a :class:`Swings`; changed in place.
-    """
-    found, times, last = -1, swings.times, swings.times.shape[1] - 1
-    present, before = swings.demanded[0], swings.demanded[1]
-    for i in range(torque.shape[0]):
-        present[0, i] = min(present[0, i], demanded[i])
-        present[1, i] = max(present[1, i], demanded[i])
-        back = (swings.peak[i] - torque[i]) * swings.direction[i]
-        if 0.0 < back <= min(limit[i], rate[i] * shortest):
-            continue
-        if back > 0.0:
-            # The torque has reversed at the peak, where a swing ended.
-            size = abs(swings.peak[i] - swings.start[i])
-            size -= max(present[1, i], before[1, i]) - min(present[0, i], before[0, i])
-            time = max(swings.at[i] - times[i, last], shortest)
-            if size <= min(limit[i], rate[i] * time):
-                times[i, :] = -np.inf
-            times[i, :last] = times[i, 1:]
-            times[i, last] = swings.at[i]
-            if swings.at[i] - times[i, 0] < within:
-                found = i
-            swings.start[i], swings.direction[i] = swings.peak[i], -swings.direction[i]
-            before[:, i], present[:, i] = present[:, i], demanded[i]
-        swings.peak[i], swings.at[i] = torque[i], now
-    return found
 
 
 LARGEST_STEP = 0.5

@@ -43,7 +43,8 @@ class Motion:
         self.jumps, self.is_stop = 0, False
         self._place = Place(trajectory, 0.0)
         self._next: Place | None = None
-        self._rest: DesiredState | None = None
+        self._now: DesiredState | None = None
+        """The present desired state, once it was computed."""
         self._paced = False
         self._pace, self._pace_rate = 1.0, 0.0
 
@@ -127,6 +128,8 @@ class Motion:
         else:
             time += dt
         self._pace_rate = step / dt if step else 0.0
+        if self._place.time < trajectory.duration:  # otherwise it rests
+            self._now = None
         self._place = Place(trajectory, time)
         if self._next is not None and time >= self._next.time:
             self._begin(self._next.trajectory, time - self._next.time)
@@ -137,21 +140,20 @@ class Motion:
 
     def desired(self) -> DesiredState:
         """Return the present desired state; the pace scales its velocity and acceleration."""
-        if self._rest is not None:
-            return self._rest
+        if self._now is not None:
+            return self._now
         trajectory, time = self._place
-        state = trajectory.sample(time)
-        if time >= trajectory.duration:
-            self._rest = state
-        if not self._paced or (self._pace == 1.0 and self._pace_rate == 0.0):
-            return state
-        # q_d(theta(t)): v = q' theta_dot, a = q'' theta_dot² + q' theta_ddot
-        q, v, a = state
-        return DesiredState(q, self._pace * v, self._pace**2 * a + self._pace_rate * v)
+        q, v, a = self._now = trajectory.sample(time)
+        is_full = self._pace == 1.0 and self._pace_rate == 0.0
+        if self._paced and not is_full and time < trajectory.duration:
+            # q_d(theta(t)): v = q' theta_dot, a = q'' theta_dot² + q' theta_ddot
+            pace = self._pace
+            self._now = DesiredState(q, pace * v, pace**2 * a + self._pace_rate * v)
+        return self._now
 
     def _run(self, trajectory: Trajectory) -> None:
         self._place, self.is_stop = Place(trajectory, 0.0), False
-        self._rest, self._paced, self._next = None, False, None
+        self._now, self._paced, self._next = None, False, None
         self._pace, self._pace_rate = 1.0, 0.0
 
     def _begin(self, trajectory: Trajectory, time: float) -> None:
@@ -159,7 +161,7 @@ class Motion:
         if not self._paced and self.overtime >= 0.0:
             self._pace = self.wanted_pace
         self._place, self.is_stop = Place(trajectory, time), False
-        self._rest, self._paced, self._next = None, True, None
+        self._now, self._paced, self._next = None, True, None
 
 
 class Interruption:

@@ -172,9 +172,10 @@ class Runaway:
 
         T > (1 + GAIN) T_fault + integral of the sum of max(-g_i v_i, 0)
 
-    with the torque g of the weight, which is zero for an arm that compensates it. Then all torque
-    is zero for ``LATEST + PROBE``. If T rises on, by more than GAIN / 2 beyond the work of the
-    weight, an external force drives the arm, and the brake returns; otherwise the motors did.
+    with the torque g of the weight, which is zero for an arm that compensates it. Energy that the
+    arm gains while no brake acts, because joint states are missing, is permitted as well. Then all
+    torque is zero for ``LATEST + PROBE``. If T rises on, by more than GAIN / 2 beyond the work of
+    the weight, an external force drives the arm, and the brake returns; otherwise the motors did.
 
     Source: Hannaford & Ryu, Time-domain passivity control of haptic interfaces, IEEE Transactions
     on Robotics and Automation 18(1), 2002: the energy is observed, instead of a model of what
@@ -194,8 +195,11 @@ class Runaway:
         """
         self.is_probing = False
         self._time, self._most, self._fastest = 0.0, 0.0, np.zeros(0)
+        self._energy = 0.0  # at the last sample
 
-    def found(self, dt: float, v: Array, M: Array, g: Array, limit: Array) -> bool:
+    def found(
+        self, dt: float, v: Array, M: Array, g: Array, limit: Array, is_braking: bool = True
+    ) -> bool:
         """Take a sample; return whether the motors drive the arm.
 
         Args:
@@ -204,8 +208,10 @@ class Runaway:
             M: mass matrix, (nv, nv) [kg·m² or kg].
             g: (nv,) gravity torque that commands balance [N·m or N].
             limit: (nv,) velocity limits [rad/s or m/s].
+            is_braking: whether the brake acted since the previous sample.
         """
         energy = 0.5 * float(v @ M @ v)
+        gained, self._energy = energy - self._energy, energy
         self._time += dt
         if self.is_probing:
             self._most -= dt * float(g @ v)
@@ -216,6 +222,8 @@ class Runaway:
             is_pushed = energy > self._most
             self.reset()
             return not is_pushed
+        if not is_braking:
+            self._most += max(gained, 0.0)
         self._most += dt * float(np.maximum(-g * v, 0.0).sum())
         if self._time <= LATEST or not self._fastest.size:
             self._fastest = RUNAWAY_SPEED * np.maximum(np.abs(v), limit)

@@ -1,21 +1,6 @@
 """Joint states of the controller: late, repeated, contradictory or valid.
 
-**Detection of joint states that repeat although the arm moves, and their period of updates.**
-
-A driver or simulation that repeats its last sample publishes increasing stamps, so that a timeout
-does not find it. Equal samples are normal in two cases: the hardware updates more slowly than the
-driver publishes, and the arm is at rest, where many drivers report equal encoder counts and a
-velocity that is zero, rounded, or has a constant bias. Joint states are therefore frozen only if
-all positions and velocities repeat to the last digit in :data:`LEAST_SAMPLES` samples or more, and
-for a time T with::
-
-    T > repeated_time + PERIODS * period
-    max_i |v_i| > LEAST_SPEED
-    max_i |v_i| (T - period) > LEAST_WAY
-
-where ``period`` is the longest recent time between two changes. They stay frozen until a position
-or velocity changes. :mod:`rbd_control.control.watches` finds joint states that froze at
-rest, once the arm should move.
+:data:`CHECKS` has the checks, and :func:`judge` runs them for a sample, in one compiled call.
 """
 
 from __future__ import annotations
@@ -26,17 +11,131 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.controller_parameters import ControllerParameters, FaultParameters
-from rbd_control.control.kernels import equal
+from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.limits import ArmLimits
-from rbd_control.control.velocity_match import VelocityMatch
+from rbd_control.control.velocity_match import Contradictory
 from rbd_control.dynamics import Model
-from rbd_control.joint_states.plausibility import (
-    LastSample,
-    MotionPlausibility,
-    continuous_joints,
-    unwrap,
+from rbd_control.dynamics.compiled import compiled, for_types_of, inlined
+from rbd_control.joint_states.checks import (
+    NO_JOINT,
+    PASSED,
+    Array,
+    Check,
+    Checks,
+    Finding,
+    Records,
+    Sample,
+    make_settings,
 )
+from rbd_control.joint_states.plausibility import (
+    FARTHEST,
+    TURN,
+    continuous_joints,
+    has_jumped,
+    is_within,
+    whole_turns,
+)
+
+
+class LastValid(Check):
+    """The last valid sample, with which the others are compared; it refuses nothing."""
+
+    JOINT = {"q": 0.0, "v": 0.0, "turned": 0.0}
+    ARM = {
+        "stamp": -inf,
+        "now": -inf,
+        "follows": False,  # whether the next sample is compared with it
+        "longest_period": 0.0,
+        "heard": -inf,  # arrival of the last sample, also if it was refused [s]
+        "gap": inf,  # time between the arrivals of the last two samples [s]
+    }
+
+
+CONFIRMED = 0.5
+"""Share of a speed that the previous sample and the motion since then must have to confirm it."""
+
+PLAUSIBLE, NOT_FINITE, TOO_FAR, TOO_FAST, JUMPED = range(5)
+"""Kinds of implausible values: not finite, position beyond ``FARTHEST``, speed above its bound,
+jump between two samples."""
+
+
+class Implausible(Check):
+    """Finds numbers that no arm can have, by the rules of :mod:`..joint_states.plausibility`.
+
+    A number is not finite, a position is beyond :data:`FARTHEST`, or a speed or the motion since
+    the last valid sample is implausible. At the first sample, and after a loss, the motion is not
+    compared.
+    """
+
+    JOINT = {"seen_q": 0.0, "seen_v": 0.0}  # of the previous sample, which may have been refused
+    ARM = {"seen": -inf, "kind": PLAUSIBLE, "value": 0.0, "time": 0.0}
+
+    @staticmethod
+    @inlined
+    def test(sample, settings, memory):  # type: ignore[no-untyped-def]
+        """Return the joint of the first implausible number, and store its kind and value."""
+        arm = memory.arm[0]
+        kind, i = implausible(sample, settings, memory)
+        arm.kind = kind
+        if i >= 0:
+            before = memory.joint[i].q if arm.follows else sample.q[i]
+            way = sample.q[i] - before
+            way -= whole_turns(way, settings.joint[i].turn)
+            arm.value = sample.q[i]
+            if kind == TOO_FAST:
+                arm.value = sample.v[i]
+            elif kind == JUMPED:
+                arm.value = abs(way)
+        if kind != NOT_FINITE and sample.stamp > arm.seen:
+            arm.seen = sample.stamp
+            for j in range(sample.q.shape[0]):
+                memory.joint[j].seen_q, memory.joint[j].seen_v = sample.q[j], sample.v[j]
+        if kind == PLAUSIBLE:
+            return PASSED if np.isfinite(sample.stamp) else NO_JOINT
+        return i
+
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Name the joint, its value and the bound."""
+        kind, value, time = found.memory.arm[["kind", "value", "time"]][0]
+        if kind == TOO_FAR:
+            bound = f"{FARTHEST:g}"
+            return f"{found.name} at a position of {value:.4g} is implausible (at most {bound})"
+        if kind == TOO_FAST:
+            bound = f"{found.settings.joint['highest_speed'][found.joint]:.4g}"
+            return f"{found.name} at a speed of {value:.4g} is implausible (at most {bound})"
+        if kind == JUMPED:
+            return f"{found.name} jumped by {value:.4g} in {time:.3g} s"
+        return "joint states are not finite"
+
+
+@inlined
+def implausible(sample, settings, memory):  # type: ignore[no-untyped-def]
+    """Return the kind of the first implausible number of a sample, and the index of its joint."""
+    q, v, arm, jump = sample.q, sample.v, memory.arm[0], settings.arm[0].implausible_jump
+    for i in range(q.shape[0]):
+        if not (np.isfinite(q[i]) and np.isfinite(v[i])):
+            return NOT_FINITE, i
+    elapsed = max(sample.stamp - arm.stamp, 0.0) if arm.follows else 0.0
+    unchanged = min(arm.repeated - arm.since, settings.arm[0].timeout) if arm.follows else 0.0
+    arm.time = elapsed + unchanged
+    for i in range(q.shape[0]):
+        if not is_within(q[i], FARTHEST):
+            return TOO_FAR, i
+        each, speed, turn = memory.joint[i], settings.joint[i].highest_speed, settings.joint[i].turn
+        if not is_within(v[i], speed):
+            way = q[i] - each.seen_q
+            way -= whole_turns(way, turn)
+            least = CONFIRMED * v[i] ** 2
+            if v[i] * each.seen_v < least or v[i] * way < least * (sample.stamp - arm.seen):
+                return TOO_FAST, i
+        last_q, last_v = (each.q, each.v) if arm.follows else (q[i], 0.0)
+        fastest = max(abs(v[i]), abs(last_v))
+        moved = jump + fastest * unchanged
+        if has_jumped(q[i], last_q, turn, max(speed, fastest), moved, elapsed):
+            return JUMPED, i
+    return PLAUSIBLE, NO_JOINT
+
 
 CLOCK_DRIFT = 1e-3
 """Relative drift of the clock of the stamps that never counts as delay.
@@ -45,8 +144,8 @@ Quartz clocks differ by up to 2e-4, and ntpd corrects a clock at up to 5e-4.
 """
 
 
-class Delay:
-    """Measures by how much joint states are more delayed than the least delayed before them.
+class Late(Check):
+    """Finds joint states that are much more delayed than the least delayed before them.
 
     The lag of a joint state is the time of its arrival on a steady clock less its stamp: its delay
     plus the unknown offset of the two clocks. The offset cancels in the difference from the least
@@ -57,40 +156,46 @@ class Delay:
     growing delay.
 
     A stamp that does not increase restarts the measurement: the clock of the stamps went back.
-
-    Attributes:
-        arrival: arrival of the last joint state [s]; NaN before the first.
+    After a gap of more than ``timeout`` since the last sample, valid or refused, in which a paused
+    node leaves samples in its queue, the delay is not judged, because the gap itself is a fault.
     """
 
-    def __init__(self) -> None:
-        self.restart()
+    ARM = {
+        "first_stamp": nan,
+        "first_now": nan,
+        "least": inf,  # least lag [s]
+        "last": -inf,  # stamp of the last joint state that was compared
+        "arrival": nan,  # of this joint state [s]
+        "excess": 0.0,  # delay of this joint state beyond the least delay [s]
+    }
 
-    def restart(self) -> None:
-        """Forget all joint states; the next one is the least delayed."""
-        self._first: tuple[float, float] | None = None
-        self._least, self._stamp, self.arrival = inf, -inf, nan
-
-    def excess(self, stamp: float, now: float) -> float:
-        """Return the delay of a joint state beyond the least delay [s]; 0 after a restart.
-
-        Args:
-            stamp: stamp of the joint state [s].
-            now: its arrival on the steady clock [s].
-        """
-        if stamp <= self._stamp:
-            self.restart()
-        if self._first is None:
-            self._first = stamp, now
+    @staticmethod
+    @inlined
+    def test(sample, settings, memory):  # type: ignore[no-untyped-def]
+        """Return ``NO_JOINT`` if the delay has grown by more than ``delay_growth``."""
+        arm, rules, stamp, now = memory.arm[0], settings.arm[0], sample.stamp, sample.now
+        if stamp <= arm.last:
+            arm.first_stamp, arm.least, arm.arrival = np.nan, np.inf, np.nan
+        if np.isnan(arm.first_stamp):
+            arm.first_stamp, arm.first_now = stamp, now
         # Differences first: stamps since 1970 have a resolution of 2.4e-7 s, too coarse for a sum.
-        lag = (now - self._first[1]) - (stamp - self._first[0])
-        if self._least < inf:
-            self._least += CLOCK_DRIFT * max(now - self.arrival, 0.0)
-        self._least = min(self._least, lag)
-        self._stamp, self.arrival = stamp, now
-        return lag - self._least
+        lag = (now - arm.first_now) - (stamp - arm.first_stamp)
+        if arm.least < np.inf:
+            arm.least += CLOCK_DRIFT * max(now - arm.arrival, 0.0)
+        arm.least = min(arm.least, lag)
+        arm.last, arm.arrival, arm.excess = stamp, now, lag - arm.least
+        is_late = 0.0 < rules.delay_growth < arm.excess and not arm.gap > rules.timeout
+        return NO_JOINT if is_late else PASSED
 
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Say how late the joint states are."""
+        excess, most = found.memory.arm["excess"][0], found.settings.arm["delay_growth"][0]
+        return (
+            f"joint states arrive too late: their delay has grown by {excess:.3g} s, by more than "
+            f"delay_growth ({most:g} s); check the network and the driver"
+        )
 
-Array = NDArray[np.float64]
 
 LEAST_SAMPLES = 3
 """Smallest number of equal samples that can count as frozen."""
@@ -121,120 +226,174 @@ ROUNDING = 1e-9
 """Rounding error of a difference of stamps [s]."""
 
 
-class Repetition:
-    """Detects frozen joint states of one arm in motion, by the rule of this module.
+class Frozen(Check):
+    """Finds joint states that repeat although the arm moves, and their period of updates.
 
-    Args:
-        names: names of the joints.
-        parameters: ``repeated_time``, ``repeated_time_at_rest``, and ``timeout``, which bounds the
-            period of the updates.
+    A driver or simulation that repeats its last sample publishes increasing stamps, so that a
+    timeout does not find it. Equal samples are normal in two cases: the hardware updates more
+    slowly than the driver publishes, and the arm is at rest, where many drivers report equal
+    encoder counts and a velocity that is zero, rounded, or has a constant bias. Joint states are
+    therefore frozen only if all positions and velocities repeat to the last digit in
+    :data:`LEAST_SAMPLES` samples or more, and for a time T with::
 
-    Attributes:
-        is_repeating: whether positions and velocities of the last two samples were equal.
+        T > repeated_time + PERIODS * period
+        max_i |v_i| > LEAST_SPEED
+        max_i |v_i| (T - period) > LEAST_WAY
+
+    where ``period`` is the longest recent time between two changes, at most ``timeout``. They stay
+    frozen until a position or velocity changes. :mod:`rbd_control.control.watches` finds joint
+    states that froze at rest, once the arm should move.
     """
 
-    def __init__(self, names: tuple[str, ...], parameters: FaultParameters) -> None:
-        self.set_parameters(names, parameters)
-        self.reset()
+    JOINT = {"last_q": 0.0, "last_v": 0.0, "last_effort": 0.0}
+    ARM = {
+        "has_last": False,
+        "had_effort": False,
+        "equal": 0,  # number of equal samples
+        "update_period": 0.0,  # longest recent time between two changes [s]
+        "since": 0.0,  # stamp of the first of the equal samples
+        "effort_since": 0.0,  # stamp since which measured efforts repeat, too
+        "repeated": 0.0,  # stamp of the last sample
+        "repeats": False,  # whether the last sample equals the one before
+        "is_overdue": False,  # whether it repeats for longer than the hardware explains
+        "is_frozen": False,
+        "frozen_joint": 0,
+        "frozen_for": 0.0,
+        "frozen_speed": 0.0,
+    }
 
-    def set_parameters(self, names: tuple[str, ...], parameters: FaultParameters) -> None:
-        """Use other parameters from the next sample on; arguments as of the constructor."""
-        self._names, self._parameters = names, parameters
-
-    def restart(self) -> None:
-        """Forget the last samples, unless the joint states are frozen.
-
-        Frozen joint states remain frozen until a position or velocity changes, whatever the clock
-        of their stamps does.
-        """
-        if not self._frozen:
-            self.reset()
-
-    def reset(self) -> None:
-        """Forget all samples, and end a detected fault; the next sample is not compared."""
-        self._last: tuple[Array, Array, Array | None] | None = None
-        self._count, self._period = 0, 0.0
-        self._since = self._effort_since = self._stamp = 0.0
-        self._frozen = ""
-        self.is_repeating = False
-
-    def take(self, stamp: float, q: Array, v: Array, effort: Array | None) -> str:
-        """Compare a sample with the previous sample.
-
-        Args:
-            stamp: time of the sample [s].
-            q, v: reported positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            effort: measured efforts in any unit, (nv,), or None. Efforts that are not finite count
-                as None, because NaN is never equal to itself.
-
-        Returns:
-            The reason while the joint states are frozen, otherwise an empty text.
-        """
-        if effort is not None and not np.isfinite(effort).all():
-            effort = None
-        last, self._last, self._stamp = self._last, (q, v, effort), stamp
-        if last is None or not _same_effort(effort, last[2]):
-            self._effort_since = stamp
-        self.is_repeating = last is not None and _is_same(q, v, last)
-        if not self.is_repeating:
-            if last is not None:
-                time = min(stamp - self._since, self._parameters.timeout)
-                self._period += max(time - self._period, FORGETTING * (time - self._period))
-            self._count, self._since, self._frozen = 1, stamp, ""
-            return ""
-        self._count += 1
-        if self._frozen or self._count < LEAST_SAMPLES or not self.is_overdue:
-            return self._frozen
-        j = int(np.abs(v).argmax())
-        speed = abs(v[j])
-        if speed > LEAST_SPEED and speed * (self.time - self._period) > LEAST_WAY:
-            self._frozen = (
-                f"joint states have repeated to the last digit for {self.time:.3g} s with "
-                f"{self._names[j]} at a speed of {v[j]:.4g}"
+    @staticmethod
+    @inlined
+    def test(sample, settings, memory):  # type: ignore[no-untyped-def]
+        """Compare a sample with the previous one; return the fastest joint if it is frozen."""
+        arm, rules, stamp, n = memory.arm[0], settings.arm[0], sample.stamp, sample.q.shape[0]
+        has_effort, same_effort = True, True
+        for i in range(n):
+            each = memory.joint[i]
+            has_effort = has_effort and np.isfinite(sample.effort[i])
+            same_effort = same_effort and sample.effort[i] == each.last_effort
+        arm.repeats = repeats(sample, memory)
+        if not arm.has_last or (arm.had_effort and not (has_effort and same_effort)):
+            arm.effort_since = stamp
+        had_last, arm.has_last, arm.had_effort = arm.has_last, True, has_effort
+        arm.repeated, fastest, speed = stamp, 0, -1.0
+        for i in range(n):
+            each = memory.joint[i]
+            each.last_q, each.last_v, each.last_effort = (
+                sample.q[i],
+                sample.v[i],
+                sample.effort[i],
             )
-        return self._frozen
+            if abs(sample.v[i]) > speed:
+                fastest, speed = i, abs(sample.v[i])
+        arm.is_overdue = False
+        if not arm.repeats:
+            if had_last:
+                change = min(stamp - arm.since, rules.timeout) - arm.update_period
+                arm.update_period += max(change, FORGETTING * change)
+            arm.equal, arm.since, arm.is_frozen = 1, stamp, False
+            return PASSED
+        arm.equal += 1
+        time = stamp - arm.since
+        arm.is_overdue = time > rules.repeated_time + PERIODS * arm.update_period - ROUNDING
+        is_moving = speed > LEAST_SPEED and speed * (time - arm.update_period) > LEAST_WAY
+        if not arm.is_frozen and arm.equal >= LEAST_SAMPLES and arm.is_overdue and is_moving:
+            arm.is_frozen, arm.frozen_joint = True, fastest
+            arm.frozen_for, arm.frozen_speed = time, sample.v[fastest]
+        return arm.frozen_joint if arm.is_frozen else PASSED
 
-    def repeats(self, q: Array, v: Array) -> bool:
-        """Return whether reported positions and velocities, (nv,) each, equal the last sample."""
-        return self._last is not None and _is_same(q, v, self._last)
-
-    @property
-    def time(self) -> float:
-        """Time since a position or velocity has changed [s]."""
-        return self._stamp - self._since
-
-    @property
-    def longest(self) -> float:
-        """Longest time without a change that the hardware explains [s]."""
-        return self._parameters.repeated_time + PERIODS * self._period
-
-    @property
-    def is_overdue(self) -> bool:
-        """Whether the samples have repeated for longer than the hardware explains."""
-        return self.is_repeating and self.time > self.longest - ROUNDING
-
-    @property
-    def time_at_rest(self) -> float:
-        """Time for which samples have repeated [s]; 0 below ``repeated_time_at_rest``.
-
-        Only the time for which measured efforts repeated as well counts: while efforts change, the
-        driver is not frozen.
-        """
-        time = self._stamp - max(self._since, self._effort_since)
-        return time if time >= self._parameters.repeated_time_at_rest - ROUNDING else 0.0
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Name the time and the fastest joint."""
+        time, speed = found.memory.arm[["frozen_for", "frozen_speed"]][0]
+        return (
+            f"joint states have repeated to the last digit for {time:.3g} s with "
+            f"{found.name} at a speed of {speed:.4g}"
+        )
 
 
-def _is_same(q: Array, v: Array, last: tuple[Array, Array, Array | None]) -> bool:
-    return bool(equal(q, last[0]) and equal(v, last[1]))
+@inlined
+def repeats(sample, memory):  # type: ignore[no-untyped-def]
+    """Return whether positions and velocities equal those of the last sample to the last digit."""
+    same = memory.arm[0].has_last
+    for i in range(sample.q.shape[0]):
+        each = memory.joint[i]
+        same = same and sample.q[i] == each.last_q and sample.v[i] == each.last_v
+    return same
 
 
-def _same_effort(effort: Array | None, last: Array | None) -> bool:
-    """Return whether measured efforts are unchanged, or missing in the previous sample."""
-    return last is None or (effort is not None and bool(equal(effort, last)))
+CHECKS = (LastValid, Implausible, Late, Frozen, Contradictory)
+"""The checks of a joint state."""
 
+_VALID, _IMPLAUSIBLE, _LATE, _FROZEN, _CONTRADICTORY = range(len(CHECKS))
+_is_implausible, _is_late = Implausible.test, Late.test
+_is_frozen, _is_contradictory = Frozen.test, Contradictory.test
 
-_FORGETTING = 0.05
+_FADING = 0.05
 """Weight of a new, shorter period in the running largest period."""
+
+
+@compiled
+def judge(sample, settings, memory, out):  # type: ignore[no-untyped-def]
+    """Run all checks of a sample, and store it if it is valid.
+
+    A sample that repeats the last one is valid, but no new measurement: it is compared with
+    nothing, unless the arm is known to be at rest. The checks compare reported positions, because
+    the unwrapping restarts after each loss.
+
+    Args:
+        sample: the sample. Its positions are unwrapped in place. If it is implausible, its speeds
+            are reduced to the highest plausible ones, in place.
+        settings, memory: numbers of the checks.
+        out: (2,), written: time since the last valid sample by the stamps, and by the arrivals [s].
+
+    Returns:
+        Index of the first check in ``CHECKS`` that fails, 0 for a valid sample; and the result of
+        its test.
+    """
+    arm, rules, n = memory.arm[0], settings.arm[0], sample.q.shape[0]
+    arm.gap, arm.heard = sample.now - arm.heard, sample.now
+    if not (arm.follows and repeats(sample, memory)):
+        found = _is_implausible(sample, settings, memory)
+        if found != PASSED:
+            # Velocities in another unit, or of the motor before its gear, may be implausible in
+            # every sample, and would then never be compared with the positions.
+            for i in range(n):
+                speed = settings.joint[i].highest_speed
+                sample.v[i] = min(max(sample.v[i], -speed), speed)
+            kind, _ = implausible(sample, settings, memory)
+            if kind == PLAUSIBLE and np.isfinite(sample.stamp):
+                arm.repeats = False
+                joint = _is_contradictory(sample, settings, memory)
+                if joint != PASSED:
+                    return _CONTRADICTORY, joint
+            return _IMPLAUSIBLE, found
+    found = _is_late(sample, settings, memory)
+    if found != PASSED:
+        return _LATE, found
+    found = _is_frozen(sample, settings, memory)
+    if found != PASSED:
+        return _FROZEN, found
+    found = _is_contradictory(sample, settings, memory)
+    if found != PASSED:
+        return _CONTRADICTORY, found
+    out[0], out[1] = 0.0, sample.now - arm.now
+    if arm.follows:
+        out[0] = max(sample.stamp - arm.stamp, 0.0)
+        change = min(out[0], rules.timeout) - arm.longest_period
+        arm.longest_period += max(change, _FADING * change)
+    for i in range(n):
+        each, turns = memory.joint[i], 0.0
+        if arm.follows and settings.joint[i].turn > 0.0:
+            turns = whole_turns(sample.q[i] - each.q, settings.joint[i].turn)
+        each.turned = 0.0
+        if turns != 0.0:
+            each.turned = -turns
+            sample.q[i] -= turns
+        each.q, each.v = sample.q[i], sample.v[i]
+    arm.stamp, arm.now, arm.follows = sample.stamp, sample.now, True
+    return _VALID, PASSED
+
 
 FORGIVING = 0.06
 """Number of unusable samples that each valid sample makes up for.
@@ -276,9 +435,6 @@ class SampleJudge:
             publishers whose joint states contradict each other. All samples are refused then,
             until valid samples have made up for one unusable sample: 17 without another one.
         refusal: the reason if the last sample could not be used, otherwise an empty text.
-        turned: (nv,) offset added by unwrapping [rad]; None means zero for all joints.
-        longest_period: largest period of recent samples, up to ``timeout`` [s]. It rises at once,
-            and falls by 5 % of the difference with each shorter period; ``timeout`` at first.
     """
 
     def __init__(self, model: Model) -> None:
@@ -288,50 +444,46 @@ class SampleJudge:
         self.stamp = self.now = -inf
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
-        self._rest: Array = np.zeros(n)
         self.dt = self.wait = 0.0
         self.good = self.lost = self.mixed = False
         self.refusal = ""
-        self.turned: Array | None = None
         self._in_a_row, self._unusable = 0, 0.0
-        self._follows = False
-        """Whether the next sample is compared with the last valid one."""
-        self._delay = Delay()
-        self._heard = -inf  # arrival of the last sample, also if it was refused
-        self._repetition: Repetition | None = None
-        self._match = VelocityMatch(model.joint_names, self.continuous)
+        self._checks = Checks(CHECKS, n)
+        self._joint, self._arm, _ = self._checks.memory
+        self._settings: Records | None = None
+        self._times, self._no_effort = np.zeros(2), np.full(n, nan)
 
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
         """Use other limits and parameters from the next sample on."""
-        self._parameters = parameters
-        names, speed, jump = (
-            limits.joint_names,
-            limits.plausible_speed,
-            parameters.implausible_jump,
+        self._parameters, self._names = parameters, limits.joint_names
+        turn = np.zeros(self._n)
+        turn[self.continuous] = TURN
+        is_first = self._settings is None
+        self._settings = make_settings(
+            self._n,
+            {"highest_speed": limits.plausible_speed, "turn": turn},
+            {
+                "implausible_jump": parameters.implausible_jump,
+                "timeout": parameters.timeout,
+                "delay_growth": parameters.delay_growth,
+                "repeated_time": parameters.repeated_time,
+                "velocity_mismatch": parameters.velocity_mismatch,
+            },
         )
-        if self._repetition is None:
-            self._repetition = Repetition(names, parameters)
-            self._plausibility = MotionPlausibility(names, speed, jump, self.continuous)
-            self.longest_period = parameters.timeout
-        else:
-            self._repetition.set_parameters(names, parameters)
-            self._plausibility.set_bounds(names, speed, jump)
-
-    @property
-    def repetition(self) -> Repetition:
-        """The detector of repeated samples."""
-        assert self._repetition is not None
-        return self._repetition
+        if is_first:
+            self._arm["longest_period"] = parameters.timeout
+            zero = np.zeros(self._n)
+            sample = Sample(0.0, 0.0, zero, zero, zero)
+            given = sample, self._settings, self._checks.memory, self._times
+            self._judge = for_types_of(judge, given)
 
     def reset(self) -> None:
         """Discard all samples; the next sample counts as the first."""
         self.lose()
         self.mixed, self._in_a_row, self._unusable = False, 0, 0.0
-        self._delay.restart()
-        self.longest_period = self._parameters.timeout
-        self.repetition.reset()
-        self._plausibility.reset()
-        self._match.reset()
+        for check in (Implausible, Late, Frozen, Contradictory):
+            self._checks.forget(check)
+        self._arm["longest_period"] = self._parameters.timeout
 
     def lose(self) -> None:
         """Mark the last sample as out of date: the next one is not checked for a jump from it.
@@ -339,75 +491,54 @@ class SampleJudge:
         ``good`` becomes False. Continuous joints are unwrapped anew from the next valid sample. The
         checks for frozen joint states and contradictory velocities go on.
         """
-        self.good, self._follows, self.refusal = False, False, ""
+        self.good, self.refusal = False, ""
+        self._arm["follows"] = False
 
     def restart_clock(self) -> None:
-        """Mark the last sample as out of date, because the clock of the stamps jumped."""
+        """Mark the last sample as out of date, because the clock of the stamps jumped.
+
+        Frozen joint states remain frozen until a position or velocity changes.
+        """
         self.lose()
-        self.repetition.restart()
-        self._delay.restart()
+        if not self._arm["is_frozen"][0]:
+            self._checks.forget(Frozen)
+        self._checks.forget(Late)
 
     def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:
         """Validate one sample and, if it is valid, store it.
 
-        A sample is refused if it has no velocity, another number of joints or implausible numbers
-        (:class:`MotionPlausibility`), if its delay has grown by more than ``delay_growth``
-        (:class:`Delay`), if joint states are frozen (:class:`Repetition`), or if a velocity
-        contradicts the positions (:class:`VelocityMatch`). A sample that repeats the last one is
-        valid, but no new measurement: it is compared with nothing, unless the arm is at rest.
+        A sample is refused if it has no velocity or another number of joints, and by
+        :data:`CHECKS`.
 
         Args:
             stamp: stamp of the sample [s].
             q, v: reported positions and velocities, (nv,) each [rad or m, rad/s or m/s]; ``v`` None
                 if it is missing.
             now: arrival of the sample on a steady clock [s].
-            effort: measured efforts in any unit, (nv,), for :attr:`Repetition.time_at_rest`; None
-                if they are missing. Efforts of another shape count as missing.
+            effort: measured efforts in any unit, (nv,), for :attr:`time_at_rest`; None if they are
+                missing. Efforts of another shape count as missing.
 
         Returns:
             The reason if the sample is refused, otherwise an empty text.
         """
-        heard, self._heard = self._heard, now
         try:
-            position, velocity, measured = self._arrays(q, v, effort)
+            sample = self._sample(stamp, q, v, now, effort)
         except (TypeError, ValueError, OverflowError) as error:
+            self._arm["heard"] = now
             return self._reject(str(error), now)
-        before, elapsed = self._before(stamp, position)
-        refusal = ""
-        if not (self._follows and self.repetition.repeats(position, velocity)):
-            refusal = self._plausibility.refusal(stamp, position, velocity, before)
-        if refusal:
-            defect = self._contradiction_at_bounded_speed(stamp, position, velocity, before)
-            if defect:
-                return self._distrust(defect)
-            return self._reject(refusal, now)
-        delayed = self._delayed(stamp, now, heard)
-        if delayed:
-            return self._reject(delayed, now)
-        # Reported positions are compared, because the unwrapping restarts after each loss.
-        reported, turned = position, None
-        if self._follows and self.continuous.size:
-            reported = position.copy()
-            turned = unwrap(position, before.q, self.continuous)
-        repetition = self.repetition
-        defect = repetition.take(stamp, reported, velocity, measured)
-        # A repeated sample is no new measurement, unless the arm is known to be at rest.
-        if not defect and repetition.is_repeating and not repetition.is_overdue:
-            defect = self._match.lasting(stamp)
-        elif not defect:
-            defect = self._match.take(stamp, reported, velocity, self._parameters.velocity_mismatch)
-        if defect:
-            return self._distrust(defect)
-        self.dt = elapsed
-        self.wait = now - self.now
-        if self._follows:
-            period = min(self.dt, self._parameters.timeout)
-            self.longest_period += max(
-                period - self.longest_period, _FORGETTING * (period - self.longest_period)
-            )
-        self.stamp, self.now, self.q, self.v = stamp, now, position, velocity
-        self.turned = turned if turned is not None and turned.any() else None
-        self._follows = True
+        assert self._settings is not None
+        failed, joint = self._judge(sample, self._settings, self._checks.memory, self._times)
+        if failed:
+            name = self._names[joint] if joint >= 0 else ""
+            found = Finding(name, joint, self._settings, self._checks.memory)
+            sentence = CHECKS[failed].sentence(found)
+            if failed in (_FROZEN, _CONTRADICTORY):
+                self.lose()
+                self.lost, self.refusal = True, sentence
+                return sentence
+            return self._reject(sentence, now)
+        self.dt, self.wait = self._times.tolist()
+        self.stamp, self.now, self.q, self.v = stamp, now, sample.q, sample.v
         return self._forgive()
 
     def reported(self, q: Array) -> Array:
@@ -416,14 +547,52 @@ class SampleJudge:
         Args:
             q: unwrapped positions, (nv,) [rad or m].
         """
-        return q if self.turned is None else q - self.turned
+        turned = self.turned
+        return q if turned is None else q - turned
+
+    @property
+    def turned(self) -> Array | None:
+        """Offset that unwrapping has added, (nv,) [rad]; None means zero for all joints."""
+        if not self.continuous.size:
+            return None
+        turned: Array = self._joint["turned"].copy()
+        return turned if turned.any() else None
 
     def silent(self, now: float) -> bool:
         """Return whether the last valid sample arrived more than ``timeout`` before ``now`` [s]."""
         return now - self.now > self._parameters.timeout
 
-    def _arrays(self, q: Any, v: Any, effort: Any) -> tuple[Array, Array, Array | None]:
-        """Copy the fields of a sample into contiguous arrays, as the kernels require."""
+    @property
+    def longest_period(self) -> float:
+        """Largest period of recent samples, up to ``timeout`` [s]; ``timeout`` at first.
+
+        It rises at once, and falls by 5 % of the difference with each shorter period.
+        """
+        return float(self._arm["longest_period"][0])
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether positions and velocities of the last two samples were equal."""
+        return bool(self._arm["repeats"][0])
+
+    @property
+    def longest_repetition(self) -> float:
+        """Longest time for which samples may be equal because of slow hardware [s]."""
+        return self._parameters.repeated_time + PERIODS * float(self._arm["update_period"][0])
+
+    @property
+    def time_at_rest(self) -> float:
+        """Time for which samples have repeated [s]; 0 below ``repeated_time_at_rest``.
+
+        Only the time for which measured efforts repeated as well counts: while efforts change, the
+        driver is not frozen.
+        """
+        stamp, since, effort_since = self._arm[["repeated", "since", "effort_since"]][0]
+        time = float(stamp - max(since, effort_since))
+        return time if time >= self._parameters.repeated_time_at_rest - ROUNDING else 0.0
+
+    def _sample(self, stamp: float, q: Any, v: Any, now: float, effort: Any) -> Sample:
+        """Copy the fields of a sample into contiguous arrays, as the kernel requires."""
         if v is None:
             raise ValueError("joint states carry no velocity")
         position = np.array(q, dtype=np.float64)
@@ -434,52 +603,10 @@ class SampleJudge:
                 f"joint states of shape {position.shape} and {velocity.shape}; the arm has "
                 f"{self._n} joints"
             )
-        measured = None if effort is None else np.array(effort, dtype=np.float64)
-        if measured is not None and measured.shape != shape:
-            measured = None
-        return position, velocity, measured
-
-    def _before(self, stamp: float, q: Array) -> tuple[LastSample, float]:
-        """Return the sample that positions ``q`` are compared with, and the time since then [s].
-
-        After a loss this is ``q`` itself at rest, and no time.
-        """
-        if not self._follows:
-            return LastSample(q, self._rest, 0.0, 0.0), 0.0
-        elapsed = max(stamp - self.stamp, 0.0)
-        unchanged = min(self.repetition.time, self._parameters.timeout)
-        return LastSample(self.q, self.v, elapsed, unchanged), elapsed
-
-    def _contradiction_at_bounded_speed(
-        self, stamp: float, q: Array, v: Array, before: LastSample
-    ) -> str:
-        """Return the contradiction of a sample that was refused for its speed alone, or "".
-
-        Velocities in another unit, or of the motor before its gear, may be implausible in every
-        sample, and would then never be compared with the positions. For this comparison, speeds
-        above the highest plausible speed are reduced to it.
-        """
-        bounded = self._plausibility.bounded(v)
-        if self._plausibility.refusal(stamp, q, bounded, before):
-            return ""
-        return self._match.take(stamp, q, bounded, self._parameters.velocity_mismatch)
-
-    def _delayed(self, stamp: float, now: float, heard: float) -> str:
-        """Return a message if the delay has grown by more than ``delay_growth``, or "".
-
-        After a gap of more than ``timeout`` since the sample that arrived at ``heard``, in which a
-        paused node leaves samples in its queue, the delay is not judged, because the gap itself is
-        a fault. Refused samples leave no gap.
-        """
-        most = self._parameters.delay_growth
-        follows_gap = now - heard > self._parameters.timeout
-        excess = self._delay.excess(stamp, now)
-        if not 0.0 < most < excess or follows_gap:
-            return ""
-        return (
-            f"joint states arrive too late: their delay has grown by {excess:.3g} s, by more than "
-            f"delay_growth ({most:g} s); check the network and the driver"
-        )
+        measured = self._no_effort if effort is None else np.array(effort, dtype=np.float64)
+        if measured.shape != shape:
+            measured = self._no_effort
+        return Sample(stamp, now, position, velocity, measured)
 
     @property
     def _most_unusable(self) -> int:
@@ -498,10 +625,6 @@ class SampleJudge:
         self.good, self.lost = not self.mixed, self.mixed
         return self.refusal
 
-    def _distrust(self, defect: str) -> str:
-        self.good, self._follows, self.lost, self.refusal = False, False, True, defect
-        return defect
-
     def _reject(self, refusal: str, now: float) -> str:
         most = self._most_unusable
         self._in_a_row += 1
@@ -512,7 +635,8 @@ class SampleJudge:
                 f"{refusal}; such joint states arrive among valid joint states; check whether "
                 "there is a second publisher"
             )
-        self.refusal = refusal
         if self.mixed or self._in_a_row >= self._parameters.bad_samples or self.silent(now):
-            self.good, self._follows, self.lost = False, False, True
+            self.lose()
+            self.lost = True
+        self.refusal = refusal
         return refusal

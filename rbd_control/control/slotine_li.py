@@ -72,7 +72,7 @@ from rbd_control.control.limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.dynamics.checks import checked_array
-from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.compiled import compiled, for_types_of, inlined
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -136,6 +136,8 @@ class SlotineLiController:
         self._friction_kind, self._friction = friction.kind, friction.coefficients(n)
         self._bounds = no_bounds(n) if limits is None else limits.bounds()
         self._margin: Array = np.zeros(n) if limits is None else limits.margin
+        arm = (model.packed, self._gains, self._bounds, self._friction_kind, self._friction)
+        self._step = for_types_of(law_step, (*arm, *np.zeros((7, n))))
 
     def reference(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
         """Return v_r, its rate a_r and s = v - v_r; arguments, all arrays, as of :meth:`torque`.
@@ -206,7 +208,7 @@ class SlotineLiController:
             feedback: position and velocity whose errors are fed back, in place of ``q`` and ``v``.
         """
         q_f, v_f = feedback or (q, v)
-        v_r, s, torque = law_step(
+        v_r, s, torque = self._step(
             self.model.packed,
             self._gains,
             self._bounds,
@@ -277,6 +279,11 @@ class RollOff:
         self._errors, self._velocity = np.zeros((2, 4, joints)), np.zeros((4, joints))
         self._resonance, self._dt = np.zeros(joints), 0.0
         self._restarts = True
+        each = self.v
+        self._filtered = for_types_of(filtered, (each, each, 0.0, self._velocity))
+        self._filtered_errors = for_types_of(
+            filtered_errors, (each, each, each, each, each, 0.0, self._errors)
+        )
 
     def set_resonances(self, resonances: Array) -> None:
         """Use other resonances, (nv,) [Hz], from the next sample on; 0: errors are not filtered."""
@@ -297,9 +304,9 @@ class RollOff:
             dt: time since the previous sample [s]; 0 restarts the filter.
         """
         self._dt = dt
-        self.v = (
-            v if self._resonance[0] == 0.0 else filtered(v, self._resonance, dt, self._velocity)
-        )
+        self.v = v
+        if self._resonance[0] != 0.0:
+            self.v = self._filtered(v, self._resonance, dt, self._velocity)
 
     def feedback(self, q: Array, v: Array, desired: DesiredState) -> Feedback | None:
         """Return the desired state plus the filtered errors; None if they are not filtered.
@@ -313,7 +320,7 @@ class RollOff:
             return None
         dt, self._restarts = 0.0 if self._restarts else self._dt, False
         q_d, v_d = desired.q_d, desired.v_d
-        return Feedback(*filtered_errors(q, v, q_d, v_d, self._resonance, dt, self._errors))
+        return Feedback(*self._filtered_errors(q, v, q_d, v_d, self._resonance, dt, self._errors))
 
 
 @inlined

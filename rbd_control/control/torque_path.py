@@ -47,6 +47,7 @@ from rbd_control.control.samples import SampleJudge
 from rbd_control.control.slotine_li import LawTorque, RollOff
 from rbd_control.control.trajectory import POSITION_SLACK, DesiredState
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics.compiled import for_types_of
 
 if TYPE_CHECKING:
     from rbd_control.control.configuration import Setup
@@ -89,6 +90,7 @@ class TorqueLimits:
         # Trajectories may pass a soft limit by this much.
         self._lower = -none if soft is None else soft.lowest - POSITION_SLACK
         self._upper = none if soft is None else soft.highest + POSITION_SLACK
+        self._needs_cut = for_types_of(needs_cut, tuple(np.zeros((6, n))))
 
     def bounds(self, q: Array) -> tuple[Array, Array]:
         """Return the least and the largest motor torque at ``q``, (nv,) each [N·m or N].
@@ -127,7 +129,7 @@ class TorqueLimits:
             more than ``POSITION_SLACK`` beyond its nominal soft limits.
         """
         least, most = self.bounds(q)
-        if not needs_cut(torque, least, most, q, self._lower, self._upper):
+        if not self._needs_cut(torque, least, most, q, self._lower, self._upper):
             return torque
         less: Array = cut_step(
             packed,
@@ -171,6 +173,8 @@ class MotorTorque:
         self.acting: Array = self.sent
         self.acted: Array = self.sent
         self._before = self.acting, self.sent
+        zero = self.sent
+        self._slowed = for_types_of(slowed, (zero, zero, zero, 0.0, zero, zero))
 
     def set_parameters(
         self, model: Model, parameters: ControllerParameters, q: Array | None = None
@@ -207,7 +211,7 @@ class MotorTorque:
         Returns:
             (nv,) [N·m or N]; ``torque`` itself if its change from ``acting`` keeps the limit.
         """
-        slower, short = slowed(torque, self.acting, self._rate, dt, *bounds)
+        slower, short = self._slowed(torque, self.acting, self._rate, dt, *bounds)
         return slower if short else torque
 
     def send(self, motors: Array, q: Array) -> Array:
@@ -401,7 +405,7 @@ class TorquePath:
         It is an empty text until they have repeated for ``repeated_time_at_rest``, and while the
         last command is zero.
         """
-        time = self._samples.repetition.time_at_rest
+        time = self._samples.time_at_rest
         if not time or not self._motors.sent.any():
             return ""
         return f"joint states have repeated for {time:.3g} s while torque is sent"

@@ -220,7 +220,7 @@ class TrackingLaw:
         if self.adaptive is None:
             wanted = self._fixed.step(q, v, *desired, feedback)
             self._bias.learn(wanted.s, learn)
-            wanted = wanted._replace(torque=wanted.torque + self._bias.torque)
+            wanted = LawTorque(wanted.torque + self._bias.torque, wanted.v_r, wanted.s)
         else:
             wanted = self.adaptive.step(q, v, *desired, learn, feedback)
             self._learned |= self.adaptive.learning
@@ -271,11 +271,10 @@ class TrackingLaw:
             q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
             desired: the desired state.
             acting: motor torque since the previous sample, (nv,) [N·m or N].
-            dt: time since the previous sample [s].
+            dt: time since the previous sample, positive [s].
 
         Raises:
-            InputError: for ``acting`` of the wrong shape or not finite, and for ``dt`` that is not
-                positive and finite.
+            InputError: for ``acting`` that is not finite.
         """
         if not self._has_torque:
             return None
@@ -285,15 +284,13 @@ class TrackingLaw:
         ):  # The balance is of the law without filter: the filter is part of the loop.
             if self.adaptive is None:
                 last = self._fixed.step(q, v, *desired)
-                last = last._replace(torque=last.torque + self._bias.torque)
+                last = LawTorque(last.torque + self._bias.torque, last.v_r, last.s)
             else:
                 last = self.adaptive.step(q, v, *desired)
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
             self._use_estimates()
-        return self._monitor.update(
-            q, v, desired.q_d, desired.v_d, last.torque, acting, dt, v_r=last.v_r
-        )
+        return self._monitor.step(q, v, desired.q_d, last.v_r, last.torque, acting, dt)
 
     def forget_bias(self) -> None:
         """Forget the estimates of the missing torque, because the law does not act."""

@@ -112,6 +112,10 @@ class Trajectory:
     final: Array
     """(n,) last position [rad or m]."""
 
+    def __post_init__(self) -> None:
+        # The kernels of the control law take contiguous arrays.
+        object.__setattr__(self, "final", np.ascontiguousarray(self.final, dtype=np.float64))
+
     @property
     def duration(self) -> float:
         """Time of the last point [s]."""

@@ -25,15 +25,13 @@ were lost and the velocity is unknown, the sums restart.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from math import inf, nan
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rbd_control.dynamics.compiled import compiled
-from rbd_control.joint_states.plausibility import TURN, whole_turns
-
-Array = NDArray[np.float64]
+from rbd_control.dynamics.compiled import inlined
+from rbd_control.joint_states.checks import NO_JOINT, PASSED, Check, Finding
+from rbd_control.joint_states.plausibility import whole_turns
 
 MEMORY = 0.03
 """Time constant of the fading memory [s]; at least :data:`PERIODS` periods."""
@@ -83,166 +81,128 @@ At a reversal of the motion, and at rest, the velocities of a swinging arm match
 """
 
 
-class VelocityMatch:
-    """Detects velocities of one arm that contradict its positions, by the rule of this module.
+class Contradictory(Check):
+    """Finds velocities of an arm that contradict its positions, by the rule of this module.
 
-    Args:
-        names: names of the joints.
-        continuous: indices of the joints whose positions may differ by whole turns.
+    A sample with the stamp of the last sample is not compared. After a gap, after
+    :data:`LONGEST_INTERVAL`, and when the stamps have gone back, the comparison restarts, and a
+    contradiction continues. It ends after :data:`DISTRUST` without another one. For samples that
+    repeat the last one, and so are no measurements, it ends that time after the last measurement.
     """
 
-    def __init__(self, names: tuple[str, ...], continuous: NDArray[np.int64]) -> None:
-        n = len(names)
-        self._names, self._turn = names, np.zeros(n)
-        self._turn[continuous] = TURN
-        self._sums = RecentMotion(*np.zeros((4, n)))
-        self.reset()
+    JOINT = {
+        "measured_q": 0.0,
+        "measured_v": 0.0,
+        "deviation": 0.0,  # changes of the position minus the integral of the velocity [rad or m]
+        "path": 0.0,  # length of the path [rad or m]
+        "change": 0.0,  # changes of the velocity [rad/s or m/s]
+        "pace": 0.0,  # largest speed of the positions [rad/s or m/s]
+    }
+    ARM = {
+        "measured": nan,  # stamp of the last sample that was compared
+        "contradicts": False,
+        "contradicting": 0,  # the joint
+        "contradicted": 0.0,  # stamp of the last contradiction, or start of the comparison
+        "intervals": 0,
+        "mean_interval": 0.0,
+        "measured_period": 0.0,  # mean interval without gaps
+        "lost_for": 0.0,  # length of the last gap [s]
+        "lost_until": -inf,
+        "difference": 0.0,  # deviation at the beginning of the contradiction
+        "over": 0.0,  # path at the beginning of the contradiction
+        "lost_before": 0.0,  # length of a gap just before it [s]
+    }
 
-    def reset(self) -> None:
-        """Forget all samples; the next one is not compared."""
-        self._last: tuple[float, Array, Array] | None = None
-        self._contradiction, self._since = "", 0.0
-        self._intervals, self._mean, self._period = 0, 0.0, 0.0
-        self._gap, self._gap_end = 0.0, -np.inf
-        self._forget_motion()
-
-    def _forget_motion(self) -> None:
-        for row in self._sums:
-            row.fill(0.0)
-
-    def lasting(self, stamp: float) -> str:
-        """Return the contradiction that lasts at ``stamp`` [s], see :meth:`take`, or an empty text.
-
-        Call it for a sample that repeats the last one, and so is no measurement. The contradiction
-        ends :data:`DISTRUST` after the last measurement.
-        """
-        if self._last is None or stamp - self._last[0] > DISTRUST:
-            self._contradiction = ""
-        return self._contradiction
-
-    def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
-        """Compare a sample with the previous samples.
-
-        A sample with the stamp of the last sample is not compared. After a gap, after
-        :data:`LONGEST_INTERVAL`, and when the stamps have gone back, the comparison restarts, and a
-        contradiction continues.
-
-        Args:
-            stamp: time of the sample [s].
-            q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            tolerance: ``velocity_mismatch`` [rad or m]; with 0 no velocity is a contradiction.
-
-        Returns:
-            The reason if the velocity of a joint contradicts its positions, also until
-            :data:`DISTRUST` has passed without a contradiction; otherwise an empty text.
-        """
+    @staticmethod
+    @inlined
+    def test(sample, settings, memory):  # type: ignore[no-untyped-def]
+        """Compare a sample with the previous ones; return the joint of a present contradiction."""
+        arm, stamp, tolerance = memory.arm[0], sample.stamp, settings.arm[0].velocity_mismatch
+        dt = stamp - arm.measured  # NaN at first
+        if arm.repeats and not arm.is_overdue:
+            if not dt <= DISTRUST:
+                arm.contradicts = False
+            return arm.contradicting if arm.contradicts else PASSED
         if tolerance <= 0.0:
-            self._contradiction = ""
-        last, dt = self._last, 0.0
-        if last is not None:
-            dt = stamp - last[0]
-            if dt == 0.0:
-                return self._contradiction
-        self._last = stamp, q, v
-        if last is None or not 0.0 < dt <= LONGEST_INTERVAL:
-            self._forget_motion()
-            self._since = stamp
-            return self._contradiction
-        is_gap = self._intervals > 0 and dt > max(GAP_PERIODS * self._period, LEAST_GAP)
-        self._intervals += 1
-        weight = max(_AVERAGING, 1.0 / self._intervals)
-        self._mean += weight * (dt - self._mean)
-        # Lost messages are no long period.
-        counted = dt if self._intervals == 1 else min(dt, 2.0 * self._period)
-        self._period += weight * (counted - self._period)
-        if is_gap:
-            self._gap, self._gap_end = dt, stamp
-            self._forget_motion()
-            return self._contradiction
-        fading = float(np.exp(-dt / max(MEMORY, PERIODS * dt)))
-        j = contradictory(
-            (q, v, last[1], last[2]),
-            (dt, self._mean),
-            fading,
-            self._turn,
-            tolerance,
-            self._sums,
+            arm.contradicts = False
+        if dt == 0.0:
+            return arm.contradicting if arm.contradicts else PASSED
+        arm.measured = stamp
+        j = _compare(sample, settings, memory, dt)
+        for i in range(sample.q.shape[0]):
+            memory.joint[i].measured_q, memory.joint[i].measured_v = sample.q[i], sample.v[i]
+        if j >= 0:
+            arm.contradicted = stamp
+            if not arm.contradicts:
+                arm.contradicts, arm.contradicting = True, j
+                arm.difference, arm.over = abs(memory.joint[j].deviation), memory.joint[j].path
+                arm.lost_before = arm.lost_for if stamp - arm.lost_until < AFTERMATH else 0.0
+        elif j == NO_JOINT and stamp - arm.contradicted > DISTRUST:
+            arm.contradicts = False
+        return arm.contradicting if arm.contradicts else PASSED
+
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Name the joint, what differs by how much, and what to check."""
+        difference, path, gap = found.memory.arm[["difference", "over", "lost_before"]][0]
+        check = "its sign, unit and order, the stamps, and velocity_mismatch"
+        lost = ""
+        if gap:
+            lost = f"joint states were lost or came late, for {gap:.3g} s: "
+            check = f"the machine and the network, then {check}"
+        return (
+            f"{lost}the velocity of {found.name} contradicts its positions: its integral "
+            f"differs from their change by {difference:.2g} rad or m over a path of "
+            f"{path:.2g}; check {check}"
         )
-        if j < 0:
-            if stamp - self._since > DISTRUST:
-                self._contradiction = ""
-            return self._contradiction
-        self._since = stamp
-        if not self._contradiction:
-            difference, path = abs(self._sums.deviation[j]), self._sums.path[j]
-            check = "its sign, unit and order, the stamps, and velocity_mismatch"
-            lost = ""
-            if stamp - self._gap_end < AFTERMATH:
-                lost = f"joint states were lost or came late, for {self._gap:.3g} s: "
-                check = f"the machine and the network, then {check}"
-            self._contradiction = (
-                f"{lost}the velocity of {self._names[j]} contradicts its positions: its integral "
-                f"differs from their change by {difference:.2g} rad or m over a path of "
-                f"{path:.2g}; check {check}"
-            )
-        return self._contradiction
 
 
-class RecentMotion(NamedTuple):
-    """Sums and largest values with a fading memory, (nv,) each.
+@inlined
+def _compare(sample, settings, memory, dt):  # type: ignore[no-untyped-def]
+    """Return the joint whose velocity contradicts its positions most, or ``NO_JOINT``.
 
-    Attributes:
-        deviation: changes of the position minus the integral of the velocity [rad or m].
-        path: length of the path [rad or m].
-        change: changes of the velocity [rad/s or m/s].
-        pace: largest speed of the positions [rad/s or m/s].
-    """
-
-    deviation: Array
-    path: Array
-    change: Array
-    pace: Array
-
-
-@compiled
-def contradictory(
-    samples: tuple[Array, Array, Array, Array],
-    times: tuple[float, float],
-    fading: float,
-    turn: Array,
-    tolerance: float,
-    recent: RecentMotion,
-) -> int:
-    """Return the index of the joint whose velocity contradicts its positions most, or -1.
+    ``PASSED`` means that nothing was compared.
 
     Args:
-        samples: positions and velocities of a sample, then of the previous sample, (nv,) each [rad
-            or m, rad/s or m/s].
-        times: time between the samples, and mean time between two samples [s].
-        fading: factor by which sums and largest values decay in this time.
-        turn: (nv,) period of the position [rad]; 0 for a position that does not wrap.
-        tolerance: deviation that is accepted on a path of any length [rad or m]; 0: any.
-        recent: the recent motion, changed in place.
+        sample, settings, memory: as of the test.
+        dt: time since the previous sample [s]; NaN without one.
     """
-    found, worst = -1, 1.0
-    q, v, last_q, last_v = samples
-    dt, mean = times
-    deviation, path, change, pace = recent
-    for i in range(q.shape[0]):
-        way = q[i] - last_q[i]
-        way -= whole_turns(way, turn[i])
+    joint, arm, tolerance = memory.joint, memory.arm[0], settings.arm[0].velocity_mismatch
+    n, compares = sample.q.shape[0], True
+    if not 0.0 < dt <= LONGEST_INTERVAL:
+        arm.contradicted, compares = sample.stamp, False
+    else:
+        is_gap = arm.intervals > 0 and dt > max(GAP_PERIODS * arm.measured_period, LEAST_GAP)
+        arm.intervals += 1
+        weight = max(_AVERAGING, 1.0 / arm.intervals)
+        arm.mean_interval += weight * (dt - arm.mean_interval)
+        # Lost messages are no long period.
+        counted = dt if arm.intervals == 1 else min(dt, 2.0 * arm.measured_period)
+        arm.measured_period += weight * (counted - arm.measured_period)
+        if is_gap:
+            arm.lost_for, arm.lost_until, compares = dt, sample.stamp, False
+    if not compares:
+        for i in range(n):
+            joint[i].deviation = joint[i].path = joint[i].change = joint[i].pace = 0.0
+        return PASSED
+    fading, mean = np.exp(-dt / max(MEMORY, PERIODS * dt)), arm.mean_interval
+    found, worst = NO_JOINT, 1.0
+    for i in range(n):
+        each, v = joint[i], sample.v[i]
+        way = sample.q[i] - each.measured_q
+        way -= whole_turns(way, settings.joint[i].turn)
         # In a collision any speed between the two may have moved the joint.
-        slow, fast = min(v[i], last_v[i]), max(v[i], last_v[i])
+        slow, fast = min(v, each.measured_v), max(v, each.measured_v)
         least, most = min(slow * dt, slow * mean), max(fast * dt, fast * mean)
         expected = min(max(way, least), most)
-        deviation[i] = fading * deviation[i] + way - expected
-        path[i] = fading * path[i] + max(abs(way), abs(expected))
-        change[i] = fading * change[i] + v[i] - last_v[i]
-        pace[i] = max(fading * pace[i], abs(way) / max(dt, mean))
-        filtered = FILTER * change[i]
-        explained = min(max(deviation[i], min(filtered, 0.0)), max(filtered, 0.0))
-        allowed = tolerance + SHARE * path[i] + DELAY * pace[i]
-        ratio = abs(deviation[i] - explained) / allowed if tolerance > 0.0 else 0.0
+        each.deviation = fading * each.deviation + way - expected
+        each.path = fading * each.path + max(abs(way), abs(expected))
+        each.change = fading * each.change + v - each.measured_v
+        each.pace = max(fading * each.pace, abs(way) / max(dt, mean))
+        filtered = FILTER * each.change
+        explained = min(max(each.deviation, min(filtered, 0.0)), max(filtered, 0.0))
+        allowed = tolerance + SHARE * each.path + DELAY * each.pace
+        ratio = abs(each.deviation - explained) / allowed if tolerance > 0.0 else 0.0
         if ratio > worst:
             found, worst = i, ratio
     return found

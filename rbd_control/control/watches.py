@@ -33,8 +33,8 @@ the tracking error, and the motion of the arm is not damped. Or the brake of the
 an obstacle blocks it.
 
 A joint stands still if its position and velocity are equal to the last digit for longer than
-:attr:`Repetition.longest`. This is normal at rest, and at the start of a motion until the torque
-has overcome static friction. It is a fault if for the same time::
+:attr:`SampleJudge.longest_repetition`. This is normal at rest, and at the start of a motion until
+the torque has overcome static friction. It is a fault if for the same time::
 
     min(|K_D,ii (s_i - s_i0)|, |K_D,ii s_i|) > repeated_torque_share * effort limit
 
@@ -46,36 +46,125 @@ joints. Torque that limits have withheld is subtracted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rbd_control.control.controller_parameters import commanded
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.drive_response import (
     CERTAIN,
     FRESH,
     LIKELY,
-    SLOWEST,
     SPEED_SHARE,
     SUSPECT,
     DriveFault,
-    DriveResponse,
+    Evidence,
+    WrongDrive,
+    dead_drive,
+    named_fault,
+    wrong_drive,
 )
-from rbd_control.control.kernels import Swings, first_above, largest_share, swinging
+from rbd_control.control.kernels import largest_share
 from rbd_control.control.limits import ArmLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
 from rbd_control.control.safe_torque import LEAST_BRAKE, Overshoot, Runaway
 from rbd_control.control.samples import ROUNDING, SampleJudge
 from rbd_control.dynamics import gravity_torque, mass_matrix
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, for_types_of, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.momentum import momentum_sweep
+from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.errors import InputError
+from rbd_control.joint_states.checks import (
+    PASSED,
+    Array,
+    Check,
+    Checks,
+    Finding,
+    make_settings,
+)
 
 if TYPE_CHECKING:
     from rbd_control.control.configuration import Setup
 
-Array = NDArray[np.float64]
+
+class Observed(NamedTuple):
+    """What the checks of the arm's motion compare: a joint state, and the torques until then."""
+
+    dt: float
+    """Time since the previous joint state [s]; 0 restarts the comparisons."""
+    now: float
+    """Arrival of the joint state on the steady clock [s]."""
+    q: Array
+    """(n,) positions [rad or m]."""
+    v: Array
+    """(n,) velocities [rad/s or m/s]."""
+    repeats: bool
+    """Whether the joint state repeats the previous one, so that it shows nothing."""
+    sent: Array
+    """(n,) command since the previous joint state [N·m or N]."""
+    acting: Array
+    """(n,) torque of the motors since then [N·m or N]."""
+    a_d: Array
+    """(n,) desired acceleration [rad/s² or m/s²]."""
+    is_safe: bool
+    """Whether the mode is safe."""
+    commanded: Array
+    """The arm with the gravity that the commands contain, as :attr:`Model.packed`."""
+    described: Array
+    """The arm, as :attr:`Model.packed`."""
+    certain: Evidence
+    """Bounds of a certain fault of a drive."""
+
+
+OVERSPEED_TIME = 0.02
+"""Time for which a joint may exceed its overspeed limit without a fault [s]."""
+
+FORGETTING = 0.25
+"""Share of the time below the limits that is subtracted from the time above them."""
+
+
+class Overspeed(Check):
+    """Finds a joint that is too fast for :data:`OVERSPEED_TIME`.
+
+    The time above the setting ``overspeed`` of any joint is common to all joints, and falls at the
+    rate ``FORGETTING`` while none exceeds its limit. A fault resets it.
+    """
+
+    ARM = {
+        "fast_for": 0.0,  # time above the limits [s]
+        "fast_time": 0.0,  # the same at the last fault [s]
+        "fast_speed": 0.0,  # speed of the joint at the last fault [rad/s or m/s]
+    }
+
+    @staticmethod
+    @inlined
+    def test(motion, settings, memory):  # type: ignore[no-untyped-def]
+        """Return the first joint above its limit once the time has passed."""
+        arm, fast = memory.arm[0], PASSED
+        for i in range(motion.v.size):
+            if fast == PASSED and abs(motion.v[i]) > settings.joint[i].overspeed:
+                fast = i
+        if fast == PASSED:
+            arm.fast_for = max(arm.fast_for - FORGETTING * motion.dt, 0.0)
+            return PASSED
+        arm.fast_for += motion.dt
+        if arm.fast_for < OVERSPEED_TIME:
+            return PASSED
+        arm.fast_time, arm.fast_speed, arm.fast_for = arm.fast_for, motion.v[fast], 0.0
+        return fast
+
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Name the joint, its limit and the time."""
+        most = found.settings.joint["overspeed"][found.joint]
+        time, speed = found.memory.arm[["fast_time", "fast_speed"]][0]
+        return f"{found.name} at {speed:.4g} is too fast: above {most:.4g} for {time:.3g} s"
+
 
 SWINGS = 8
 """Number of successive large swings in opposite directions that are a fault."""
@@ -94,104 +183,111 @@ that is reached in this time, or the torque limit, whichever is smaller.
 """
 
 
-class Chatter:
-    """Detects a motor torque that oscillates, on any joint of one arm.
+class Chatter(Check):
+    """Finds a motor torque that oscillates, by the criterion of this module.
 
-    Args:
-        joints: number of joints.
+    Settings of a joint: ``torque`` and ``torque_rate``, the limits of the torque [N·m or N] and of
+    its rate [N·m/s or N/s].
     """
 
-    def __init__(self, joints: int) -> None:
-        self._swings = Swings(
-            peak=np.zeros(joints),
-            at=np.zeros(joints),
-            direction=np.ones(joints),
-            start=np.zeros(joints),
-            demanded=np.zeros((2, 2, joints)),
-            times=np.empty((joints, SWINGS + 1)),
-        )
-        self.reset()
+    JOINT = {
+        "peak": 0.0,  # extreme torque in the present direction since the last reversal [N·m or N]
+        "peaked": 0.0,  # its time [s]
+        "direction": 1.0,  # 1 while the torque rises, -1 while it falls
+        "start": 0.0,  # torque at the last reversal [N·m or N]
+        "least": 0.0,  # least torque that was demanded in the present swing [N·m or N]
+        "most": 0.0,  # largest one
+        "least_before": 0.0,  # the same in the swing before
+        "most_before": 0.0,
+        # times of the last reversals with large swings between them, the oldest first [s]
+        "reversals": (-inf,) * (SWINGS + 1),
+    }
+    ARM = {"swing_time": 0.0}
 
-    def reset(self) -> None:
-        """Forget all swings, for example after a change of the mode."""
-        self._swings.times.fill(-np.inf)
+    @staticmethod
+    @inlined
+    def test(motion, settings, memory):  # type: ignore[no-untyped-def]
+        """Record reversals of the torque; return a joint whose torque oscillates.
 
-    def fault(self, now: float, torque: Array, demanded: Array, limits: ArmLimits) -> str:
-        """Return a message if the torque of a joint oscillates, otherwise an empty text.
-
-        The module has the criterion. Call the method for each sample. After a message the recorded
-        swings are discarded.
-
-        Args:
-            now: time of the torque on the steady clock [s].
-            torque: (nv,) torque of the motors [N·m or N].
-            demanded: (nv,) torque that the desired acceleration demands [N·m or N].
-            limits: limits of the arm; ``torque`` and ``torque_rate`` are used.
+        A joint oscillates if only large swings lie between its last reversals, and the first of
+        these was less than ``WITHIN`` before the last. In mode safe all reversals are forgotten.
         """
-        j = swinging(
-            torque,
-            demanded,
-            now,
-            limits.torque,
-            RATE_SHARE * limits.torque_rate,
-            SHORTEST,
-            WITHIN,
-            self._swings,
-        )
-        if j < 0:
-            return ""
-        times = self._swings.times[j]
-        time = float(times[-1] - times[0])
-        self.reset()
+        n, model, found = motion.q.size, unpacked(motion.described), PASSED
+        if motion.is_safe:
+            forget_swings(memory)
+            return PASSED
+        demanded, unused, g = np.empty(n), np.empty(n), np.empty(n)
+        sweep = new_sweep(model.parent.shape[0])
+        momentum_sweep(model, motion.q, motion.a_d, sweep, demanded, unused, g)
+        for i in range(n):
+            each, torque = memory.joint[i], motion.acting[i]
+            each.least, each.most = min(each.least, demanded[i]), max(each.most, demanded[i])
+            limit, fast = settings.joint[i].torque, RATE_SHARE * settings.joint[i].torque_rate
+            back = (each.peak - torque) * each.direction
+            if 0.0 < back <= min(limit, fast * SHORTEST):
+                continue
+            if back > 0.0:
+                # The torque has reversed at the peak, where a swing ended.
+                size = abs(each.peak - each.start)
+                size -= max(each.most, each.most_before) - min(each.least, each.least_before)
+                time = max(each.peaked - each.reversals[SWINGS], SHORTEST)
+                is_small = size <= min(limit, fast * time)
+                for k in range(SWINGS):
+                    each.reversals[k] = -np.inf if is_small else each.reversals[k + 1]
+                each.reversals[SWINGS] = each.peaked
+                if each.peaked - each.reversals[0] < WITHIN:
+                    found, memory.arm[0].swing_time = i, each.peaked - each.reversals[0]
+                each.start, each.direction = each.peak, -each.direction
+                each.least_before, each.most_before = each.least, each.most
+                each.least = each.most = demanded[i]
+            each.peak, each.peaked = torque, motion.now
+        if found != PASSED:
+            forget_swings(memory)
+        return found
+
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Name the joint, the swings and the possible causes."""
+        time, most = found.memory.arm["swing_time"], found.settings.joint["torque"][found.joint]
         return (
-            f"the torque of {limits.joint_names[j]} swung {SWINGS} times within {time:.2g} s by "
-            f"more than {limits.torque[j]:.4g}, or {RATE_SHARE:.0%} of what torque_rate permits: "
+            f"the torque of {found.name} swung {SWINGS} times within {time[0]:.2g} s by "
+            f"more than {most:.4g}, or {RATE_SHARE:.0%} of what torque_rate permits: "
             f"bandwidth, damping or damping_rate is too high for the delay of the loop or the rate "
             f"of the joint states, or the model is wrong"
         )
 
 
-OVERSPEED_TIME = 0.02
-"""Time for which a joint may exceed its overspeed limit without a fault [s]."""
+@inlined
+def forget_swings(memory):  # type: ignore[no-untyped-def]
+    """Forget the reversals of all joints."""
+    for i in range(memory.joint.size):
+        for k in range(SWINGS + 1):
+            memory.joint[i].reversals[k] = -np.inf
 
-FORGETTING = 0.25
-"""Share of the time below the limits that is subtracted from the time above them."""
+
+CHECKS = (WrongDrive, Overspeed, Chatter)
+"""The checks of the arm's motion, which end in mode safe, in the order of their reasons."""
+
+ALL_PASSED = (PASSED,) * len(CHECKS)
+"""Results of the tests without a fault."""
+
+_is_wrong_drive, _is_too_fast, _chatters = (check.test for check in CHECKS)
 
 
-class Overspeed:
-    """Checks whether a joint of one arm is too fast for :data:`OVERSPEED_TIME`."""
+@compiled
+def watch(motion, settings, memory):  # type: ignore[no-untyped-def]
+    """Run all checks of the arm's motion for a sample; return the result of each test.
 
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the time above the limits."""
-        self._time = 0.0
-
-    def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:
-        """Process the velocities of a sample; return a message on overspeed, or an empty text.
-
-        Overspeed means that joints have exceeded ``limits.overspeed`` for ``OVERSPEED_TIME``. The
-        time is common to all joints, and falls at the rate ``FORGETTING`` while none exceeds its
-        limit. A fault resets it.
-
-        Args:
-            dt: time since the last sample [s].
-            v: (nv,) measured velocities [rad/s or m/s].
-            limits: limits of the arm, of which ``limits.overspeed`` is used.
-        """
-        j = first_above(v, limits.overspeed)
-        if j < 0:
-            self._time = max(self._time - FORGETTING * dt, 0.0)
-            return ""
-        self._time += dt
-        if self._time < OVERSPEED_TIME:
-            return ""
-        time, self._time = self._time, 0.0
-        return (
-            f"{limits.joint_names[j]} at {v[j]:.4g} is too fast: above {limits.overspeed[j]:.4g} "
-            f"for {time:.3g} s"
-        )
+    Args:
+        motion: the last joint state and commands, of type :class:`Observed`.
+        settings, memory: numbers of the checks.
+    """
+    drive = _is_wrong_drive(motion, settings, memory)
+    fast = _is_too_fast(motion, settings, memory)
+    if drive != PASSED or fast != PASSED:  # the mode becomes safe
+        forget_swings(memory)
+        return drive, fast, PASSED
+    return drive, fast, _chatters(motion, settings, memory)
 
 
 NEVER = 2.0
@@ -209,7 +305,10 @@ class StandingJoint:
 
     def __init__(self, joints: int) -> None:
         self._memory = np.zeros((4, joints))
-        self._driven, self._zero = np.zeros((2, joints))
+        self._driven, self._zero = zero = np.zeros((2, joints))
+        self._drive = for_types_of(
+            drive_of_standing, (0.0, *zero, zero[0], 0.0, self._memory, self._driven)
+        )
         self.forget()
 
     def forget(self) -> None:
@@ -233,7 +332,7 @@ class StandingJoint:
             overwrites the array.
         """
         self._stamp, self._least_time = stamp, least_time - ROUNDING
-        if drive_of_standing(stamp, q, v, s, self._least_time, self._memory, self._driven):
+        if self._drive(stamp, q, v, s, self._least_time, self._memory, self._driven):
             return self._driven
         self._excess_since = np.inf
         return None
@@ -330,21 +429,88 @@ class Watches:
         self._setup, self._samples, self._motion = setup, samples, motion
         self._verdict, self._modes = verdict, modes
         joints = setup.now.model.nv
-        self._overspeed, self._chatter = Overspeed(), Chatter(joints)
-        self._drives, self._overshoot = DriveResponse(joints), Overshoot(joints)
-        self._runaway = Runaway()
+        self._checks = Checks(CHECKS, joints)
+        self._overshoot, self._runaway = Overshoot(joints), Runaway()
         self._named: set[int] = set()
         """Joints whose drives are known not to obey."""
         self._doubted: set[int] = set()
         """Joints whose drives may be dead, since the last fault."""
         self._since_fault = 0.0
         self._standing = StandingJoint(joints)
+        self._watch: Callable[..., Any] | None = None
 
     def reconfigure(self) -> None:
-        """Compare drives with the present configuration from the next sample on."""
+        """Use the present configuration from the next sample on."""
         now = self._setup.now
-        self._slowest = SPEED_SHARE * now.limits.assumed_velocity
-        self._drives.set_parameters(now.model, now.limits.effort, now.parameters)
+        self._commanded = commanded(now.parameters, now.model).packed
+        self._settings = make_settings(
+            now.model.nv,
+            {
+                "effort": now.limits.effort,
+                "slowest": SPEED_SHARE * now.limits.assumed_velocity,
+                "overspeed": now.limits.overspeed,
+                "torque": now.limits.torque,
+                "torque_rate": now.limits.torque_rate,
+            },
+            {},
+        )
+        if self._watch is None:
+            zero = np.zeros(now.model.nv)
+            given = self._observed(zero, zero, zero), self._settings, self._checks.memory
+            self._watch = for_types_of(watch, given)
+
+    def _observed(self, sent: Array, acting: Array, acceleration: Array) -> Observed:
+        samples, now = self._samples, self._setup.now
+        return Observed(
+            samples.dt,
+            samples.now,
+            samples.q,
+            samples.v,
+            samples.is_repeating,
+            sent,
+            acting,
+            acceleration,
+            self._modes.state.mode == "safe",
+            self._commanded,
+            now.model.packed,
+            CERTAIN,
+        )
+
+    def arm(self, sent: Array, acting: Array) -> None:
+        """Switch to a fault if a drive, a speed or the torque is wrong, see :data:`CHECKS`.
+
+        Torque that oscillates also discards what the adaptive law has learned. Call the method
+        before the desired state advances, so that it belongs to these torques.
+
+        Args:
+            sent: (nv,) command until this sample [N·m or N].
+            acting: (nv,) torque of the motors until this sample [N·m or N].
+        """
+        assert self._watch is not None
+        motion = self._observed(sent, acting, self._modes.desired.a_d)
+        if not motion.is_safe:
+            self._since_fault = 0.0
+            self._doubted.clear()
+        results = self._watch(motion, self._settings, self._checks.memory)
+        if results == ALL_PASSED or motion.is_safe:
+            return
+        names, law, memory = (
+            self._setup.now.model.joint_names,
+            self._setup.now.law,
+            self._checks.memory,
+        )
+        drive, fast, swings = results
+        if drive != PASSED:
+            self._modes.fault(named_fault(names, drive, int(memory.arm["other"][0])).reason)
+        if fast != PASSED:
+            found = Finding(names[fast], fast, self._settings, memory)
+            self._modes.fault(Overspeed.sentence(found))
+        if swings != PASSED:
+            text = Chatter.sentence(Finding(names[swings], swings, self._settings, memory))
+            if law.adaptive is not None:
+                text += "; the estimates of the adaptive law are discarded"
+            law.discard_estimates()
+            self._modes.fault(text)
 
     def gap(self) -> None:
         """Switch to a fault if the time since the previous sample exceeds ``timeout``.
@@ -358,12 +524,6 @@ class Watches:
         elif samples.dt > timeout:
             self._modes.fault(f"stamps jumped by {samples.dt:.3g} s")
 
-    def speed(self) -> None:
-        """Switch to a fault if a joint has been too fast for too long, see :class:`Overspeed`."""
-        fast = self._overspeed.fault(self._samples.dt, self._samples.v, self._setup.now.limits)
-        if fast:
-            self._modes.fault(fast)
-
     def tracking(self) -> None:
         """Switch to a fault if a joint exceeds ``tracking_limit`` in the modes hold and follow."""
         if self._modes.state.tracks:
@@ -373,52 +533,11 @@ class Watches:
 
     def reset(self) -> None:
         """Forget speeds and torques before a start."""
-        self._overspeed.reset()
-        self._chatter.reset()
-        self._drives.reset()
+        for check in CHECKS:
+            self._checks.forget(check)
         self._named.clear()
         self._doubted.clear()
         self._standing.forget()
-
-    def chatter(self, torque: Array) -> None:
-        """Switch to a fault if the torque oscillates in another mode than safe.
-
-        The fault, see :class:`Chatter`, also discards what the adaptive law has learned.
-
-        Args:
-            torque: (nv,) torque of the motors until this sample [N·m or N]. Call the method before
-                the desired state advances, so that it belongs to this torque.
-        """
-        if self._modes.state.mode == "safe":
-            self._chatter.reset()
-            return
-        samples = self._samples
-        acceleration = self._modes.desired.a_d
-        demanded = acceleration  # zero at rest and in float
-        if acceleration.any():
-            demanded = mass_matrix(self._setup.now.model, samples.q) @ acceleration
-        swings = self._chatter.fault(samples.now, torque, demanded, self._setup.now.limits)
-        if swings:
-            if self._setup.now.law.adaptive is not None:
-                swings += "; the estimates of the adaptive law are discarded"
-            self._setup.now.law.discard_estimates()
-            self._modes.fault(swings)
-
-    def drives(self, sent: Array) -> None:
-        """Take a sample for the comparison of drives, and switch to a fault if one is reversed.
-
-        Args:
-            sent: (nv,) command until this sample [N·m or N].
-        """
-        samples = self._samples
-        self._drives.take(samples.dt, samples.q, samples.v, sent, samples.repetition.is_repeating)
-        if self._modes.state.mode == "safe":
-            return
-        self._since_fault = 0.0
-        self._doubted.clear()
-        found = self._drives.fault(CERTAIN, samples.v, self._slowest)
-        if found is not None:
-            self._modes.fault(found.reason)
 
     def brake(self, is_braking: bool, v_f: Array, share: float) -> tuple[DriveFault | None, float]:
         """Check the brake of mode safe for the last sample.
@@ -438,14 +557,16 @@ class Watches:
             self._runaway.reset()
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
-        found = self._drives.fault(bounds, samples.v, np.full(len(samples.v), SLOWEST))
+        given = now.model.joint_names, samples.v, self._settings, self._checks.memory
+        found = wrong_drive(*given, bounds)
         if found is None and bounds is SUSPECT and not self._named:
-            found = self._drives.dead(samples.v)
+            found = dead_drive(*given)
         g = np.zeros_like(samples.v)
         if not now.parameters.gravity_compensated:
             g = gravity_torque(now.model, samples.q)
         weaker = 1.0
-        if self._runaway.found(samples.dt, samples.v, M, g, now.limits.assumed_velocity):
+        speeds = now.limits.assumed_velocity
+        if self._runaway.found(samples.dt, samples.v, M, g, speeds, is_braking):
             if LEAST_BRAKE < share < 1.0:  # it is late, as an overshoot has shown
                 weaker = 0.0
             elif found is None or not found.is_certain:
@@ -482,7 +603,7 @@ class Watches:
         if not self._modes.state.tracks:
             standing.forget()
             return False
-        driven = standing.driven(samples.stamp, samples.q, samples.v, s, samples.repetition.longest)
+        driven = standing.driven(samples.stamp, samples.q, samples.v, s, samples.longest_repetition)
         if driven is None:
             return False
         torque = self._setup.now.law.damping(samples.q) * driven

@@ -226,10 +226,8 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
 def rehearse_controller(model: Model) -> None:
     """Run all compiled functions of a controller of this arm, also those of disabled features."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
-    from rbd_control.control.drive_response import LIKELY, DriveResponse
     from rbd_control.control.kernels import close_behind, largest_share
     from rbd_control.control.loop_fit import DelayFit, Record, momentum
-    from rbd_control.joint_states.plausibility import unwrap
 
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
     # A start requires enough torque for the weight; 0 means the limit of the description.
@@ -276,14 +274,8 @@ def rehearse_controller(model: Model) -> None:
         controller.modes.fault("rehearsal")
         see(0.5)
     inverse_dynamics(model, rest, zero, zero)
-    unwrap(rest.copy(), rest, np.arange(model.nv))
     close_behind(rest, 0.0, zero, zero, zero.copy(), zero.copy())
     largest_share(zero, zero, zero + 1.0)
-    drives = DriveResponse(model.nv)
-    drives.set_parameters(model, zero + 1.0, parameters)
-    for _ in range(2):  # longer than the window of the comparison
-        drives.take(1.0, rest, zero, zero)
-    drives.fault(LIKELY, zero, zero)
     momentum(model.packed, rest, zero)
     times = 0.001 * np.arange(40.0)
     fit = DelayFit(Record(times, times, times, times, times), 0.01)

@@ -216,6 +216,23 @@ def test_a_joint_that_a_mechanical_stop_throws_back_is_a_fault_in_time() -> None
     assert "too fast" in machine.rig.history.reasons[-1]
 
 
+def test_an_arm_that_fell_without_joint_states_is_braked_when_they_return() -> None:
+    # It was faster than its brake permits, and the motors were blamed: no torque until a new start.
+    machine = ControllerMachine()
+    parameters = {"safe_torque": "zero", "damping_rate": 40.0, **RIGID}
+    machine.begin(setup=Setup(make_arm("elbow", "none", 0), parameters, start=(2.9, 0.6, 0.7, 0.4)))
+    machine.fault()
+    for _ in range(3):
+        machine.run(seconds=0.1)
+        machine.silence(seconds=0.3)
+    machine.run(seconds=0.3)
+    machine.teardown()
+    rig = machine.rig
+    assert rig.controller.mode == "safe"
+    assert "gained energy" not in rig.controller.modes.reason
+    assert rig.controller.path.is_braking
+
+
 def test_a_silence_between_two_looks_of_the_watchdog_is_the_cause_of_its_fault() -> None:
     # The watchdog looks every 10 ms; the joint state after the silence was the first to show it.
     machine = ControllerMachine()

@@ -1,0 +1,76 @@
+"""A check of joint states by itself, without the checks before it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from rbd_control.control.samples import CHECKS, Late
+from rbd_control.joint_states.checks import PASSED, Check, Checks, Finding, Sample, make_settings
+
+SETTINGS = {
+    "implausible_jump": 0.1,
+    "timeout": 0.05,
+    "delay_growth": 0.0,
+    "repeated_time": 0.02,
+    "velocity_mismatch": 0.005,
+}
+"""Settings of the arm."""
+
+
+@cache
+def compiled(kind: type[Check]) -> Any:
+    """Return the test of a check as a function that Python can call."""
+    test = kind.test
+
+    def run(what: Any, settings: Any, memory: Any) -> Any:
+        return test(what, settings, memory)
+
+    return njit(error_model="numpy")(run)
+
+
+class LoneCheck:
+    """One check of joint states; the sample before was valid as far as the others know.
+
+    Args:
+        kind: the check.
+        names: names of the joints.
+        speed: highest plausible speeds.
+        turn: periods of the positions.
+        settings: settings of the arm that differ from :data:`SETTINGS`.
+    """
+
+    def __init__(
+        self,
+        kind: type[Check],
+        names: tuple[str, ...] = ("joint",),
+        speed: Any = np.inf,
+        turn: Any = 0.0,
+        **settings: float,
+    ) -> None:
+        self.kind, self.names = kind, names
+        joint = {"highest_speed": speed, "turn": turn}
+        self.settings = make_settings(len(names), joint, SETTINGS | settings)
+        self.memory = Checks(CHECKS, len(names)).memory
+        self.memory.arm["gap"] = 0.0
+
+    def take(self, stamp: float, q: Any, v: Any, effort: Any = None) -> str:
+        """Return the sentence if the check fails for a sample, otherwise an empty text."""
+        n = len(self.names)
+        position, velocity = np.array(q, dtype=float), np.array(v, dtype=float)
+        measured = np.full(n, np.nan) if effort is None else np.array(effort, dtype=float)
+        sample = Sample(float(stamp), float(stamp), position, velocity, measured)
+        joint = int(compiled(self.kind)(sample, self.settings, self.memory))
+        if joint == PASSED:
+            return ""
+        name = self.names[joint] if joint >= 0 else ""
+        return self.kind.sentence(Finding(name, joint, self.settings, self.memory))
+
+    def delay(self, stamp: float, now: float) -> float:
+        """Return the delay of a joint state beyond the least delay before it [s]."""
+        zero = np.zeros(len(self.names))
+        compiled(Late)(Sample(stamp, now, zero, zero, zero), self.settings, self.memory)
+        return float(self.memory.arm["excess"][0])
