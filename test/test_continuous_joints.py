@@ -21,13 +21,13 @@ NEAR = np.array([pi - 0.2, 0.5, 0.0, -1.2, 0.0, 0.9, -pi + 0.2])
 ENCODERS = ["wraps", "wraps at 2 pi", "does not wrap"]
 
 
-@pytest.fixture(scope="module", params=[2.0, 0.0], ids=["with speed limit", "without"])
-def model(request: pytest.FixtureRequest) -> Model:
+@pytest.fixture(scope="module")
+def model() -> Model:
     arm = Model.from_urdf(arm7_urdf())
     lower, upper = np.array(arm.lower_limit), np.array(arm.upper_limit)
     lower[CONTINUOUS], upper[CONTINUOUS] = -np.inf, np.inf
     velocity = np.array(arm.velocity_limit)
-    velocity[CONTINUOUS] = request.param
+    velocity[CONTINUOUS] = 0.0  # a limit that the description lacks
     return replace(arm, lower_limit=lower, upper_limit=upper, velocity_limit=velocity)
 
 
@@ -147,55 +147,7 @@ def test_a_wrap_is_never_implausible(model: Model) -> None:
     assert "joint_1 jumped by 2.5" in controller.update(200 / rate, q, v).reason
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_stop_a_resumed_motion_and_a_stream_go_over_half_a_turn(
-    model: Model, encoder: str
-) -> None:
-    loop = Turning(model, encoder)
-    loop.go(0.6, 1.5)
-    loop.run(0.75)
-    loop.controller.modes.order("hold")
-    stopped = loop.arm.q
-    seen = loop.run(0.4)
-    assert np.abs(loop.arm.q - stopped)[CONTINUOUS].max() < 0.05
-    assert loop.controller.resume() == "following the trajectory again"
-    assert loop.run(3.0)[-1].goal == "reached"
-    target = loop.here()
-    for _ in range(150):
-        target = target + 0.01 * np.array([-1, 0, 0, 0, 0, 0, 1])
-        point = target.copy()
-        point[CONTINUOUS] += loop.here()[CONTINUOUS] - _unwrapped(loop, target)
-        loop.controller.set_trajectory(
-            model.joint_names, [TrajectoryPoint(point, time_from_start=0.1)]
-        )
-        seen = loop.run(0.02)
-        assert seen[-1].mode == "follow"
-    begin = loop.arm.q
-    seen = loop.run(0.5)
-    assert seen[-1].goal == "reached"
-    assert np.abs(loop.arm.q - begin)[CONTINUOUS].max() < 0.1
-
-
-def _unwrapped(loop: Turning, target: np.ndarray) -> np.ndarray:
-    """Return the encoder's position as a number that runs on with the target's."""
-    here = loop.here()[CONTINUOUS]
-    return here + 2.0 * pi * np.round((target[CONTINUOUS] - here) / (2.0 * pi))
-
-
-def test_a_retreat_goes_over_half_a_turn(model: Model) -> None:
-    loop = Turning(model, "wraps", np.array([pi - 0.01, *HOME[1:]]), contact_reaction="retract")
-    loop.run(0.05)
-    # Joint 1 stands at half a turn: forward is -x, and +y there turns it back, -y on.
-    for force in (np.array([0.0, 20.0, 0.0]), np.array([0.0, -40.0, 0.0])):
-        loop.controller.touched("link_7", force)
-        loop.controller.contact(True)
-        seen = loop.run(1.0)
-        assert "retracted along the force" in seen[-1].reason
-        loop.controller.contact(False)
-    assert seen[-1].mode == "hold"
-
-
-@pytest.mark.parametrize("way", ["silence", "clock", "start"])
+@pytest.mark.parametrize("way", ["silence", "clock"])
 def test_after_a_loss_the_unwrapping_starts_anew(model: Model, way: str) -> None:
     """The position of the encoder then is the position of the arm, which does not turn back."""
     loop = Turning(model, "wraps")

@@ -26,7 +26,7 @@ from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
 from rbd_control.live.demo import DemoObserver
 from rbd_control.live.demo_report import DemoLog
-from rbd_control.live.monitor import LARGEST, DetectorListener
+from rbd_control.live.monitor import DetectorListener
 from rbd_control.nodes.demo_scenario import Scenario
 from rbd_control.playback.live_view import LiveState, render
 from rbd_control.ros.contact_messages import THRESHOLD, event_from_status, event_message
@@ -94,7 +94,7 @@ def joint_state(names: list[str], effort: list[float]) -> JointState:
     return JointState(name=names, effort=[float(x) for x in effort])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(values | nearly.map(lambda pair: dict([pair])), max_size=4),
     st.lists(st.sampled_from(["joint_1", "joint_2", "other"]) | st.text(max_size=5), max_size=8),
@@ -137,15 +137,7 @@ def test_no_message_raises_or_spoils_the_picture(
 
 @pytest.mark.parametrize(
     ("names", "effort"),
-    [
-        ([], []),
-        (["a", "b"], [1.0]),
-        (["a"], []),
-        (["a", "a"], [1.0, 2.0]),
-        (["a"], [math.nan]),
-        (["a"], [2.0 * LARGEST]),
-        ([str(k) for k in range(2000)], [0.0] * 2000),
-    ],
+    [(["a", "b"], [1.0]), (["a", "a"], [1.0, 2.0]), ([str(k) for k in range(2000)], [0.0] * 2000)],
 )
 def test_joint_states_of_another_robot_are_counted(names: list[str], effort: list[float]) -> None:
     heard, _ = listener()
@@ -154,18 +146,6 @@ def test_joint_states_of_another_robot_are_counted(names: list[str], effort: lis
     assert heard.samples == 0
     assert not heard.state.joints
     assert "1 messages of something else ignored" in shown(heard.state)
-
-
-def test_thresholds_are_those_of_the_joints_that_are_shown() -> None:
-    heard, _ = listener()
-    pairs = {f"{THRESHOLD}an elbow [N·m]": "2.5", f"{THRESHOLD}b [N·m]": "nan", "rate": "3"}
-    heard.on_diagnostics(DiagnosticArray(status=[status_of(pairs), status_of(pairs, "other")]))
-    heard.on_residual(joint_state(["an elbow"], [1.0]), 1.0)
-    assert heard.state.thresholds == (2.5,)
-    assert "2.50" in shown(heard.state)
-    heard.on_residual(joint_state(["an elbow", "b"], [1.0, 1e8]), 1.0)
-    assert heard.state.thresholds == ()
-    shown(heard.state)
 
 
 @pytest.mark.parametrize("key", KEYS[:14])
@@ -177,27 +157,6 @@ def test_a_status_that_lacks_a_value_is_no_event(key: str) -> None:
     else:
         with pytest.raises(InputError, match=key):
             event_from_status(status)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(values, max_size=3), st.lists(numbers, max_size=3))
-def test_the_demo_ignores_what_is_not_of_its_nodes(
-    statuses: list[dict[str, str]], numbers: list[float]
-) -> None:
-    observer: Any = object.__new__(DemoObserver)  # its handlers need no node
-    observer.log = DemoLog(("a", "b"), (1.0, 1.0), ())
-    observer.ignored, observer._begin, observer._counted = 0, None, (0, 0)
-    array = DiagnosticArray(status=[status_of(s) for s in statuses])
-    observer._on_event(array)
-    observer._on_diagnostics(array)
-    effort = joint_state([], numbers)
-    observer._on_torque(observer.log.residual, effort)
-    effort.position = effort.effort
-    observer._on_error(effort)
-    fits = len(numbers) == 2 and all(map(math.isfinite, numbers))
-    assert len(observer.log.residual.times) == fits
-    assert fits or observer.ignored >= 2
-    assert np.isfinite(observer.log.tracking_error.values).all()
 
 
 def test_the_demo_logs_true_forces_in_world_axes() -> None:

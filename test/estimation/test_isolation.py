@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from robots import random_tree_urdf, urdf_path
+from robots import random_tree_urdf
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, mass_matrix
 from rbd_control.estimation.decision import MASSES, SHAKE, jolt_doubt
 from rbd_control.estimation.detector_state import new_memory
-from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
+from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation
 from rbd_control.estimation.isolation_kernel import (
     NEGLIGIBLE,
     SLANT,
@@ -17,7 +17,7 @@ from rbd_control.estimation.isolation_kernel import (
     take_in,
     weigh,
 )
-from rbd_control.robot.shapes import MeshFiles, Surface, surface_of
+from rbd_control.robot.shapes import Surface
 from rbd_control.simulation import arm7_urdf
 
 Q = np.array([0.3, 0.7, -0.4, 1.1, 0.5, 0.9, -0.2])
@@ -118,16 +118,6 @@ def test_touched_link_is_among_those_named(
     assert single >= (0 if LINKS.index(link) < 4 else 30)
 
 
-def test_residuals_of_joints_beyond_exclude_links(model: Model, isolation: LinkIsolation) -> None:
-    """A link before the last joint with a residual cannot be the touched link."""
-    rng = np.random.default_rng(9)
-    for i, link in enumerate(LINKS[1:], start=1):
-        q, _, _, r = random_contact(model, rng, link, 20.0)
-        while abs(r[i]) < 0.3:
-            q, _, _, r = random_contact(model, rng, link, 20.0)
-        assert not set(isolation.isolate(q, r).candidates) & set(LINKS[:i])
-
-
 def test_force_and_point_on_the_last_links(model: Model, isolation: LinkIsolation) -> None:
     rng = np.random.default_rng(6)
     errors, distances = [], []
@@ -156,12 +146,6 @@ def test_force_without_leverage_is_not_observable(model: Model, isolation: LinkI
     assert found.point is None
 
 
-def test_no_residual_is_no_evidence(isolation: LinkIsolation) -> None:
-    found = isolation.isolate(Q, np.zeros(7))
-    assert found.force is None
-    assert np.isfinite([found.confidence, found.misfit]).all()
-
-
 def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
     r = torque(model, Q, "link_7", np.array([0.03, 0.0, 0.05]), np.array([10.0, -15.0, 8.0]))
     isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
@@ -171,21 +155,6 @@ def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
     assert isolation.force(r) is None
     strict = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=1e-3)
     assert strict.isolate(Q, r).force is None
-
-
-def test_several_samples_increase_the_evidence(model: Model) -> None:
-    """With several samples, noise that a single one confuses with the next link averages out."""
-    rng = np.random.default_rng(7)
-    isolation = LinkIsolation(model, 0.2**2 * np.eye(7), force_uncertainty=20.0)
-    right = {1: 0, 12: 0}
-    for _ in range(60):
-        q, _, _, r = random_contact(model, rng, "link_4", 20.0)
-        isolation.begin()
-        for look in range(1, 13):
-            found = isolation.look(q, r + 0.2 * rng.normal(size=7))
-            if look in right:
-                right[look] += found.candidates == ("link_4",)
-    assert right[12] > right[1]
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -257,25 +226,6 @@ def test_a_joint_in_doubt_excludes_no_link(model: Model, isolation: LinkIsolatio
     assert "link_4" in isolation.isolate(Q, r, doubt=doubt).candidates
 
 
-def test_correlated_noise_is_weighed_as_such(model: Model) -> None:
-    """Noise along one direction explains a residual there, and misleads where it is ignored."""
-    shape = np.array([0.0, 1.0, 0.0, 0.8, 0.0, 0.5, 0.3])
-    r = torque(model, Q, "link_3", np.array([0.0, 0.03, 0.1]), np.array([20.0, 5.0, 0.0]))
-    noisy = r + 0.5 * shape
-    aware = LinkIsolation(model, 1e-4 * np.eye(7) + np.outer(shape, shape), 20.0)
-    blind = LinkIsolation(model, 1e-4 * np.eye(7), 20.0)
-    assert "link_3" in aware.isolate(Q, noisy).candidates
-    assert "link_3" not in blind.isolate(Q, noisy).candidates
-
-
-def test_noise_from_thresholds_and_covariance() -> None:
-    threshold = np.array([0.6, 1.2])
-    guessed = residual_noise(None, threshold)
-    assert guessed[1, 1] == pytest.approx(4.0 * guessed[0, 0])
-    measured = np.array([[0.02, 0.01], [0.01, 0.03]])
-    np.testing.assert_allclose(residual_noise(measured, threshold), measured)
-
-
 def test_branched_and_floating_robots() -> None:
     for floating in (False, True):
         urdf = random_tree_urdf(3, 8, branching=0.5, prismatic=0.3)
@@ -292,29 +242,6 @@ def test_branched_and_floating_robots() -> None:
             named += link in isolation.isolate(q, r).candidates
         # Next to the root there is little to tell links of one branch apart by.
         assert named >= 6
-
-
-def test_push_right_at_an_origin(model: Model, isolation: LinkIsolation) -> None:
-    """The push causes no torque at the link's own joint; the link still is a usual candidate."""
-    rng = np.random.default_rng(10)
-    named = 0
-    for i in range(120):
-        link = LINKS[1 + i % 6]
-        q = rng.uniform(-1.2, 1.2, 7)
-        r = torque(model, q, link, np.zeros(3), 20.0 * rng.normal(size=3))
-        named += link in isolation.isolate(q, r).candidates
-    assert named > 90
-
-
-def test_links_that_share_an_origin() -> None:
-    """Links 5 and 6 of a Panda: a push through the origin of both may be on either."""
-    panda = Model.from_urdf(
-        urdf_path("panda"), locked={"panda_finger_joint1": 0.01, "panda_finger_joint2": 0.01}
-    )
-    isolation = LinkIsolation(panda, 0.03**2 * np.eye(7), 20.0)
-    q = np.array([0.1, -0.4, 0.2, -1.9, 0.3, 1.8, 0.6])
-    r = torque(panda, q, "panda_link6", np.zeros(3), np.array([12.0, 10.0, -12.0]))
-    assert {"panda_link5", "panda_link6"} <= set(isolation.isolate(q, r).candidates)
 
 
 def box_surface(model: Model, body: int, half: np.ndarray) -> Surface:
@@ -370,40 +297,6 @@ def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) ->
     # Some thousand of the forces count, so the mean is known to some percent.
     assert evidence[0, 0] == pytest.approx(sampled, abs=0.2)
     assert evidence[1, 0] < evidence[0, 0] - 2.0
-
-
-def test_motion_and_geometry_tell_the_links_of_collisions_apart(model: Model) -> None:
-    """Forces of obstacles on random links: more single links are right than without the motion."""
-    rng = np.random.default_rng(13)
-    surface = surface_of(model, arm7_urdf(), MeshFiles(None))
-    informed = LinkIsolation(model, 0.1**2 * np.eye(7), 20.0, surface)
-    right = {"informed": 0, "motion": 0, "blind": 0}
-    among = count = 0
-    while count < 80:
-        q, v = rng.uniform(-1.2, 1.2, 7), 0.5 * rng.normal(size=7)
-        k = int(rng.integers(surface.body.size))
-        link = model.joint_links[surface.body[k]]
-        J, at = frame_jacobian(model, q, link), frame_placement(model, q, link)[:3, :3]
-        velocity = J[3:] @ v + np.cross(J[:3] @ v, at @ surface.point[k])
-        normal = at @ surface.normal[k]
-        if normal @ velocity < max(0.15, 0.5 * np.linalg.norm(velocity)):
-            continue
-        count += 1
-        force = -80.0 * velocity / np.linalg.norm(velocity)
-        r = torque(model, q, link, surface.point[k], force) + 0.1 * rng.normal(size=7)
-        plain = LinkIsolation(model, 0.1**2 * np.eye(7), 20.0)
-        for name, tool, motion in (
-            ("informed", informed, (q, v)),
-            ("motion", plain, (q, v)),
-            ("blind", plain, ()),
-        ):
-            tool.begin(*motion)
-            found = tool.look(q, r, hard=True)
-            right[name] += found.candidates == (link,)
-            among += name == "informed" and link in found.candidates
-    assert right["informed"] > right["blind"]
-    assert right["informed"] >= right["motion"] - 2
-    assert among >= 0.9 * count
 
 
 def test_the_jolt_of_a_collision_is_noise_that_fades(model: Model) -> None:
