@@ -27,11 +27,6 @@ use_one_thread()
 
 _NICENESS = session_niceness()
 
-collect_ignore = []
-if not (Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():
-    # Larger recordings that developers have beside the project; those in test/data show the same.
-    collect_ignore.append("test_shared_recordings.py")
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(

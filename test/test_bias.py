@@ -38,25 +38,7 @@ def test_it_is_bounded_and_returns_from_the_bound() -> None:
     assert not bias.torque.any()
 
 
-def test_joints_without_effort_limit_and_a_rate_of_zero_learn_nothing() -> None:
-    for effort, rate in ((np.full(3, np.inf), 2.0), (EFFORT, 0.0)):
-        bias = Bias(effort, SPEED, rate)
-        for dt in (0.0, 0.1):
-            bias.learn(SPEED, dt)
-        assert not bias.torque.any()
-
-
-def test_it_continues_within_new_bounds() -> None:
-    before, after = Bias(EFFORT, SPEED, 2.0), Bias(0.1 * EFFORT, SPEED, 2.0)
-    before.learn(-SPEED, 0.25)
-    after.take_over(before)
-    assert (after.torque == 0.1 * SHARE * EFFORT).all()
-    off = Bias(EFFORT, SPEED, 0.0)
-    off.take_over(before)
-    assert not off.torque.any()
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_injects_no_energy_beyond_its_dead_zone(seed: int) -> None:
     """Simulate ``M s_dot = b - d - K_D s`` with a constant M, at 10 kHz.
 

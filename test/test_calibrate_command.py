@@ -50,26 +50,6 @@ def test_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (report / "calibration.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_joint_names_that_yaml_would_read_as_something_else(tmp_path: Path) -> None:
-    (tmp_path / "two.urdf").write_text(sound.URDF.replace("elbow", "no").replace("shoulder", "1e5"))
-    text = sound.csv_text(MOTION).replace("elbow", "no").replace("shoulder", "1e5")
-    (tmp_path / "log.csv").write_text(text)
-    files = ["--urdf", str(tmp_path / "two.urdf"), "--out", str(tmp_path / "detector.yaml")]
-    assert main(["calibrate", str(tmp_path / "log.csv"), *files]) == 0
-    content = yaml.safe_load((tmp_path / "detector.yaml").read_text())
-    assert content["/**"]["ros__parameters"]["joints"] == ["1e5", "no"]
-    replayed = ["replay", str(tmp_path / "log.csv"), *files[:2], "--config", files[3]]
-    assert main(replayed) == 0
-
-
-def test_an_arm_that_is_described_by_text_keeps_its_description(tmp_path: Path) -> None:
-    arm, log, out = tmp_path / "two.yaml", tmp_path / "log.csv", tmp_path / "arm.yaml"
-    arm.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"robot_description": sound.URDF}}}))
-    log.write_text(sound.csv_text(MOTION))
-    assert main(["calibrate", str(log), "--urdf", str(arm), "--out", str(out)]) == 0
-    assert Robot.load(out).urdf == sound.URDF
-
-
 USERS = {"gravity_compensated": True, "torque_share": [0.5, 0.9], "contact_reaction": "retract"}
 
 
@@ -93,25 +73,6 @@ def test_calibrate_over_an_arm_file_keeps_the_parameters_of_the_user(
     assert detector["maximum_gap"] == 0.02
     assert detector["observer"] == "second_order"
     np.testing.assert_allclose(detector["friction_coulomb"], [0.5, 0.3], atol=0.05)
-
-
-@pytest.mark.parametrize("section", ["/**"])
-def test_friction_that_the_drives_compensate_is_mentioned_until_the_file_says_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str
-) -> None:
-    """Printed, and as a comment of the file: a controller adds the friction that it reads."""
-    assert run(tmp_path, MOTION.tau) == 0
-    reminder = "needs friction_compensated: true in the section passivity_controller"
-    assert reminder in " ".join(capsys.readouterr().out.split())
-    out = tmp_path / "detector.yaml"
-    assert reminder in " ".join(out.read_text().replace("#", " ").split())
-    content = yaml.safe_load(out.read_text())
-    content[section]["ros__parameters"]["friction_compensated"] = True
-    out.write_text(yaml.safe_dump(content))
-    assert run(tmp_path, MOTION.tau, "--urdf", str(out)) == 0
-    assert "friction_compensated: true" not in capsys.readouterr().out
-    assert "needs friction_compensated" not in " ".join(out.read_text().replace("#", " ").split())
-    assert read_parameter_file(out, "passivity_controller")["friction_compensated"] is True
 
 
 FOREIGN = {
@@ -199,14 +160,9 @@ def test_the_effort_of_the_arm_file_counts(
 OVERRIDDEN = [
     # kind and gain of the file, options, kind and gain in force
     (("torque", (1.3,)), {}, None),
-    (("torque", (1.3,)), {"kind": "torque", "gain": (1.3,)}, None),
     (("torque", (1.3,)), {"gain": (2.0,)}, ("torque", (2.0,))),
-    (("torque", (1.3,)), {"kind": "torque_without_gravity"}, ("torque_without_gravity", (1.3,))),
     (("torque", (1.3,)), {"kind": "current"}, ("current", (1.0,))),
-    (("current", (8.0, 9.0)), {}, None),
-    (("current", (8.0, 9.0)), {"kind": "current"}, None),
     (("current", (8.0, 9.0)), {"kind": "torque"}, ("torque", (1.0,))),
-    (("current", (8.0, 9.0)), {"gain": (1.0,)}, ("current", (1.0,))),
     (("current", (8.0, 9.0)), {"gain": (9.0, 8.0)}, ("current", (9.0, 8.0))),
     (("current", (8.0, 9.0)), {"has_evidence": True}, ("current", (1.0,))),
 ]

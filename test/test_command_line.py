@@ -16,8 +16,7 @@ import pytest
 from damage import sound
 from damage.bags import Bags
 
-from rbd_control import __version__
-from rbd_control.cli import guard, replay
+from rbd_control.cli import replay
 from rbd_control.cli.commands import COMMANDS
 from rbd_control.cli.guard import guarded
 from rbd_control.cli.main import main
@@ -42,21 +41,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def arguments(files: Path, *more: str) -> list[str]:
     config = str(files / "detector.yaml")
     return [str(files / "log.csv"), "--urdf", str(files / "two.urdf"), "--config", config, *more]
-
-
-def test_the_file_is_named_and_the_line_is_short(capsys: pytest.CaptureFixture[str]) -> None:
-    path = "some/" + "long/" * 100 + "log.csv"
-
-    def fail() -> int:
-        with about(path):
-            raise RecordingError("first " + "x" * 5000 + "\n\x1b[31m last words")
-
-    assert guarded(fail) == 2
-    err = capsys.readouterr().err
-    start = f"rbd-control: {path}: first xxx"
-    assert err.startswith(start)
-    assert err.endswith("\\x1b[31m last words\n")
-    assert len(err) == len(f"rbd-control: {path}: ") + guard.MESSAGE_LENGTH + 1
 
 
 def test_a_fault_of_the_program_is_one_line_and_a_traceback_on_request(
@@ -137,27 +121,6 @@ def test_standard_output_on_a_full_disk_is_one_line(files: Path) -> None:
     assert done.returncode == 2
     message = "rbd-control: standard output: cannot be written: No space left on device\n"
     assert done.stderr == message
-
-
-@pytest.mark.parametrize(
-    "error",
-    [BrokenPipeError(errno.EPIPE, "Broken pipe")],
-    ids=lambda error: type(error).__name__,
-)
-def test_errors_of_the_system_are_not_blamed_on_standard_output(
-    error: OSError, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A worker that has ended breaks a pipe as well, and must not end the command quietly."""
-
-    def fail() -> int:
-        print("first part")
-        raise error
-
-    assert guarded(fail) == 3
-    said = capsys.readouterr()
-    assert said.out == "first part\n"
-    assert f"internal error of rbd_control {__version__}: {type(error).__name__}" in said.err
-    assert "standard output" not in said.err
 
 
 @pytest.mark.parametrize(("error", "code"), [(errno.ENOSPC, 2), (errno.EPIPE, 141)])
@@ -241,14 +204,6 @@ def _umask() -> int:
     return mask
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
-    link.symlink_to(target)
-    write_whole(link, b"content")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"content"
-
-
 def test_outputs_are_checked_before_the_work(
     files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -262,31 +217,6 @@ def test_outputs_are_checked_before_the_work(
         assert says in captured.err
     prepare_output(tmp_path / "a" / "b" / "c.json")
     assert (tmp_path / "a" / "b").is_dir()
-
-
-def lacking(files: Path, tmp_path: Path, quantity: str) -> str:
-    """Return the log without a quantity."""
-    rows = [line.split(",") for line in (files / "log.csv").read_text().splitlines()]
-    kept = [k for k, name in enumerate(rows[0]) if not name.startswith(quantity)]
-    path = tmp_path / "lacking.csv"
-    path.write_text("\n".join(",".join(row[k] for k in kept) for row in rows))
-    return str(path)
-
-
-@pytest.mark.parametrize("quantity", ["effort"])
-def test_a_recording_without_effort_or_velocity_has_no_result(
-    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], quantity: str
-) -> None:
-    log = lacking(files, tmp_path, quantity)
-    out = tmp_path / "out.json"
-    assert main(["replay", log, *arguments(files, "--json", str(out))[1:]]) == 1
-    err = capsys.readouterr().err
-    assert err.startswith(f"rbd-control: {log}: the detector has no verdict at any time (no ")
-    assert f"(no {quantity} " in err
-    assert out.exists(), "what was found is written all the same"
-    calibration = ["calibrate", log, "--urdf", str(files / "two.urdf"), "--out", str(out)]
-    assert main(calibration) == 2
-    assert f"{log}: has no samples with both velocity and effort" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("nested", [False])

@@ -17,7 +17,6 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from visualization_msgs.msg import Marker
 
@@ -32,7 +31,7 @@ from rbd_control.ros.contact_messages import (
     event_from_status,
     event_message,
 )
-from rbd_control.ros.messages import JointStateWriter, NumberWriter, Stamp
+from rbd_control.ros.messages import NumberWriter, Stamp
 from rbd_control.simulation import arm7_urdf
 
 ONSET = replace(
@@ -51,34 +50,6 @@ def test_a_published_event_is_received_unchanged(event: ContactEvent) -> None:
     (status,) = event_message("detector", event, Stamp(1, 2)).status
     assert event_from_status(status).to_json() == event.to_json()
     assert status.hardware_id == event.link
-
-
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (
-            ONSET,
-            {
-                "in_contact": 1.0,
-                "severity": 1.0,
-                "force_magnitude": 5.0,
-                "force_x": 0.0,
-                "force_y": 3.0,
-                "force_z": -4.0,
-                "point_x": 0.5,
-                "point_y": 0.25,
-                "point_z": 1.0,
-            },
-        ),
-        (RELEASE, {"in_contact": 0.0, "severity": 2.0, "force_x": np.nan, "point_z": np.nan}),
-    ],
-)
-def test_an_event_has_values_of_one_number(event: ContactEvent, expected: dict[str, float]) -> None:
-    """Plotting tools draw a value only where the whole text of it is a number."""
-    (status,) = event_message("left/detector", event, Stamp(1, 2), "base").status
-    values = {item.key: item.value for item in status.values}
-    found = {key: float(values[key]) for key in expected}
-    assert found == pytest.approx(expected, nan_ok=True)
 
 
 def detection(level: str, residual: list[float], *, valid: bool = True) -> Detection:
@@ -140,17 +111,6 @@ def test_frames_on_tf_may_have_a_prefix() -> None:
     ForceArrow(model, shown, "left/").show(q, "link_7", np.ones(3), None, Stamp(1, 0))
     assert deserialize_message(sent[-1], WrenchStamped).header.frame_id == "left/link_7"
     assert shown[-1].markers[0].header.frame_id == "left/link_0"
-
-
-def test_joint_states_carry_the_frame_of_the_root() -> None:
-    sent: Any = FakePublisher()
-    writer = JointStateWriter(sent, ("elbow", "wrist"), "left/link_0")
-    for k in range(2):
-        writer.publish(Stamp(k, 7), effort=np.array([1.5, -k]))
-    assert isinstance(sent[-1], bytes)  # made without rclpy's messages
-    heard = deserialize_message(sent[-1], JointState)
-    assert (heard.header.frame_id, heard.header.stamp.sec) == ("left/link_0", 1)
-    assert list(heard.effort) == [1.5, -1.0]
 
 
 def test_wrenches() -> None:

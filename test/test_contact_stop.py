@@ -289,17 +289,6 @@ def test_no_joint_that_moves_is_at_rest_or_unknown(
             assert found <= now
 
 
-def test_without_velocity_the_speed_comes_from_positions() -> None:
-    motion = ArmMotion(["a"])
-    for k in range(20):
-        motion.hear(0.01 * k, ["a", "b"], [0.01 * k, 0.0], [], 0.01 * k, 0.02)
-    assert motion.still_since(0.2) == inf
-    assert motion.positions() == [pytest.approx(0.19)]
-    for k in range(20, 30):
-        motion.hear(0.01 * k, ["a"], [0.19], [nan], 0.01 * k, 0.02)
-    assert motion.still_since(0.3) == pytest.approx(0.2)
-
-
 def test_joint_states_that_no_arm_sends_change_nothing() -> None:
     motion = ArmMotion()
     motion.hear(0.0, ["a"], [0.5], [0.0], 1.0, 0.02)

@@ -109,25 +109,6 @@ def test_a_trajectory_over_half_a_turn_tracks(model: Model, encoder: str) -> Non
         assert not any(command.saturated for command in seen)
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
-def test_the_plain_difference_counts_unless_the_short_way_is_asked_for(
-    model: Model, encoder: str
-) -> None:
-    """From 3.1 to -3.1 rad the plain way is 6.2 rad, the short way 0.08 rad."""
-    for wraparound, way in ((False, -6.2), (True, 2.0 * pi - 6.2)):
-        loop = Turning(model, encoder, np.array([3.1, *HOME[1:]]), angle_wraparound=wraparound)
-        begin = loop.arm.q[0]
-        goal = np.array([-3.1, *HOME[1:]])
-        if encoder == "wraps at 2 pi":
-            goal = loop.here()
-            goal[0] -= 6.2 - (2.0 * pi if wraparound else 0.0)
-        loop.controller.set_trajectory(
-            model.joint_names, [TrajectoryPoint(goal, time_from_start=6.0)]
-        )
-        assert loop.run(7.0)[-1].goal == "reached"
-        assert loop.arm.q[0] - begin == pytest.approx(way, abs=0.02)
-
-
 def test_a_wrap_is_never_implausible(model: Model) -> None:
     """This holds for plausible speeds and rates in both directions; other jumps are implausible."""
     for rate in (1000.0, 100.0, 30.0):

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
-import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
@@ -16,9 +15,7 @@ from detector_bench import PARAMETERS, Bench, on_joint
 from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model
-from rbd_control.joint_states import JointSample
 from rbd_control.nodes.contact_detector import ContactDetectorNode, ContactDetectorParameters
-from rbd_control.nodes.model_checks import ModelChecks
 
 
 class Robot(SimpleNamespace):
@@ -85,39 +82,3 @@ def test_a_contact_ends_when_refuted_efforts_are_checked_again(
         assert releases[0].release == pytest.approx(bench.t)
     else:
         assert bench.run(0.05, on_joint(1, 3.0))[-1].contact
-
-
-def test_the_check_of_the_first_seconds_begins_anew_when_parameters_change(bench: Bench) -> None:
-    """It compared the arm with the payload with samples from before the payload was set."""
-    node = MagicMock()
-    checks = ModelChecks(node, lambda: True, lambda: None)
-    checks.configure(bench.detector)
-
-    def add(seconds: float) -> None:
-        for _ in range(round(seconds / 0.01)):
-            bench.t += 0.01
-            checks.add(JointSample(bench.t, bench.q, bench.v, bench.g), None)
-
-    def is_full() -> bool:
-        assert checks._start_check is not None
-        return checks._start_check._check.is_full
-
-    checks.activate(1.0)
-    add(0.8)
-    loaded = bench.detector.model.with_payload(
-        bench.detector.model.joint_links[-1], 1.0, np.zeros(3), np.zeros((3, 3))
-    )
-    bench.detector.set_model(loaded)
-    checks.parameters_changed()
-    assert node.destroy_timer.call_count == 1
-    assert checks._start_check is not None
-    assert checks._start_check._check._model is loaded
-    add(0.8)
-    assert not is_full()
-    add(0.4)
-    assert is_full()
-    # A finished check does not begin again.
-    checks.end()
-    finished = checks._start_check
-    checks.parameters_changed()
-    assert checks._start_check is finished

@@ -18,7 +18,7 @@ from rclpy.qos import (
     qos_check_compatible,
 )
 
-from rbd_control.nodes.detector_input import DetectorInput, TouchedLink, link_of_frame
+from rbd_control.nodes.detector_input import DetectorInput, link_of_frame
 from rbd_control.ros.diagnostics import WARN, Status
 
 LINKS = ("base", "link_1", "link_11", "hand", "left_hand")
@@ -80,18 +80,3 @@ def test_a_best_effort_flag_is_named() -> None:
 )
 def test_the_link_of_a_frame(frame: str, prefix: str, link: str) -> None:
     assert link_of_frame(frame, LINKS, prefix) == link
-
-
-def test_another_prefix_of_the_detector_is_named() -> None:
-    """In the diagnostics, and once in the log."""
-    node: Any = FakeNode()
-    touched = TouchedLink(node)
-    for _ in range(3):
-        assert touched.of("left/link_1", LINKS, "") == "link_1"
-        assert touched.of("elsewhere", LINKS, "") == ""
-    assert "is no link of this arm" in report(touched).messages[0]
-    assert touched.of("left/link_1", LINKS, "") == "link_1"
-    assert "set frame_prefix to 'left/'" in report(touched).messages[0]
-    assert len(node.lines) == 2
-    assert touched.of("link_1", LINKS, "") == "link_1"
-    assert not report(touched).messages

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from io import StringIO
-from typing import Any
 
-import numpy as np
 import pytest
 from contact_event import EVENT
 from hypothesis import given, settings
@@ -21,18 +19,13 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
-from rbd_control.live.demo import DemoObserver
-from rbd_control.live.demo_report import DemoLog
 from rbd_control.live.monitor import DetectorListener
-from rbd_control.nodes.demo_scenario import Scenario
 from rbd_control.playback.live_view import LiveState, render
 from rbd_control.ros.contact_messages import THRESHOLD, event_from_status, event_message
 from rbd_control.ros.diagnostics import Status
 from rbd_control.ros.messages import Stamp
-from rbd_control.simulation import arm7_urdf
 
 KEYS = [
     "id",
@@ -135,19 +128,6 @@ def test_no_message_raises_or_spoils_the_picture(
     shown(heard.state)
 
 
-@pytest.mark.parametrize(
-    ("names", "effort"),
-    [(["a", "b"], [1.0]), (["a", "a"], [1.0, 2.0]), ([str(k) for k in range(2000)], [0.0] * 2000)],
-)
-def test_joint_states_of_another_robot_are_counted(names: list[str], effort: list[float]) -> None:
-    heard, _ = listener()
-    heard.on_residual(joint_state(names, effort), 1.0)
-    assert heard.state.ignored == 1
-    assert heard.samples == 0
-    assert not heard.state.joints
-    assert "1 messages of something else ignored" in shown(heard.state)
-
-
 @pytest.mark.parametrize("key", KEYS[:14])
 def test_a_status_that_lacks_a_value_is_no_event(key: str) -> None:
     status = good()
@@ -157,34 +137,6 @@ def test_a_status_that_lacks_a_value_is_no_event(key: str) -> None:
     else:
         with pytest.raises(InputError, match=key):
             event_from_status(status)
-
-
-def test_the_demo_logs_true_forces_in_world_axes() -> None:
-    """Received forces are in the frame of the pushed link; events have world axes."""
-    observer: Any = object.__new__(DemoObserver)
-    observer._model, observer._position = Model.from_urdf(arm7_urdf()), None
-    observer.log, observer.ignored = DemoLog(observer._model.joint_names, np.ones(7), ()), 0
-    wrench = WrenchStamped()
-    wrench.header.frame_id = "tool"
-    wrench.wrench.force.x = 7.0
-    observer._on_true_force(wrench)  # before any joint state
-    observer._on_state(joint_state([], []))
-    q = np.linspace(-1.0, 1.0, 7)
-    observer._on_state(JointState(position=q.tolist()))
-    observer._on_true_force(wrench)
-    wrench.header.frame_id = "nowhere"
-    observer._on_true_force(wrench)
-    assert observer.ignored == 3
-    ((_, link, force),) = observer.log.true_forces
-    assert link == "tool"
-    np.testing.assert_allclose(force, 7.0 * frame_placement(observer._model, q, "tool")[:3, 0])
-    # The pushes of the scenario are along y of the world where the arm is to be by then.
-    scenario = Scenario(20.0)
-    for push in scenario.pushes:
-        q = scenario._positions(np.array([push.time]))[0]
-        force = frame_placement(observer._model, q, push.link)[:3, :3] @ push.force
-        size = np.copysign(np.linalg.norm(force), force[1])
-        np.testing.assert_allclose(force, [0.0, size, 0.0], atol=1e-9)
 
 
 @given(st.text(), st.text())

@@ -86,7 +86,7 @@ def test_no_tare_after_the_end_of_the_verdict(bench: Bench) -> None:
     assert set(node.tares().values()) == {0.0}
 
 
-@pytest.mark.parametrize("restart", ["_on_jump", "_on_refuted_kind"])
+@pytest.mark.parametrize("restart", ["_on_jump"])
 def test_an_automatic_restart_keeps_the_tare(bench: Bench, restart: str) -> None:
     node = Node(bench)
     getattr(node, restart)()

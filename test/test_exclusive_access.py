@@ -14,8 +14,6 @@ from fake_node import FakeNode
 
 from rbd_control.nodes.command_output import (
     BACK_OFF,
-    LONGEST_GAP,
-    LONGEST_STEP,
     POLL,
     ExclusiveAccess,
 )
@@ -109,14 +107,6 @@ def test_after_a_pause_the_look_starts_again(bench: Bench, pause: Callable[[Benc
     pause(bench)
     assert bench.look(DURATION - PERIOD) > 0.0
     assert bench.look(3.0 * PERIOD) == 0.0
-
-
-def test_a_starved_node_looks_longer(bench: Bench) -> None:
-    """Each look counts at most :data:`LONGEST_STEP`, however long the node was kept from it."""
-    gap = 0.9 * LONGEST_GAP
-    looks = DURATION / LONGEST_STEP
-    assert bench.look((looks - 2.0) * gap, gap) > 0.0
-    assert bench.look(3.0 * gap, gap) == 0.0
 
 
 def test_the_wait_calls_back_and_ends_when_others_appear(bench: Bench) -> None:

@@ -139,33 +139,6 @@ def test_any_order_gives_the_same_sample() -> None:
         np.testing.assert_array_equal(sample.q, [0.1, 0.2, 0.3])
 
 
-def test_stamps_of_another_epoch_after_a_zero_stamp() -> None:
-    """The wall clock in place of a simulator's first stamp, 0, must not shut out the rest."""
-    intake = JointStateIntake(JOINTS)
-    samples = [intake.accept(*message(k * 0.01, 1.7e9 + k * 0.01)) for k in range(5)]
-    assert [s.stamp for s in samples if s] == [1.7e9 + k * 0.01 for k in range(5)]
-    assert intake.counts["stamp replaced"] == 5
-
-
-def test_stamps_of_a_slow_sender_are_used_again_after_stamps_in_the_future() -> None:
-    """Stamps that are more than a period old never pass the time of receipt that replaced others.
-
-    Enough of them in order show that the sender's clock is right again; until then no message is
-    lost.
-    """
-    intake = JointStateIntake(JOINTS, follow_jumps=True)
-    receipt = 100.0 + 0.001 * np.arange(60)
-    ahead = [2.0 if k < 5 else -0.5 for k in range(60)]
-    samples = [
-        intake.accept(*message(t + shift, t)) for t, shift in zip(receipt, ahead, strict=True)
-    ]
-    used = np.array([s.stamp for s in samples if s])
-    assert len(used) == 60
-    assert np.allclose(used[: 4 + JUMP_MESSAGES], receipt[: 4 + JUMP_MESSAGES])
-    assert np.allclose(used[4 + JUMP_MESSAGES :], receipt[4 + JUMP_MESSAGES :] - 0.5)
-    assert intake.jumps == 1
-
-
 @pytest.mark.parametrize("wrong", [0.0, 1e6])
 @pytest.mark.parametrize("latency", [0.002, 0.5, 1e5])
 def test_a_stamp_without_meaning_among_good_ones_stays_on_their_clock(
@@ -180,18 +153,6 @@ def test_a_stamp_without_meaning_among_good_ones_stays_on_their_clock(
         assert sample.stamp == pytest.approx(stamp, abs=1e-9)
     assert intake.jumps == 0
     assert intake.counts["stamp replaced"] == 3
-
-
-def test_a_clock_that_leads_more_and_more_is_followed_without_a_step() -> None:
-    """Beyond the tolerance the receipt counts; it was 0.1 s behind the stamps before."""
-    intake = JointStateIntake(JOINTS, follow_jumps=True)
-    lead = np.concatenate((np.linspace(0.09, 0.11, 50), np.linspace(0.11, 0.09, 50)))
-    receipt = 100.0 + 0.01 * np.arange(100)
-    samples = [intake.accept(*message(t + x, t)) for t, x in zip(receipt, lead, strict=True)]
-    used = np.array([s.stamp for s in samples if s])
-    assert len(used) == 100
-    assert np.diff(used).max() < 0.012
-    assert intake.jumps == 0
 
 
 def test_messages_that_were_overtaken_are_no_jump() -> None:
@@ -256,17 +217,6 @@ def test_rate_and_gaps() -> None:
     intake.reset()
     assert intake.counts["accepted"] == 0
     assert intake.accept(*message(0.5)) is not None, "reset forgets the last stamp"
-
-
-@pytest.mark.parametrize("size", [20])
-def test_the_rate_of_messages_in_batches(size: int) -> None:
-    """[14] Without usable stamps the times of receipt count, which come in batches."""
-    intake = JointStateIntake(JOINTS)
-    for k in range(5000):
-        receipt = 100.0 + (k // size) * size * 1e-3 + (k % size) * 1e-5
-        intake.accept(*message(0.0, receipt))
-    # One in a hundred of the mean of a hundred intervals is the last: 20 % with batches of 20.
-    assert intake.rate == pytest.approx(1000.0, rel=0.01 * size)
 
 
 ROW = st.sampled_from([[0.1, 0.2, 0.3, 0.4], [0.1, nan, 0.3, 0.4], [0.1, inf, 0.3, 1e200]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rbd_control.contact_stop.arm_motion import ArmMotion
 from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.dynamics import inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
@@ -41,7 +40,7 @@ def motion() -> list[JointSample]:
     return result
 
 
-@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
+@pytest.mark.parametrize("observer", ["kalman"])
 def test_the_detector_has_no_verdict_and_no_nan(observer: str) -> None:
     parameters = DetectorParameters(observer=observer, tool_frame=MODEL.link_names[-1])
     detector = ContactDetector(MODEL, parameters)
@@ -70,12 +69,3 @@ def test_the_controller_ends_in_the_safe_torque_without_nan() -> None:
         for values in (command.torque, command.q_d, command.v_d):
             assert np.isfinite(values).all()
     assert command.mode == "safe"
-
-
-def test_the_guard_takes_the_speed_from_the_positions() -> None:
-    arm = ArmMotion(["joint"])
-    for k in range(5):
-        arm.hear(PERIOD * k, ["joint"], [0.1 * k], [np.nan], PERIOD * k, 0.01)
-    name, speed = arm.fastest()
-    assert name == "joint"
-    assert speed == pytest.approx(0.1 / PERIOD)

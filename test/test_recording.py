@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import struct
 import tracemalloc
 from collections.abc import Sequence
 from math import nan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +14,6 @@ from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage, JointStateIntake
-from rbd_control.playback.parts import decode_parts, in_order
 from rbd_control.playback.recording import BLOCK, read_recording
 
 TYPES = get_typestore(Stores.LATEST)
@@ -100,92 +96,6 @@ def test_bag_comes_back(tmp_path: Path, kind: str, form: str) -> None:
         assert list(read.name) == list(sent.name)
         np.testing.assert_array_equal(read.position, sent.position)
         np.testing.assert_array_equal(read.effort, sent.effort)
-
-
-def serialised(
-    message: JointMessage, frame: str = "", padding: int = 0, little_endian: bool = True
-) -> bytes:
-    """CDR as the standard describes it, not as anybody wrote it; ``padding`` fills the gaps."""
-    order = "<" if little_endian else ">"
-    content = bytearray()
-
-    def put(kind: str, *values: float) -> None:
-        size = struct.calcsize(kind)
-        content.extend([padding] * (-len(content) % size))
-        content.extend(struct.pack(f"{order}{len(values)}{kind}", *values))
-
-    def put_text(text: str) -> None:
-        raw = text.encode() + b"\0"
-        put("I", len(raw))
-        content.extend(raw)
-
-    put("i", math.floor(message.stamp))
-    put("I", round(message.stamp % 1 * 1e9))
-    put_text(frame)
-    put("I", len(message.name))
-    for name in message.name:
-        put_text(name)
-    for values in message[3:]:
-        put("I", len(values))  # type: ignore[arg-type]
-        if len(values):  # type: ignore[arg-type]
-            put("d", *values)  # type: ignore[misc]
-    return bytes([0, little_endian, 0, 0]) + bytes(content)
-
-
-def test_any_mixture_of_layouts_comes_back_in_order() -> None:
-    """An arm and its gripper, frames and padding that differ, a foreign byte order, empty fields.
-
-    There are three of each kind, so that all but the foreign ones share a block.
-    """
-    variants: list[tuple[JointMessage, dict[str, Any]]] = []
-    arm = JointMessage(5.25, 0.0, ("shoulder", "elbow_ä"), [1.0, -2.0], [0.5, 0.25], [3.0, nan])
-    for k in range(3):
-        each = arm._replace(position=[1.0 + k, -2.0])
-        variants += [
-            (each, {}),
-            (each, {"frame": "base"}),
-            (each, {"frame": "tool", "padding": 0xA5 + k}),
-            (each._replace(velocity=[]), {}),
-            (each._replace(effort=[], velocity=[]), {"frame": "x"}),
-            (each, {"little_endian": False}),
-            (each._replace(name=("elbow_ä", "shoulder")), {"frame": "base"}),
-            (JointMessage(5.5, 0.0, ("finger",), [0.25 * k], [], []), {}),
-            (JointMessage(-1.5, 0.0, (), [], [], []), {}),
-        ]
-    raws = [serialised(message, **how) for message, how in variants]
-    receipts = 1e-9 * 2**29 * np.arange(len(raws))
-    times = [2**29 * k for k in range(len(raws))]
-    asked: list[float] = []
-
-    def decode(receipt: float, raw: bytes) -> JointMessage:
-        asked.append(receipt)
-        read: Any = TYPES.deserialize_cdr(raw, JOINT_STATE)
-        stamp = read.header.stamp.sec + 1e-9 * read.header.stamp.nanosec
-        return JointMessage(stamp, receipt, read.name, read.position, read.velocity, read.effort)
-
-    parts = decode_parts(times, raws, decode)
-    found = [message for block in in_order(parts) for message in block.messages()]
-    assert len(asked) == len(parts) < len(raws)
-    for read, receipt, (sent, _) in zip(found, receipts, variants, strict=True):
-        assert (read.receipt, read.stamp) == (receipt, sent.stamp)
-        for name in ("name", "position", "velocity", "effort"):
-            np.testing.assert_array_equal(getattr(read, name), getattr(sent, name))
-
-
-def test_a_gripper_on_the_same_topic(tmp_path: Path) -> None:
-    arm = joint_messages(5000)
-    gripper = [m._replace(stamp=m.stamp + 0.004, name=["finger"]) for m in arm]
-    gripper = [m._replace(position=[0.1], velocity=[], effort=[]) for m in gripper]
-    mixed = [message for pair in zip(arm, gripper, strict=True) for message in pair]
-    recording = read_recording(write_bag(tmp_path / "bag", mixed))
-    assert recording.joint_names == (*JOINTS, "finger")
-    intake = JointStateIntake(JOINTS)
-    blocks = list(recording.sample_blocks(intake))
-    assert len(blocks) < 10, "the gripper does not cut the arm's samples into small pieces"
-    stamps = np.concatenate([block.stamp for block in blocks])
-    np.testing.assert_allclose(stamps, [m.stamp for m in arm], rtol=0, atol=1e-9)
-    assert intake.counts["missing joint"] == 5000
-    assert [m.name for m in recording.messages()][:3] == [JOINTS, ("finger",), JOINTS]
 
 
 def test_a_gripper_that_started_long_before_the_arm(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def looped(stamp_shift: float, size: int, passes: int = 3) -> Recording:
     )
 
 
-@pytest.mark.parametrize("size", [7, 2048])
+@pytest.mark.parametrize("size", [7])
 @pytest.mark.parametrize("stamp_shift", [0.0, 100.0 - sound.START], ids=["wall", "simulated"])
 def test_each_pass_follows_on_the_clock_of_the_recorder(stamp_shift: float, size: int) -> None:
     times: list[np.ndarray] = []

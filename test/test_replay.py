@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from robots import RECORDINGS, panda_arm_urdf, two_arms
@@ -88,16 +86,6 @@ def test_without_velocity_or_effort_there_is_no_verdict(missing: str) -> None:
     assert result.to_json()["residual_max"] == dict.fromkeys(JOINTS)
 
 
-def test_a_residual_mostly_above_its_threshold_is_said() -> None:
-    def bias(q: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        return tau + np.array([4.0, 0.0])
-
-    result = replay(recorded(swing(effort=bias)), MODEL, PARAMETERS)
-    (said,) = (w for w in result.warnings if "above its threshold" in w)
-    assert "arm_shoulder 100% (mean -4)" in said or "arm_shoulder 100% (mean -3.9)" in said
-    assert "friction (none is set)" in said
-
-
 def test_gap_is_seen_and_explained() -> None:
     messages = [m for m in swing() if not START + 2.0 < m.stamp < START + 2.5]
     result = replay(recorded(messages), MODEL, PARAMETERS)
@@ -165,24 +153,6 @@ def test_envelope_keeps_extremes_in_bounded_memory() -> None:
     np.testing.assert_array_equal(np.nanmin(lower, 0), np.nanmin(values, 0))
     np.testing.assert_array_equal(np.nanmax(upper, 0), np.nanmax(values, 0))
     assert abs(centres[np.nanargmax(upper[:, 0])] - times[12_345]) <= np.diff(centres).max()
-
-
-def test_thresholds_of_moving_joints() -> None:
-    """What lies between the threshold at rest and that of the speed is not above it."""
-    still, fast = ((0.0,), (10.0,))
-    shares = [
-        replay(
-            recorded(swing(effort=lambda q, tau: tau - 3.0)),
-            MODEL,
-            replace(PARAMETERS, threshold_speed=each),
-        )
-        .residuals[0]
-        .over_fraction
-        for each in (still, fast)
-    ]
-    assert shares[0] > 0.9
-    # |v| = 0.75 |cos 1.5 t| rad/s is below 0.1 rad/s for 9 % of the time.
-    assert shares[1] == pytest.approx(0.085, abs=0.03)
 
 
 SIMULATED = DetectorParameters(

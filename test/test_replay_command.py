@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import pytest
-from rich.console import Console
 from swinging_arm import (
     LABELS,
-    MODEL,
-    PARAMETERS,
     URDF,
-    recorded,
     swing,
     write_csv,
 )
 
 from rbd_control.cli.main import main
 from rbd_control.playback.measures import FACTORS
-from rbd_control.playback.replay import replay
-from rbd_control.playback.report import print_result, write_report
 
 
 def test_command_with_several_recordings(
@@ -56,14 +47,6 @@ def test_command_with_several_recordings(
     assert "scores with scaled thresholds" in out
     assert main([*arguments, "--curve"]) == 2
     assert "--labels" in capsys.readouterr().err
-
-
-def test_report(tmp_path: Path) -> None:
-    result = replay(recorded(swing([(1.5, 2.0, 8.0)]), ((1001.5, 1002.0),)), MODEL, PARAMETERS)
-    write_report(result, tmp_path / "a" / "b")
-    content = json.loads((tmp_path / "a" / "b" / "report.json").read_text(encoding="utf-8"))
-    assert content == json.loads(json.dumps(result.to_json()))
-    assert (tmp_path / "a" / "b" / "residual.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.fixture
@@ -102,45 +85,9 @@ def test_command(tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]) 
     assert err == "", "no progress bar where nobody sees it"
 
 
-def test_links_that_cannot_be_told_apart_are_all_shown() -> None:
-    result = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS)
-    (event,) = result.events
-    for candidates, shown in ((("lower",), "lower "), (("lower", "upper"), "lower 70%, or upper ")):
-        text = StringIO()
-        of_two = replace(event, link="lower", candidates=candidates, confidence=0.7)
-        print_result(replace(result, events=(of_two,)), Console(file=text, width=200))
-        assert shown in text.getvalue()
-
-
-def test_command_holds_a_joint(
-    tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = [
-        m._replace(
-            name=("arm_shoulder",),
-            position=np.asarray(m.position)[:1],
-            velocity=[0.0],
-            effort=[-1.0],
-        )
-        for m in swing(duration=0.5)
-    ]
-    log = write_csv(tmp_path / "log.csv", one)
-    arguments = ["replay", str(log), "--urdf", urdf]
-    assert main(arguments) == 2
-    assert "--lock arm_elbow=POSITION" in capsys.readouterr().err
-    assert main([*arguments, "--lock", "arm_elbow=0.5"]) == 0
-    assert main([*arguments, "--lock", "arm_wrist=0.5"]) == 2
-    assert "arm_wrist" in capsys.readouterr().err
-
-
 BAD = {
     "no recording": (["nowhere", "--urdf", "{urdf}"], "nowhere: there is no such recording"),
-    "no urdf": (["{log}", "--urdf", "nowhere.urdf"], "nowhere.urdf"),
-    "no config": (["{log}", "--urdf", "{urdf}", "--config", "nowhere.yaml"], "nowhere.yaml"),
-    "a config that is none": (["{log}", "--urdf", "{urdf}", "--config", "{log}"], "log.csv"),
     "unwritable": (["{log}", "--urdf", "{urdf}", "--json", "{log}/x.json"], "log.csv"),
-    "a repeated recording": (["{log}", "{log}", "--urdf", "{urdf}"], "log.csv: is given twice"),
-    "a urdf as recording": (["{urdf}", "--urdf", "{urdf}"], "is not a recording; give"),
 }
 
 
@@ -158,12 +105,3 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert says in err
     assert err.startswith("rbd-control: ")
     assert err.count("\n") == 1
-
-
-def test_long_tables_are_cut() -> None:
-    result = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS)
-    text = StringIO()
-    many = replace(result, events=result.events * 150)
-    print_result(many, Console(file=text, width=200))
-    assert "… and 50 more; --json FILE has all" in text.getvalue()
-    assert text.getvalue().count("arm_elbow │ lower") == 100

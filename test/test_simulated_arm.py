@@ -209,19 +209,6 @@ def test_encoders_and_noise(model: Model) -> None:
     assert np.mean(speed) == pytest.approx(np.mean(true_speed), abs=0.02)  # the filter's lag
 
 
-def test_same_seed_same_arm_other_seed_other_arm(model: Model) -> None:
-    def run(seed: int) -> np.ndarray:
-        arm = SimulatedArm(model, replace(ROUGH, seed=seed))
-        for _ in range(50):
-            arm.step(gravity_torque(model, np.array(BENT)))
-        sample = arm.reading()
-        assert sample is not None
-        return np.concatenate((sample.q, sample.tau))
-
-    assert np.array_equal(run(1), run(1))
-    assert not np.array_equal(run(1), run(2))
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from rbd_control.dynamics import (
     inverse_dynamics,
 )
 from rbd_control.errors import InputError
-from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation import ContactDetector
 from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.simulation import arm7_urdf
 
@@ -144,17 +143,6 @@ def test_short_gap_is_bridged(model: Model) -> None:
     assert bench.run(DT)[0].valid
 
 
-def test_reset_starts_again(model: Model) -> None:
-    bench = Bench(model)
-    bench.run(0.3, on_joint(1, 5.0))
-    release = bench.detector.reset()
-    assert (release.phase, release.id) == ("release", bench.events[-1].id)
-    assert release.release == pytest.approx(bench.t)
-    assert bench.detector.reset() is None
-    bench.t -= 5.0
-    assert not bench.run(0.05)[-1].valid
-
-
 def test_correlated_noise_is_told_from_contact(model: Model) -> None:
     """Two joints whose residuals rise together by noise: one rising alone is contact."""
     covariance = 0.01 * np.eye(7)
@@ -172,33 +160,6 @@ def test_correlated_noise_is_told_from_contact(model: Model) -> None:
         bench.run(0.3)
         assert bench.run(0.1, external)[-1].contact == contact
         assert not bench.run(0.3)[-1].contact
-
-
-@pytest.mark.parametrize("moves", [True], ids=["stands", "is fast"])
-def test_what_thresholds_leave_room_for_rules_no_link_out(model: Model, moves: bool) -> None:
-    """A joint beyond the touched link that stands, or is fast, may show something of its own."""
-    known: dict[str, Any] = {
-        "contact_threshold": (5.0,),
-        "residual_covariance": tuple((1e-4 * np.eye(7)).ravel()),
-        "statistic_threshold": 1e6,
-    }
-    allowed: dict[str, Any] = {"threshold_speed": (5.0,)} if moves else {"moving_ratio": (0.1,)}
-    force = np.array([30.0, -20.0, 25.0])
-    external = frame_jacobian(model, Q, "panda_link4")[3:].T @ force
-    external[4] += 0.5
-    named = []
-    for parameters in (known, known | allowed):
-        bench = Bench(model, DetectorParameters(**parameters))
-        if moves:
-            bench.v[4], bench.jitter = 1.0, 1e-9
-            # Positions stay, so momentum does: 0 = tau - g + Cᵀv.
-            _, _, CTv, g = dynamics_terms(model, Q, bench.v)
-            bench.g = g - CTv
-        bench.run(0.5)
-        bench.run(0.3, external)
-        bench.run(0.5)  # the last word is told with the release
-        named.append("panda_link4" in bench.events[-1].candidates)
-    assert named == [False, True]
 
 
 def test_frozen_data_gives_no_verdict(model: Model) -> None:
@@ -317,22 +278,6 @@ def test_force_at_a_link_is_judged(model: Model, link: str, level: str) -> None:
     bench = Bench(model, parameters)
     bench.run(0.3)
     assert bench.run(0.3, force)[-1].level == level
-
-
-def test_a_block_after_a_verdict_without_its_detection(model: Model) -> None:
-    """A contact that had begun with the verdict ended the block with an AssertionError."""
-    bench = Bench(model)
-    bench.run(0.5)
-    detector, rest = bench.detector, np.zeros(7)
-    tau = gravity_torque(model, Q) + 8.0
-    stamps = bench.t + DT * np.arange(1, 400)
-    k = 0
-    while not detector.judge(stamps[k], Q, rest, tau).contact:
-        k += 1
-    later = stamps[k + 1 :]
-    state = (np.tile(x, (later.size, 1)) for x in (Q, rest, tau))
-    found = detector.update_block(later, *state)
-    assert found.contact.all()
 
 
 def test_a_dropped_effort_does_not_make_zero_efforts_measured() -> None:

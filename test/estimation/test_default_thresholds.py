@@ -84,25 +84,6 @@ def test_the_detector_uses_them() -> None:
     np.testing.assert_allclose(detector.contact_threshold, expected)
 
 
-def test_a_floating_base_has_them_too() -> None:
-    model = Model.from_urdf(
-        URDF.format(
-            links="".join(LINK.format(name) for name in ("upper", "lower", "tool", "finger"))
-            + LINK.format("base").replace('name="base"', 'name="root"')
-            + '<joint name="hold" type="fixed"><parent link="root"/><child link="base"/></joint>',
-            shoulder=80.0,
-            elbow=50.0,
-            slide=20.0,
-        ),
-        floating_base=True,
-    )
-    thresholds = default_contact_thresholds(model)
-    assert thresholds.shape == (9,)
-    np.testing.assert_allclose(thresholds[6:], (8.0, 3.2, 2.0))
-    assert np.isfinite(thresholds).all()
-    assert (thresholds > 0.0).all()
-
-
 def test_an_absurd_effort_limit_leads_to_the_largest_thresholds() -> None:
     given = with_default_thresholds(DetectorParameters(), arm(elbow=1e153))
     assert given.contact_threshold[1] == 1e5

@@ -46,11 +46,6 @@ def test_friction_alone_is_the_bounded_solution_of_scipy() -> None:
     np.testing.assert_allclose(factors.squares(found), factors.squares(exact), rtol=1e-9)
 
 
-def test_nothing_explains_an_arm_that_stands_still() -> None:
-    factors = _Factors(np.zeros((2, COLUMNS + 1, COLUMNS + 1)), 9)
-    assert not _friction_alone(factors).any()
-
-
 def test_the_external_torque_alone_is_that_of_the_columns() -> None:
     model = Model.from_urdf(arm7_urdf())
     motion = lively_motion(model, 4.0)

@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 from robots import random_tree_urdf
 
-from rbd_control.dynamics import Model, frame_jacobian, frame_placement, mass_matrix
-from rbd_control.estimation.decision import MASSES, SHAKE, jolt_doubt
-from rbd_control.estimation.detector_state import new_memory
+from rbd_control.dynamics import Model, frame_jacobian, frame_placement
 from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation
 from rbd_control.estimation.isolation_kernel import (
-    NEGLIGIBLE,
     SLANT,
     approach,
-    expected,
     noise_factor,
     take_in,
     weigh,
@@ -144,17 +140,6 @@ def test_force_without_leverage_is_not_observable(model: Model, isolation: LinkI
     assert "link_1" in found.candidates
     assert found.force is None
     assert found.point is None
-
-
-def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
-    r = torque(model, Q, "link_7", np.array([0.03, 0.0, 0.05]), np.array([10.0, -15.0, 8.0]))
-    isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
-    found = isolation.isolate(Q, r)
-    np.testing.assert_allclose(isolation.force(2.0 * r), 2.0 * found.force, rtol=1e-12)
-    isolation.begin()
-    assert isolation.force(r) is None
-    strict = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=1e-3)
-    assert strict.isolate(Q, r).force is None
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -297,39 +282,3 @@ def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) ->
     # Some thousand of the forces count, so the mean is known to some percent.
     assert evidence[0, 0] == pytest.approx(sampled, abs=0.2)
     assert evidence[1, 0] < evidence[0, 0] - 2.0
-
-
-def test_the_jolt_of_a_collision_is_noise_that_fades(model: Model) -> None:
-    """The jolt is proportional to the accelerated inertia and acts on all joints at the onset."""
-    memory, noise = new_memory(7, 7), np.linspace(0.1, 0.2, 7)
-    assert not jolt_doubt(model, Q, memory, noise, 0.0).any()
-    memory.joint["acceleration"][0] = 20.0
-    moved = MASSES * 20.0 * np.abs(mass_matrix(model, Q)[:, 0])
-    np.testing.assert_allclose(jolt_doubt(model, Q, memory, noise, 0.0), moved)
-    memory.observer["residual"][2] = 30.0
-    young, old = (jolt_doubt(model, Q, memory, noise, age) for age in (0.0, 1.0))
-    np.testing.assert_allclose(young, np.hypot(moved, SHAKE * 30.0 / noise[2] * noise))
-    np.testing.assert_allclose(old, moved, rtol=1e-9)
-
-
-def test_what_is_left_out_does_not_shorten_the_force(model: Model) -> None:
-    """The places of negligible probability were left out without dividing by the rest."""
-    bodies, offsets = np.array([6]), np.zeros((1, 3))
-    r = torque(model, Q, "link_7", np.zeros(3), np.array([5.0, -3.0, 8.0]))
-    jacobians, sums = np.zeros((1, 7, 6)), np.zeros(23)
-    places, risen = np.empty((1, 3)), np.ones(7)
-    looked = (r, risen, np.zeros(7), np.eye(7), places)
-    take_in(model.packed, Q, bodies, offsets, *looked, jacobians, sums)
-    factor = noise_factor(1e-4 * np.eye(7), sums)
-    information, projected = np.empty((1, 6, 6)), np.empty((1, 6))
-    common = (jacobians, sums, factor, SIZES, np.array([0.05]), np.zeros((1, 3)))
-    weigh(*common, information, projected, np.empty((1, SIZES.size)))
-    results = []
-    for left_out in (0.0, 0.9 * NEGLIGIBLE):
-        weights = np.full((1, SIZES.size), left_out)
-        weights[0, 2] = 1.0 - left_out * (SIZES.size - 1)
-        out, gain = np.empty((4, 3)), np.empty((3, 7))
-        expected(*common, information, projected, places, weights, out, gain)
-        results.append((out, gain))
-    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-12)
-    np.testing.assert_allclose(results[1][1], results[0][1], rtol=1e-12)

@@ -126,17 +126,6 @@ def test_a_new_place_is_accepted(model: Model, recording: Sequence[np.ndarray]) 
     assert not any(d.dropped for d in detect(model, turned))
 
 
-def test_garbage_in_a_contact_neither_ends_nor_repeats_it(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
-    whole = detect(model, pushed)
-    for rows in (slice(600, 602), slice(500, 800, 7)):
-        garbled = detect(model, changed(pushed, 3, rows, 1, 1e30))
-        assert [d.contact for d in garbled] == [d.contact for d in whole]
-        assert [d.event.phase for d in garbled if d.event] == ["onset", "release"]
-
-
 @pytest.mark.parametrize("gain", [15.0])
 @pytest.mark.parametrize("count", [3, 95])
 def test_a_contact_that_dropped_samples_have_ended_returns_without_a_verdict_before(
@@ -155,21 +144,6 @@ def test_a_contact_that_dropped_samples_have_ended_returns_without_a_verdict_bef
         assert any(d.valid and d.contact for d in detections[703 + count : 1000])
 
 
-def test_a_repeated_sample_after_dropped_ones_gives_no_verdict(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    """The driver fails, and then sends its last good sample again for a while."""
-    pushed = changed(recording, 3, slice(400, 1000), 3, recording[3][400:1000, 3] - 8.0)
-    failing = changed(pushed, 3, slice(700, 704), 1, 1e30)
-    for column in failing[1:]:
-        column[704:720] = column[699]
-    detections = detect(model, failing)
-    assert detections[701].contact
-    assert not any(d.valid for d in detections[702:720])
-    assert not any(d.valid and not d.contact for d in detections[702:990])
-    assert detections[980].contact
-
-
 @pytest.mark.parametrize("limits", [1.5])
 def test_a_hard_collision_beyond_the_limit_is_found(model: Model, limits: float) -> None:
     """Torque sensors show more than the drives can give: 187 of 87 N·m in one MuJoCo collision."""
@@ -182,50 +156,6 @@ def test_a_hard_collision_beyond_the_limit_is_found(model: Model, limits: float)
     assert onset.detected - t[700] < 0.006
     assert any(d.level == "collision" and d.valid for d in detections)
     assert not any(d.dropped for d in detections)
-
-
-@pytest.mark.parametrize("gain", [20.0])
-def test_limits_of_currents_are_those_of_their_torques(
-    model: Model, recording: Sequence[np.ndarray], gain: float
-) -> None:
-    t, q, v, tau = recording
-    declared = replace(PARAMETERS, effort_kind="current", effort_gain=(gain,))
-    currents = (t, q, v, tau / gain)
-    assert not any(d.dropped for d in detect(model, currents, declared))
-    limit = 2.5 * model.effort_limit[1] / gain
-    for value, dropped in ((0.99 * limit, False), (1.01 * limit, True)):
-        detections = detect(model, changed(currents, 3, 700, 1, value), declared)
-        assert bool(detections[700].dropped) == dropped
-
-
-def test_limits_hold_gravity_that_the_driver_takes_off(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    t, q, v, tau = recording
-    declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
-    g = gravity_torque(model, q[700])[1]
-    free = (t, q, v, tau - gravity_torque(model, q))
-    limit = 2.5 * model.effort_limit[1]
-    for value, dropped in ((limit - g - 1.0, False), (limit - g + 1.0, True)):
-        detections = detect(model, changed(free, 3, 700, 1, value), declared)
-        assert bool(detections[700].dropped) == dropped
-
-
-@pytest.mark.parametrize("missing", [0.0])
-def test_joints_without_limits_have_plausible_ones(
-    model: Model, recording: Sequence[np.ndarray], missing: float
-) -> None:
-    """A limit of zero counts as unknown."""
-    unlimited = replace(model, velocity_limit=np.full(7, missing), effort_limit=np.full(7, missing))
-    assert all(d.valid for d in detect(unlimited, recording)[110:])
-    for column, value, dropped in (
-        (3, 12_400.0, False),
-        (3, 1e5, True),
-        (2, 89.0, False),
-        (2, 91.0, True),
-    ):
-        detections = detect(unlimited, changed(recording, column, 700, 1, value))
-        assert bool(detections[700].dropped) == dropped
 
 
 def test_an_effort_that_is_dead_from_the_start(
@@ -273,23 +203,6 @@ def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None
         assert {d.reason for d in detections[first + 2 :]} == {"effort not measured"}
 
 
-def test_no_effort_of_a_driver_that_takes_gravity_off(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    """No joint is loaded, but no measuring driver publishes exactly zero from the start."""
-    t, q, v, tau = recording
-    declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
-    detections = detect(model, (t, q, v, np.zeros_like(tau)), declared)
-    assert not any(d.valid for d in detections)
-    assert {d.reason for d in detections[2:]} == {"effort not measured"}
-    # One joint alone: what it needs shows in the residual.
-    dead = tau - gravity_torque(model, q)
-    dead[:, 0] = 0.0
-    light = replace(declared, contact_threshold=(0.1,))
-    detections = detect(model, (t, q, v, dead), light)
-    assert {d.reason for d in detections[300:]} == {"joint_1 publishes no effort"}
-
-
 @pytest.mark.parametrize("pushed", [False, True])
 def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
     model: Model, pushed: bool
@@ -335,23 +248,6 @@ def test_repeated_efforts_stay_repeated_after_a_restart(model: Model, cause: str
     assert not any(each.valid for each in found[710:1300])
     assert {each.reason for each in found[1002:1300]} == {"repeated efforts"}
     assert found[-1].valid
-
-
-@pytest.mark.parametrize("observer", ["second_order"])
-def test_an_effort_of_zero_after_a_push_is_one(model: Model, observer: str) -> None:
-    """The residual of a slow observer fades for longer than repeated_time; that shows no load."""
-    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    tau = gravity_torque(model, q)
-    tau[0] = 0.0
-    slow = replace(PARAMETERS, observer=observer, observer_gain=(20.0,), repeated_time=0.06)
-    rng = np.random.default_rng(1)
-    detector = ContactDetector(model, slow)
-    for k in range(2000):
-        effort = tau - 12.0 * np.eye(7)[0] if 300 <= k < 500 else tau
-        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
-        detection = detector.update(1.0 + k * DT, q, np.zeros(7), effort + noise)
-        assert detection.valid or k < 150, (k, detection.reason)
-    assert not detection.contact
 
 
 @pytest.mark.parametrize("live", [False, True])

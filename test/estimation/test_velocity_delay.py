@@ -10,11 +10,8 @@ import pytest
 from free_motion import lively_motion
 
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import Motion
 from rbd_control.identification.calibration import calibrate
-from rbd_control.identification.delays import Delay, delay_note, with_delay
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
@@ -23,7 +20,6 @@ HOME = (0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0)
 CUTOFF = 100.0
 DELAY = 1.0 / (2.0 * np.pi * CUTOFF)
 """Time constant of the velocity filter of the simulated arm [s]."""
-RATE = 1000.0
 DAMPING = np.array([0.0, 8.0, 4.0, 4.0, 1.0, 0.5, 0.3])
 KNOWN: dict[str, Any] = {
     "friction_model": "coulomb_viscous",
@@ -74,23 +70,6 @@ def test_a_hard_stop_is_no_contact_if_the_delay_is_known() -> None:
     assert residual < 1.2
 
 
-def test_a_contact_is_detected_no_later() -> None:
-    def delay(**changes: Any) -> float:
-        detector = ContactDetector(MODEL, DetectorParameters(**KNOWN, **changes))
-        plant = arm()
-        for k in range(600):
-            if k == 500:
-                plant.push("link_5", (0.0, 40.0, 0.0))
-            plant.step(gravity_torque(MODEL, plant.q) - 5.0 * plant.v)
-            sample = plant.reading()
-            assert sample is not None
-            if detector.update(sample.stamp, sample.q, sample.v, sample.tau).contact:
-                return sample.stamp
-        return np.inf
-
-    assert delay(velocity_delay=DELAY) <= delay() + 1.5 / RATE < np.inf
-
-
 def test_a_contact_that_stops_an_arm_at_rest_is_detected_later_by_the_delay() -> None:
     delay, rate = 0.01, 1e-3
     q, still = np.array(HOME), np.zeros(MODEL.nv)
@@ -123,57 +102,3 @@ def test_calibrate_identifies_the_delay_and_its_thresholds_become_smaller() -> N
     assert without.velocity_delay == 1e-9
     ratio = np.array(found.contact_threshold) / np.array(without.contact_threshold)
     assert np.exp(np.log(ratio).mean()) < 0.95
-
-
-def test_a_velocity_without_delay_stays_without() -> None:
-    exact = lively_motion(MODEL, 24.0, velocity_from_encoder=False)
-    assert calibrate([exact], MODEL).parameters.velocity_delay == 0.0
-
-
-def test_a_gap_ends_the_delay_of_earlier_torques() -> None:
-    t = np.array([0.0, 0.001, 10.0, 10.001])
-    q = np.tile(HOME, (4, 1))
-    tau = gravity_torque(MODEL, q)
-    tau[1:] += 10.0
-    tau[3] += 5.0
-    late = with_delay(Motion("made", t, q, np.zeros((4, 7)), tau), MODEL, 0.002).tau
-    share = np.exp(-0.5)
-    np.testing.assert_allclose(late[1] - late[0], 10.0 * (1.0 - share))
-    np.testing.assert_allclose(late[2] - late[0], 10.0)
-    np.testing.assert_allclose(late[3] - late[0], 10.0 + 5.0 * (1.0 - share))
-
-
-@pytest.mark.parametrize("delay", [-0.001, 0.06, np.nan])
-def test_impossible_delays_are_refused(delay: float) -> None:
-    with pytest.raises(ParameterError, match="velocity_delay"):
-        DetectorParameters(velocity_delay=delay)
-
-
-def test_a_late_effort_is_reported() -> None:
-    """The detector delays torques only, so that it cannot correct a late one."""
-    recorded = lively_motion(MODEL, 24.0)
-    late = round(0.005 / float(np.median(np.diff(recorded.t))))
-    delayed = replace(
-        recorded, tau=np.concatenate([recorded.tau[:1].repeat(late, 0), recorded.tau[:-late]])
-    )
-    found = calibrate([delayed], MODEL)
-    assert found.parameters.velocity_delay == 0.0
-    assert any("later than the velocity" in note for note in found.notes)
-    assert not any("late" in note for note in calibrate([recorded], MODEL).notes)
-
-
-@pytest.mark.parametrize(
-    ("estimate", "note"),
-    [
-        ((0.008, 0.0024), "late by 8 ± 2 ms"),
-        ((-0.001, 0.003), "late by -1 ± 3 ms"),
-        ((0.001, 0.002), None),
-        ((-0.010, 0.0024), "10 ms later"),
-        ((0.0, np.inf), None),
-    ],
-)
-def test_an_uncertain_delay_is_reported(estimate: tuple[float, float], note: str | None) -> None:
-    notes = delay_note(0.0, Delay(*estimate))
-    assert len(notes) == (note is not None)
-    assert (note or "") in "".join(notes)
-    assert delay_note(0.003, Delay(*estimate)) == ()
