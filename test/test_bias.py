@@ -70,25 +70,6 @@ def test_it_injects_no_energy_beyond_its_dead_zone(seed: int) -> None:
     assert V[-1] < 0.9 * V[0]
 
 
-def test_it_removes_most_of_the_error_that_friction_leaves(model: Model) -> None:
-    """Coulomb friction of 8 % of the effort limit that the model does not know, at 250 Hz."""
-    friction = tuple(0.08 * model.effort_limit)
-    errors = []
-    for rate in (0.0, 2.0):
-        loop = Loop(
-            model,
-            simulated={"rate": 250.0, "coulomb": friction, "viscous": (0.0,)},
-            **{**SHIPPED, "bias_rate": rate},
-        )
-        loop.follow(HOME + 0.4, 2.0)
-        command = loop.run(4.0)
-        assert command.mode == "hold", command.reason
-        errors.append(np.abs(loop.arm.q - HOME - 0.4))
-        assert (np.abs(loop.controller.law._bias.torque) <= SHARE * model.effort_limit).all()
-    assert errors[0].max() > 0.3
-    assert errors[1].max() < 0.04
-
-
 def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Model) -> None:
     friction = tuple(0.08 * model.effort_limit)
     loop = Loop(

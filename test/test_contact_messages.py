@@ -17,7 +17,6 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from rclpy.serialization import deserialize_message
-from std_msgs.msg import Float64MultiArray
 from visualization_msgs.msg import Marker
 
 from rbd_control.dynamics import Model, frame_placement
@@ -190,18 +189,3 @@ def test_messages_are_sent_only_to_subscribers(writer: Any, message: tuple[Any, 
         sent.look_for_readers()
         made.publish(*message)
         assert len(sent) == count
-
-
-@pytest.mark.parametrize("count", [7])
-def test_torques(count: int) -> None:
-    sent: Any = FakePublisher()
-    writer = NumberWriter(sent, count)
-    for k in range(2):
-        torque = np.arange(k, k + count, dtype=float)
-        writer.publish(torque)
-        assert isinstance(sent[-1], bytes)
-        heard = deserialize_message(sent[-1], Float64MultiArray)
-        np.testing.assert_array_equal(heard.data, torque)
-        assert not heard.layout.dim
-    with pytest.raises(ValueError, match="length|size|structure"):
-        writer.publish(np.zeros(count + 1))

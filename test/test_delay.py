@@ -68,31 +68,6 @@ def test_a_growing_delay_is_a_fault_soon_after_it_has_grown(model: Model, rate: 
     assert 0.0 <= now - 0.01 - passes <= 7 * PERIOD * (1.0 + rate)
 
 
-def test_torque_is_zero_until_the_delay_is_short_again(model: Model) -> None:
-    controller = running(model)
-    now, _ = send(controller, 1.0, lambda t: 0.2 * t)
-    for k in range(20, 500):
-        stamp = now + PERIOD * k - 0.06
-        assert_zero(controller.update(EPOCH + stamp, HOME, STILL, now=now + PERIOD * k))
-    back = controller.update(EPOCH + now + 0.49, HOME, STILL, now=now + 0.5)
-    assert back.mode == "safe"
-    assert back.torque.any()
-    assert controller.resume() == "holding here"
-
-
-@pytest.mark.parametrize(
-    "delay",
-    [
-        lambda t: 0.02 + 0.0249 * np.sin(7.0 * t),
-        lambda t: 0.049 * (t > 2.0),
-    ],
-    ids=["jitter", "longer way"],
-)
-def test_what_is_no_fault(model: Model, delay: Callable[[float], float]) -> None:
-    _, command = send(running(model), 5.0, delay)
-    assert (command.mode, command.reason) == ("hold", "")
-
-
 @pytest.mark.parametrize("drift", [2e-4])
 def test_drift_is_never_an_excess(drift: float) -> None:
     """A quarter of an hour of it, with jitter."""
@@ -136,13 +111,6 @@ def test_a_pause_shorter_than_the_timeout_is_harmless(model: Model, pause: float
             assert controller.update(stamp, HOME, STILL, now=now).mode == "hold"
         _, command = send(controller, 0.001, lambda t: 0.001, start + 0.102 + 2.0 * pause)
         assert (command.mode, command.reason) == ("hold", "")
-
-
-def test_simulated_time_may_pass_at_any_speed(model: Model) -> None:
-    controller = running(model)
-    controller.set_parameters(replace(NO_RATE, delay_growth=0.0))
-    _, command = send(controller, 5.0, lambda t: 3.0 * t)
-    assert (command.mode, command.reason) == ("hold", "")
 
 
 def test_refused_joint_states_leave_no_gap_that_excuses_a_late_one(model: Model) -> None:

@@ -43,18 +43,6 @@ def test_a_verdict_ends_with_silence() -> None:
     assert verdict.hear(True, 13.4)
 
 
-@pytest.mark.parametrize("silence", [0.6])
-def test_a_contact_after_silence_is_a_new_one(model: Model, silence: float) -> None:
-    """[56] Contact, resume, silence, contact again; it was taken for the same flag once."""
-    controller = started(model, ControllerParameters(timeout=1.0, **SCRIPTED))
-    assert see(controller, 0.0, 0.2, True).reason == "contact"
-    controller.resume()
-    assert see(controller, 0.2, 0.4, True).reason == ""  # the flag is still up
-    assert see(controller, 0.4, 0.4 + silence, None).reason == ""
-    end = 0.4 + silence
-    assert see(controller, end, end + 0.1, True).reason == "contact"
-
-
 def test_a_verdict_before_the_start_counts(model: Model) -> None:
     """A flag that is up all the while is no new contact when the arm starts."""
     controller = PassivityController(model, ControllerParameters(**SCRIPTED))
@@ -152,11 +140,3 @@ def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Mo
     assert move(0.5) == held
     controller.contact(False)
     assert move(0.05) != held
-
-
-@pytest.mark.parametrize("force", [(1.0, 2.0)])
-def test_a_force_of_another_shape_is_ignored(model: Model, force: object) -> None:
-    controller = started(model)
-    for in_frame in (False, True):
-        controller.touched("link_7", np.array(force), in_frame)
-    assert controller.verdict.force(0.0, np.inf) is None

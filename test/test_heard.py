@@ -72,19 +72,6 @@ def test_the_monitor_hears_every_message_of_the_detector(take: dict[str, Any], t
     assert set(take) == set(FIRST)
 
 
-def test_the_monitor_knows_all_with_a_verdict_or_the_reason_why_there_is_none(
-    take: dict[str, Any],
-) -> None:
-    """``monitor --once`` ended before the first verdict."""
-    shown = Monitor("contact_detector", lambda _line: None)
-    threshold = {"threshold joint_1 [N·m]": "5.0"}
-    take["/diagnostics"](report(DETECTOR, **threshold))
-    take[f"{DETECTOR}/external_joint_torques"](FIRST[f"{DETECTOR}/external_joint_torques"])
-    assert not shown.knows_all
-    take[f"{DETECTOR}/contact"](Bool(data=False))
-    assert shown.knows_all
-
-
 OF_THE_ARM = {
     "/joint_states": JointState(name=["joint_1"], position=[0.5]),
     f"{CONTROLLER}/tracking_error": JointState(name=["joint_1"], position=[0.01]),

@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rbd_control.joint_states import (
     DROPS,
     JUMP_MESSAGES,
-    JointBlock,
-    JointMessage,
     JointSample,
     JointStateIntake,
 )
@@ -217,53 +213,3 @@ def test_rate_and_gaps() -> None:
     intake.reset()
     assert intake.counts["accepted"] == 0
     assert intake.accept(*message(0.5)) is not None, "reset forgets the last stamp"
-
-
-ROW = st.sampled_from([[0.1, 0.2, 0.3, 0.4], [0.1, nan, 0.3, 0.4], [0.1, inf, 0.3, 1e200]])
-LAYOUT = st.sampled_from(
-    [
-        (("finger", "wrist", "shoulder", "elbow"), 4, 4, 4),
-        ((*JOINTS, "finger"), 4, 0, 4),
-        ((*JOINTS, "finger"), 4, 4, 0),
-        ((*JOINTS, "finger"), 3, 4, 4),
-        ((*JOINTS, "elbow"), 4, 4, 4),
-        (("finger",), 1, 1, 1),
-        ((), 0, 0, 0),
-    ]
-)
-# Steps rather than stamps, so that most are in order; zero, negative and future ones besides.
-TIME = st.tuples(
-    st.sampled_from([0.001] * 6 + [0.0, 0.02, -0.001, -5.0]),
-    st.sampled_from(["own"] * 6 + ["zero", "future", "negative", "nan", "epoch"]),
-)
-RUN = st.tuples(LAYOUT, st.lists(st.tuples(TIME, ROW, ROW, ROW), min_size=1, max_size=30))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(RUN, min_size=1, max_size=6), st.booleans())
-def test_a_block_is_judged_like_its_messages(runs: list[Any], follow: bool) -> None:
-    """Whatever is wrong with them: same samples, counts, gaps and rate."""
-    single, whole = (JointStateIntake(JOINTS, follow_jumps=follow) for _ in range(2))
-    expected: list[JointSample] = []
-    found: list[JointSample] = []
-    now = 100.0
-    for (names, *lengths), rows in runs:
-        blocks = []
-        for (step, kind), *values in rows:
-            now += step
-            stamp = {"own": now, "zero": 0.0, "future": now + 9, "negative": -now, "epoch": now / 9}
-            fields = [row[:length] for row, length in zip(values, lengths, strict=True)]
-            each = JointMessage(stamp.get(kind, nan), now + 1e-4, names, *fields)
-            blocks.append(JointBlock.of(each))
-            sample = single.accept(*each)
-            expected += [sample] if sample else []
-        numbers = [np.concatenate(c) for k, c in enumerate(zip(*blocks, strict=True)) if k != 2]
-        block = JointBlock(*numbers[:2], names, *numbers[2:])
-        parts = whole.accept_block(block)
-        assert all(np.all(np.diff(part.stamp) > 0.0) for part in parts)
-        found += [sample for part in parts for sample in part.samples()]
-        assert whole.last_reason == single.last_reason
-    assert [str(sample) for sample in found] == [str(sample) for sample in expected]
-    assert whole.counts == single.counts
-    for what in ("last_stamp", "period", "gaps", "largest_gap", "jumps"):
-        np.testing.assert_array_equal(getattr(whole, what), getattr(single, what))

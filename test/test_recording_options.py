@@ -51,16 +51,3 @@ def test_a_trusted_effort_kind_is_trusted_by_the_nodes_too(tmp_path: Path) -> No
         sections.append(content["contact_detector"]["ros__parameters"])
     assert "check_effort_kind" not in sections[0]
     assert sections[1]["check_effort_kind"] is False
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [(["--gain", "0.5"], "observer_gain (--gain) is 0.5 1/s; it must be at least 0.6 1/s")],
-)
-def test_a_bare_number_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], says: str
-) -> None:
-    assert calibrate(tmp_path, *more) == 2
-    err = capsys.readouterr().err
-    assert says in err
-    assert err.count("\n") == 1

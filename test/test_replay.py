@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from robots import RECORDINGS, panda_arm_urdf, two_arms
 from swinging_arm import (
-    JOINTS,
     MODEL,
     PARAMETERS,
     RATE,
@@ -72,30 +71,6 @@ def test_a_contact_that_lasts_to_the_end_has_its_final_level_and_no_release() ->
     assert event.level == "collision"
     assert event.peak_torque == pytest.approx(40.0, abs=0.5)
     assert result.to_json()["events"][0]["release"] is None
-
-
-@pytest.mark.parametrize("missing", ["effort"])
-def test_without_velocity_or_effort_there_is_no_verdict(missing: str) -> None:
-    messages = [m._replace(**{missing: []}) for m in swing([(1.5, 2.0, 8.0)])]
-    result = replay(recorded(messages), MODEL, PARAMETERS)
-    assert result.valid_fraction == 0.0
-    assert result.events == ()
-    assert result.invalid == {f"no {missing}": pytest.approx(result.duration)}
-    assert result.warnings[0] == "no verdict at any time"
-    assert any(f"800 of 800 samples lack {missing}" in w for w in result.warnings)
-    assert result.to_json()["residual_max"] == dict.fromkeys(JOINTS)
-
-
-def test_gap_is_seen_and_explained() -> None:
-    messages = [m for m in swing() if not START + 2.0 < m.stamp < START + 2.5]
-    result = replay(recorded(messages), MODEL, PARAMETERS)
-    assert result.gaps == 1
-    assert result.largest_gap == pytest.approx(0.5)
-    assert result.invalid == {
-        "settling": pytest.approx(0.2, abs=3 / RATE),
-        "gap": pytest.approx(0.5, abs=2 / RATE),
-    }
-    assert result.events == ()
 
 
 def test_joint_matching() -> None:

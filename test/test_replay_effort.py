@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from swinging_arm import (
-    MODEL,
-    PARAMETERS,
-    START,
-    recorded,
-    swing,
     write_csv,
 )
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.replay import replay
 from rbd_control.simulation import arm7_urdf
 
 
@@ -65,28 +58,3 @@ def test_another_driver_after_a_jump_of_the_clock_is_judged_anew(
     said = " ".join("".join(capsys.readouterr()).split())
     assert "since a pause or jump of the clock, effort of joint_2 is" in said
     assert "this driver subtracts gravity" in said
-
-
-@pytest.mark.parametrize("duration", [1.5])
-@pytest.mark.parametrize("declared", ["torque"])
-def test_effort_that_is_not_measured_is_said_to_be(declared: str, duration: float) -> None:
-    """Zeros on all joints are no torque without gravity: nothing is measured."""
-    zeros = swing(effort=lambda q, tau: 0.0 * tau, duration=duration)
-    parameters = replace(PARAMETERS, effort_kind=declared)
-    result = replay(recorded(zeros), MODEL, parameters)
-    assert any("effort not measured: it is exactly zero" in text for text in result.warnings)
-    assert not any("gravity" in text for text in result.warnings)
-    # No effort has ever shown that anything is measured.
-    assert result.valid_fraction == 0.0
-    assert result.invalid["effort not measured"] > 0.9 * duration
-    assert result.events == ()
-
-
-def test_a_collision_is_no_wrong_effort() -> None:
-    """Eight times the gravity torque for half of the time, and not a word about the unit."""
-    messages = swing([(1.0, 3.0, 60.0)])
-    told = replay(recorded(messages, ((START + 1.0, START + 3.0),)), MODEL, PARAMETERS)
-    assert told.warnings == ()
-    untold = replay(recorded(messages), MODEL, PARAMETERS)
-    assert [fit.complaint for fit in untold.efforts] == ["", ""]
-    assert any("arm_elbow 5" in w for w in untold.warnings), "50 % of the time above threshold"

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from free_motion import COULOMB, lively_motion, recording
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.check import CheckResult, check_recording
-from rbd_control.check.timing import _lost
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import DetectorParameters
@@ -214,19 +211,6 @@ def test_a_detector_that_cannot_be_used_promises_nothing(
     assert re.search(text, complaints(drifting)["thresholds"][0])
 
 
-def test_few_false_alarms_and_missing_verdicts_are_told(free: Motion, model: Model) -> None:
-    """Thresholds with false alarms in the recording itself are not green."""
-    noisy = free.tau.copy()
-    noisy[1000:1100, 1] += 3.0
-    touched = check(replace(free, tau=noisy), model, DetectorParameters(contact_threshold=(2.0,)))
-    assert "reports contact in this recording 1 time" in complaints(touched)["thresholds"][0]
-    slow = check(free, model, DetectorParameters(contact_threshold=(5.0,), settling_time=8.0))
-    assert "has a verdict in 50% of the time only (settling)" in complaints(slow)["thresholds"][0]
-    for result in (touched, slow):
-        assert result.level == "doubtful"
-        assert result.pushes
-
-
 def test_an_arm_at_rest_gives_no_result(free: Motion, model: Model) -> None:
     noise = 0.01 * np.random.default_rng(0).normal(size=free.tau.shape)
     still = replace(free, q=0.0 * free.q + free.q[9], v=0.0 * free.v, tau=free.tau[9] + noise)
@@ -281,15 +265,3 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*arguments, "--config", str(config)]) == 1
     assert re.search(r"WRONG.*effort.*includes gravity", capsys.readouterr().out)
     assert main(["check", str(tmp_path / "none"), "--urdf", str(urdf)]) == 2
-
-
-@pytest.mark.parametrize(("unusable", "level"), [(20, "doubtful"), (100, "bad")])
-def test_unusable_messages_count_where_the_clock_went_back_as_well(
-    unusable: int, level: str
-) -> None:
-    found: Any = SimpleNamespace(
-        dropped={}, missing={"effort": unusable}, messages=1000, jumps=[None], unused="some"
-    )
-    line = _lost(found)
-    assert line.level == level
-    assert "the clock went back once" in line.text

@@ -96,25 +96,6 @@ def pushed(force: float, *times: tuple[float, float]) -> Act:
     return act
 
 
-@pytest.mark.parametrize("force", [60.0])
-def test_pushes_do_not_pass_for_bias(model: Model, force: float) -> None:
-    """Two pushes of 0.8 s in ten seconds; in the smaller ones the flag is not always raised."""
-    motion = lively_motion(model, 11.0, act=pushed(force, (3.0, 3.8), (6.5, 7.3)))
-    lines = checked(model, motion, flags=True)
-    assert lines["contact"].text.startswith("contact during the check: "), lines["contact"]
-    assert 0.1 < lines["contact"].values["flagged"] + lines["contact"].values["outlying"] < 0.35
-    assert lines["bias over poses"].level == "good", lines["bias over poses"].text
-    assert {line.level for line in lines.values()} == {"good"}, lines
-    # Without the pushes the largest bias is as large: nothing of the pushes is left in it.
-    free = checked(model, lively_motion(model, 11.0), flags=True)
-    assert free["contact"].text == "none during the check"
-    largest, without = (
-        np.abs(list(found["bias over poses"].values["bias"].values())).max()
-        for found in (lines, free)
-    )
-    assert largest < without + 0.2, "each push makes more than 2.5 N·m on joint 3"
-
-
 @pytest.mark.parametrize("share", [0.8, 3.0])
 @pytest.mark.parametrize("times", [((3.0, 3.8), (6.5, 7.3))])
 def test_a_constant_bias_is_found(
@@ -158,15 +139,3 @@ def test_samples_are_bounded_and_start_again_when_the_clock_goes_back(model: Mod
         begun = time.perf_counter()
     assert len(taken) > 500
     print(f"slices: {len(taken)}, sum {1e3 * sum(taken):.1f} ms, longest {1e3 * max(taken):.1f} ms")
-
-
-def test_a_clock_that_jumps_far_ahead_starts_the_check_again(model: Model) -> None:
-    found = motion(model)
-    check = StartCheck(model, with_default_thresholds(DetectorParameters(), model), 5.0)
-    stamps = np.where(found.t < 1.0, found.t, found.t + 1e9)
-    for stamp, q, v, tau in zip(stamps, found.q, found.v, found.tau, strict=True):
-        check.add(stamp, q, v, tau)
-    assert check.is_full
-    # Each slice is a part of the motion; the jump of 30 years is none.
-    assert sum(1 for _ in check.in_slices()) < 1000
-    assert check.lines

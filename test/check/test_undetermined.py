@@ -10,7 +10,6 @@ from rbd_control.check import CheckResult, check_recording
 from rbd_control.check.explanations import _variances
 from rbd_control.check.findings import Line
 from rbd_control.check.run import push_line
-from rbd_control.check.timing import _padded
 from rbd_control.check.weakest_push import WeakestPush
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.identification import Motion
@@ -101,30 +100,10 @@ def test_coefficients_without_information_have_infinite_variance() -> None:
     assert np.isinf(_variances(np.zeros((5, 2)))).all()
 
 
-def test_a_short_recording_with_many_pauses_cannot_be_checked() -> None:
-    """It ended the check with an IndexError: all samples of the part belonged to the filter."""
-    model = planar_arm("0 1 0", 2)
-    motion = swinging(model, 0.56)
-    kept = np.ones(motion.t.size, dtype=bool)
-    for start in range(10, 120, 26):
-        kept[start : start + 19] = False
-    assert kept.sum() < 60
-    short = Motion("short", *(x[kept] for x in (motion.t, motion.q, motion.v, motion.tau)))
-    assert "the arm cannot be checked" in line(check(short, model), "effort").text
-
-
 def test_no_push_at_all() -> None:
     inf = float("inf")
     found = push_line([WeakestPush(link, inf, inf, (inf, inf, inf)) for link in ("a", "b")])
     assert (found.level, "no push is detected" in found.text) == ("bad", True)
-
-
-@pytest.mark.parametrize("n", [9])
-def test_neighbours_of_outlying_samples_are_padded_on_both_sides(n: int) -> None:
-    for i in range(n):
-        out = np.arange(n) == i
-        near = np.abs(np.arange(n) - i) <= 4
-        np.testing.assert_array_equal(_padded(out), near)
 
 
 @pytest.mark.parametrize("noise", [1e-5])

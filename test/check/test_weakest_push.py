@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from free_motion import lively_motion
 
-from rbd_control.check import weakest_pushes, weakest_pushes_in
+from rbd_control.check import weakest_pushes_in
 from rbd_control.check.weakest_push import LOOKS, Looks
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
@@ -81,38 +80,6 @@ def test_within_thirty_per_cent(
     force = np.eye(3)[axis] * promised
     assert share_found(known, parameters, model, link, 0.7 * force) < 0.5 + CHANCE
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5 - CHANCE
-
-
-@pytest.mark.parametrize("settings", [{"onset_debounce": 0.1}], ids=str)
-def test_settings_that_delay_or_hide_contacts_count(
-    settings: dict[str, Any], free: Motion, calibration: Calibration, model: Model
-) -> None:
-    """The promise left both out, and so was a fraction of the force that is found."""
-    # The threshold of the statistic does not grow with the acceleration.
-    plain = replace(calibration.parameters, statistic_threshold=1e6)
-    parameters = replace(plain, **settings)
-    known = parameters.corrected(model)
-    promised = weakest_pushes_in(known, parameters, [free])[-1].axes[0]
-    assert promised > 1.3 * weakest_pushes_in(known, plain, [free])[-1].axes[0]
-    force = np.eye(3)[0] * promised
-    assert share_found(known, parameters, model, "link_7", 0.7 * force) < 0.5 + CHANCE
-    assert share_found(known, parameters, model, "link_7", 1.3 * force) > 0.5 - CHANCE
-
-
-def test_a_raised_flag_gives_no_push(free: Motion, model: Model) -> None:
-    """Where the detector reports contact throughout, noise is neglected, not taken for a push."""
-    parameters = DetectorParameters()
-    heavy = replace(free, tau=free.tau + 1e3)
-    low = replace(parameters, implausible_effort=1e3, saturation_ratio=1e3)
-    pushes = weakest_pushes_in(model, low, [heavy])
-    assert pushes == weakest_pushes(model, low, free.q, free.v)
-
-
-def test_a_link_whose_forces_load_no_joint(free: Motion, model: Model) -> None:
-    """The first joint turns about the axis that its link's origin lies on."""
-    first = weakest_pushes(model, DetectorParameters(), free.q, free.v)[0]
-    assert np.isinf(first.worst)
-    assert first.to_json()["worst"] is None
 
 
 @pytest.mark.parametrize("period", [0.006])

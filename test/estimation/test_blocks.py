@@ -1,18 +1,14 @@
 """Blocks of samples: however a recording is cut, the verdicts are the same to the last bit."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from robots import urdf_path
 
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import InputError
-from rbd_control.estimation import BlockDetection, ContactDetector, DetectorParameters
+from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
 COUNT = 1500
@@ -56,62 +52,6 @@ def recording(model: Model) -> tuple[np.ndarray, ...]:
     q[1200:1360], v[1200:1360], tau[1200:1360] = q[1200], v[1200], tau[1200]
     tau[1450:1460, 6] = 12.0
     return t, q, v, tau
-
-
-def outcome(blocks: Sequence[BlockDetection]) -> tuple[list[np.ndarray], list[tuple[Any, ...]]]:
-    """Arrays of all blocks and all events with the index of their sample."""
-    events, start = [], 0
-    for block in blocks:
-        events += [(start + k, e.phase, *e.to_json().values()) for k, e in block.events]
-        start += len(block.reason)
-    columns = zip(*((b.residual, b.reason, b.level, b.threshold) for b in blocks), strict=True)
-    return [np.concatenate(column) for column in columns], events
-
-
-@pytest.mark.parametrize("observer", ["kalman"])
-@settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(cuts=st.lists(st.integers(1, COUNT - 1), unique=True, max_size=12))
-def test_any_cut_gives_the_same(
-    model: Model, recording: tuple[np.ndarray, ...], observer: str, cuts: list[int]
-) -> None:
-    parameters = replace(PARAMETERS, observer=observer)
-    whole = outcome([ContactDetector(model, parameters).update_block(*recording)])
-    detector = ContactDetector(model, parameters)
-    edges = [0, *sorted(cuts), COUNT]
-    parts = outcome(
-        [
-            detector.update_block(*(column[a:b] for column in recording))
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ]
-    )
-    for one, other in zip(whole[0], parts[0], strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert whole[1] == parts[1]
-
-
-def test_samples_one_by_one_give_the_same(model: Model, recording: tuple[np.ndarray, ...]) -> None:
-    (residual, reason, level, _), events = outcome(
-        [ContactDetector(model, PARAMETERS).update_block(*recording)]
-    )
-    detector = ContactDetector(model, PARAMETERS)
-    detections = [detector.update(*sample) for sample in zip(*recording, strict=True)]
-    np.testing.assert_array_equal([d.residual for d in detections], residual)
-    np.testing.assert_array_equal([d.valid for d in detections], reason == 0)
-    np.testing.assert_array_equal([d.contact for d in detections], level > 0)
-    dropped = {k: d.dropped for k, d in enumerate(detections) if d.dropped}
-    assert dropped == {1100: "implausible jump on panda_joint1"}
-    assert [k for k, d in enumerate(detections) if d.event] == [event[0] for event in events]
-    # It is a recording that has it all.
-    assert {d.reason for d in detections} == {
-        "",
-        "settling",
-        "gap",
-        "repeated samples",
-        "saturated effort",
-    }
-    assert {d.level for d in detections} == {"none", "contact", "collision"}
 
 
 def test_the_thresholds_of_a_block_are_those_that_decide(

@@ -97,17 +97,6 @@ def test_debounce_ignores_a_single_spike(model: Model) -> None:
     assert len(eager.events) == 1
 
 
-def test_not_valid_while_settling(model: Model) -> None:
-    bench = Bench(model)
-    detections = bench.run(0.2, on_joint(1, 5.0))
-    invalid = [d for d in detections if not d.valid]
-    assert len(invalid) == pytest.approx(PARAMETERS.settling_time / DT, abs=1)
-    assert {d.reason for d in invalid} == {"settling"}
-    assert not any(d.contact for d in invalid)
-    assert detections[-1].valid
-    assert detections[-1].contact
-
-
 @pytest.mark.parametrize("missing", ["effort", "velocity"])
 def test_missing_input_gives_no_verdict(model: Model, missing: str) -> None:
     bench = Bench(model)
@@ -134,13 +123,6 @@ def test_gap_restarts_and_closes_the_contact(model: Model) -> None:
     assert first.event.phase == "release"
     assert first.event.release == last
     assert np.all(first.residual == 0.0)
-
-
-def test_short_gap_is_bridged(model: Model) -> None:
-    bench = Bench(model)
-    bench.run(0.3)
-    bench.t += 0.9 * PARAMETERS.maximum_gap
-    assert bench.run(DT)[0].valid
 
 
 def test_correlated_noise_is_told_from_contact(model: Model) -> None:

@@ -10,7 +10,6 @@ import pytest
 from bench.gains.arm import JOINTS, MASSES, Specimen
 from bench.gains.study import GAP, OFF_AXIS, ON_AXIS, Result, carried, identified
 from rbd_control.identification import GainEvidence, KnownGain
-from rbd_control.identification.drive_gain_fit import fit_gains, gain_rows
 from rbd_control.identification.drive_gains import drive_gains
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
@@ -71,22 +70,6 @@ def test_a_wrong_description_is_noticed() -> None:
     for one, noticed in ((heavy, True), (specimen, False)):
         _, notes = drive_gains([one.recorded(2)], specimen.description, GAP, evidence)
         assert any("contradict the masses of the description" in note for note in notes) == noticed
-
-
-def test_noise_of_the_velocities_does_not_bias() -> None:
-    """Total least squares, against ordinary: the same without the noise of the columns."""
-    specimen, size = Specimen.drawn(3), 0.1
-    motions = [
-        replace(specimen, true=specimen.description).recorded(seed, speed_noise=size)
-        for seed in (1, 2, 3)
-    ]
-    rows = gain_rows(motions, specimen.description, GAP)
-    total = fit_gains([rows], [], {})
-    ordinary = fit_gains([replace(rows, noise=0.0 * rows.noise)], [], {})
-    # The vertical axis feels nothing but accelerations.
-    off = [abs(fit.reciprocal[0] * specimen.gains[0] - 1.0) for fit in (total, ordinary)]
-    assert off[0] < 0.5 * off[1]
-    assert off[0] < CERTAIN * total.error[0] * specimen.gains[0]
 
 
 @pytest.mark.parametrize("sign", [-1.0])

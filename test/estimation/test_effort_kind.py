@@ -77,18 +77,6 @@ def test_efforts_between_the_kinds_are_neither_confirmed_nor_refuted(model: Mode
         assert state(model, parameters, BENT, 0.5 * g) == "open"
 
 
-def test_no_load_is_no_evidence(model: Model) -> None:
-    """In the upright posture gravity loads no joint: the decision waits and reports why."""
-    upright = np.zeros(model.nq)
-    for parameters in (TORQUE, WITHOUT):
-        judge = feed(EffortKindJudge(model, parameters), upright, gravity_torque(model, upright))
-        assert judge.decision.state == "open"
-        assert "gravity hardly loads any joint" in judge.decision.text
-    # The first loaded pose decides.
-    feed(judge, BENT, gravity_torque(model, BENT), start=3.0)
-    assert judge.is_refuted
-
-
 def random_pose(model: Model, rng: np.random.Generator) -> np.ndarray:
     low, high = np.maximum(model.lower_limit, -2.5), np.minimum(model.upper_limit, 2.5)
     return np.asarray(rng.uniform(low, high))
@@ -149,26 +137,3 @@ def test_contact_never_refutes_what_was_confirmed(model: Model) -> None:
     # After a pause the driver may be another one.
     feed(judge, BENT, 0.0 * g, start=40.0)
     assert judge.is_refuted
-
-
-@pytest.mark.parametrize("lengths", [(150, 20, 1, 5, 2824)])
-def test_blocks_are_judged_as_their_samples_are(model: Model, lengths: tuple[int, ...]) -> None:
-    """A recording is read in blocks, and a pause opens a confirmed decision there as well."""
-    g = gravity_torque(model, BENT)
-    for pause in (150, 200):  # at the beginning of a block, and within one
-        stamps = 0.02 * np.arange(3000.0)
-        stamps[pause:] += 5.0
-        share = np.where(np.arange(3000) < pause, 1.0, 0.0)
-        tau = share[:, None] * g + NOISE * np.random.default_rng(1).normal(size=(3000, 7))
-        q, v = np.tile(BENT, (3000, 1)), np.zeros((3000, 7))
-        single, blocks = EffortKindJudge(model, TORQUE), EffortKindJudge(model, TORQUE)
-        first = 0
-        for length in lengths:
-            part = slice(first, first + length)
-            for k in range(*part.indices(3000)):
-                single.add(float(stamps[k]), q[k], v[k], tau[k])
-            blocks.add_block(stamps[part], q[part], v[part], tau[part])
-            assert blocks.decision.state == single.decision.state
-            first += length
-        assert blocks.is_refuted
-        assert blocks.decision.text == single.decision.text

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
-from free_motion import lively_motion
 from scipy.optimize import lsq_linear
 
-from rbd_control.dynamics import Model
-from rbd_control.errors import RecordingError
 from rbd_control.identification.regression import (
     COLUMNS,
     LOWER,
     _Factors,
     _friction_alone,
     _triangular,
-    filtered_columns,
-    filtered_external,
 )
-from rbd_control.simulation import arm7_urdf
 
 
 def test_friction_alone_is_the_bounded_solution_of_scipy() -> None:
@@ -44,18 +35,3 @@ def test_friction_alone_is_the_bounded_solution_of_scipy() -> None:
     }
     # Only columns that are nearly alike are sensitive to rounding, and the residual is not.
     np.testing.assert_allclose(factors.squares(found), factors.squares(exact), rtol=1e-9)
-
-
-def test_the_external_torque_alone_is_that_of_the_columns() -> None:
-    model = Model.from_urdf(arm7_urdf())
-    motion = lively_motion(model, 4.0)
-    halves = [motion.only(motion.t < 2.0), motion.only(motion.t > 2.5)]
-    columns = filtered_columns(halves, model, 0.1)
-    assert (filtered_external(halves, model, 0.1) == columns.x).all()
-    # The delay of a velocity changes only the measured torque.
-    other = [replace(half, tau=half.tau + 1.0) for half in halves]
-    changed = filtered_columns(other, model, 0.1)
-    assert (changed.friction == columns.friction).all()
-    assert (changed.x != columns.x).all()
-    with pytest.raises(RecordingError, match="no stretch of .* is long enough"):
-        filtered_external([motion.only(motion.t < 0.1)], model, 0.1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import FitWatch, Motion, find_mismatches
+from rbd_control.estimation import DetectorParameters
+from rbd_control.identification import Motion, find_mismatches
 from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
@@ -81,33 +81,6 @@ def test_a_constant_torque(model: Model) -> None:
     assert "+2.00" in found.text
 
 
-def test_the_first_seconds_are_enough(model: Model) -> None:
-    """All kinds of effort are handled; a torque that a tare has removed is not reported."""
-    biased = motion(model)
-    biased.tau[:, 4] -= 2.0
-    detector = ContactDetector(model, PARAMETERS)
-    one_by_one, block = FitWatch(10.0), FitWatch(10.0)
-    block.add_block(biased.t, biased.q, biased.v, biased.tau)
-    rows = zip(biased.t, biased.q, biased.v, biased.tau, strict=True)
-    last = [k for k, row in enumerate(rows) if one_by_one.add(*row)]
-    # 200 Hz: the last of 10 s; the slots of time are rounded.
-    assert last == [pytest.approx(1996, abs=4)]
-    assert one_by_one.mismatches(detector) == block.mismatches(detector)
-    assert [found.joint for found in block.mismatches(detector)] == ["joint_5"]
-    # Long still, so that the tare's mean is the constant torque.
-    rest = np.zeros(7)
-    for k in range(3000):
-        detector.update(0.001 * k, rest, rest, gravity_torque(model, rest) - 2.0 * np.eye(7)[4])
-        if k == 500:
-            detector.set_parameters(replace(PARAMETERS, contact_threshold=(3.0,)))
-    detector.set_parameters(replace(PARAMETERS, contact_threshold=(3.0,)))
-    for k in range(3000, 4000):
-        detector.update(0.001 * k, rest, rest, gravity_torque(model, rest) - 2.0 * np.eye(7)[4])
-    np.testing.assert_allclose(detector.tare(), 2.0 * np.eye(7)[4], atol=0.05)
-    detector.set_parameters(PARAMETERS)
-    assert block.mismatches(detector) == ()
-
-
 def test_a_joint_without_effort(model: Model) -> None:
     """[61] It is named, whether or not gravity loads it, and the others are judged without it."""
     for i in (1, 5):
@@ -118,11 +91,3 @@ def test_a_joint_without_effort(model: Model) -> None:
         assert f"joint_{i + 1} publishes no effort" in found.text
     dead.tau[:, 2] *= -1.0
     assert kinds(dead, model) == [("dead", "joint_6"), ("sign", "joint_3")]
-
-
-@pytest.mark.parametrize("effort", [1e30])
-def test_stray_efforts_give_no_mismatch(model: Model, effort: float) -> None:
-    """[53] The detector drops their samples, and so does the check."""
-    stray = motion(model)
-    stray.tau[100::500, 1] = effort
-    assert kinds(stray, model) == []

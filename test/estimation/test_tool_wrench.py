@@ -139,18 +139,6 @@ def test_singular_postures_are_damped_and_reported(
     assert (np.sqrt(np.diagonal(known.covariance)) < 0.2 * PRIOR).all()
 
 
-@pytest.mark.parametrize("prior", [1e5])
-@pytest.mark.parametrize("noise", [1e-15, 1e8])
-def test_extreme_numbers_leave_it_finite(model: Model, prior: float, noise: float) -> None:
-    estimator = ToolWrenchEstimator(model, "tool", noise * np.eye(7), prior, prior)
-    for q in (POSTURE, np.zeros(7)):
-        for size in (0.0, 1.0, 1e9):
-            found = estimator.estimate(q, np.full(7, size))
-            assert np.isfinite(found.wrench).all()
-            assert (np.diagonal(found.covariance) >= 0.0).all()
-            assert found.damping.max() < 1.0 + 1e-6
-
-
 class Held:
     """A detector of an arm held at rest in POSTURE, fed one sample a millisecond."""
 
@@ -167,22 +155,6 @@ class Held:
             self.detector.update(self._stamp, POSTURE, np.zeros(7), effort)
         found = self.detector.tool_wrench()
         return np.full(6, np.nan) if found is None else found.wrench
-
-
-def test_for_a_recording_it_equals_that_of_the_detector(model: Model) -> None:
-    """The wrench is computed from the residuals of a block, as docs/detection.md shows."""
-    count = 300
-    stamps, q = DT * np.arange(1, count + 1), np.tile(POSTURE, (count, 1))
-    tau = gravity_torque(model, POSTURE) - jacobian(model, POSTURE, "tool").T @ WRENCH
-    detector = ContactDetector(model, PARAMETERS)
-    found = detector.update_block(stamps, q, np.zeros((count, 7)), np.tile(tau, (count, 1)))
-    estimator = ToolWrenchEstimator.of(model, PARAMETERS)
-    wrench = estimator.estimate(q[found.valid], found.residual[found.valid])
-    assert wrench.wrench.shape == (found.valid.sum(), 6)
-    latest = detector.tool_wrench()
-    assert latest is not None
-    np.testing.assert_array_equal(wrench.wrench[-1], latest.wrench)
-    np.testing.assert_array_equal(wrench.covariance[-1], latest.covariance)
 
 
 def test_without_a_verdict_there_is_no_wrench(model: Model) -> None:
