@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.limits import ArmLimits
-from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states.plausibility import FARTHEST, LastSample, MotionPlausibility
-from rbd_control.simulation import arm7_urdf
 
 SPEED, JUMP = np.array([2.0, 5.0]), 0.02
 NAMES = ("limited", "continuous")
@@ -72,19 +68,6 @@ def test_a_refusal_names_joint_value_and_bound(
     refusal = checked().refusal(stamp, np.array(q), np.array(v), last)
     assert refusal.startswith(why)
     assert bool(refusal) == bool(why)
-
-
-def test_a_joint_without_a_velocity_limit_has_a_default() -> None:
-    model = Model.from_urdf(arm7_urdf())
-    model = replace(model, velocity_limit=np.array([0.0, np.inf, *model.velocity_limit[2:]]))
-    parameters = ControllerParameters(default_velocity_limit=4.0)
-    limits = ArmLimits.of(model, parameters)
-    assert limits.plausible_speed[:2].tolist() == [20.0, 20.0]
-    assert limits.overspeed[:2].tolist() == [8.0, 8.0]
-    assert (
-        DetectorParameters(default_velocity_limit=4.0).bounds(model).speed[:2].tolist()
-        == [12.0] * 2
-    )
 
 
 def test_former_names_of_parameters_are_read(tmp_path: Path) -> None:

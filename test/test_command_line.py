@@ -8,16 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from damage import sound
 from damage.bags import Bags
 
 from rbd_control.cli import replay
-from rbd_control.cli.commands import COMMANDS
 from rbd_control.cli.guard import guarded
 from rbd_control.cli.main import main
 from rbd_control.errors import RecordingError
@@ -92,8 +89,6 @@ def test_words() -> None:
         nested = [nested, nested]  # 2**60 numbers
     assert len(quoted(nested)) <= 40
     assert quoted(10**5000) == "an integer of 16610 bits"
-    assert listed([]) == "none"
-    assert listed(["a", "b"]) == "a, b"
     assert listed([f"panda_joint{k}" for k in range(1, 8)], 45) == (
         "panda_joint1, panda_joint2, panda_joint3, … (7)"
     )
@@ -267,14 +262,3 @@ def test_messages_on_a_parameter_file(
     err = capsys.readouterr().err
     assert err.startswith(f"rbd-control: {path}: ")
     assert says in err
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(
-    command: Callable[[Any], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = command.__name__.removeprefix("add_").replace("_", "-")
-    with pytest.raises(SystemExit) as end:
-        main([name, "--help"])
-    assert end.value.code == 0
-    assert "--debug" in capsys.readouterr().out

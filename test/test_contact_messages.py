@@ -26,7 +26,6 @@ from rbd_control.ros.contact_messages import (
     ForceArrow,
     ForceWriter,
     StampedVerdict,
-    WrenchWriter,
     event_from_status,
     event_message,
 )
@@ -110,18 +109,6 @@ def test_frames_on_tf_may_have_a_prefix() -> None:
     ForceArrow(model, shown, "left/").show(q, "link_7", np.ones(3), None, Stamp(1, 0))
     assert deserialize_message(sent[-1], WrenchStamped).header.frame_id == "left/link_7"
     assert shown[-1].markers[0].header.frame_id == "left/link_0"
-
-
-def test_wrenches() -> None:
-    sent: Any = FakePublisher()
-    writer = WrenchWriter(sent)
-    for k, link in enumerate(("forearm", "hand", "forearm", "a")):
-        wrench = np.array([k, -2.0, 0.5, 1.0, 0.25, -k])
-        writer.publish(link, wrench, Stamp(k, 7))
-        assert isinstance(sent[-1], bytes)  # made without rclpy's messages
-        heard = deserialize_message(sent[-1], WrenchStamped)
-        assert (heard.header.frame_id, heard.header.stamp.sec) == (link, k)
-        np.testing.assert_array_equal(numbers(heard), wrench)
 
 
 def numbers(message: WrenchStamped) -> list[float]:

@@ -21,7 +21,7 @@ from rbd_control.contact_stop import (
 from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
 from rbd_control.contact_stop.contact_stop import FLAG_HOLD
 from rbd_control.contact_stop.retreat_along_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
-from rbd_control.errors import InputError, ParameterError
+from rbd_control.errors import InputError
 
 FREE = 0.02
 """Period of a detector's verdicts [s]."""
@@ -160,19 +160,6 @@ def test_a_detector_without_messages_counts_as_silent_after_a_time() -> None:
     assert not stop.is_by_contact
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        ({"joints": ("a", "b", "a")}, "a joint is named twice"),
-        ({"retreat_distance": 0.1}, "name the joints"),
-        ({"stop_at": "pain"}, "choices are contact, collision"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], why: str) -> None:
-    with pytest.raises(ParameterError, match=why):
-        StopParameters(**given)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("tfcrxk"), st.floats(0.0, 0.6)), max_size=40))
 def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
@@ -246,47 +233,6 @@ def test_rest_begins_anew_after_a_gap() -> None:
     assert motion.still_since(late) is None
     motion.hear(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
     assert motion.still_since(late) == late
-
-
-JOINT_STATES = st.lists(
-    st.tuples(
-        st.sets(st.sampled_from("abc"), min_size=1),
-        st.sampled_from([0.0, 0.5, nan]),
-        st.floats(0.0, 1.5 * JOINT_STATE_TIMEOUT),
-    ),
-    max_size=30,
-)
-"""Joint states: names, their speed, and the time since the last message [s]."""
-
-
-@settings(max_examples=200, deadline=None)
-@given(JOINT_STATES, st.sampled_from([(), ("a", "b"), ("a", "b", "c", "d")]))
-def test_no_joint_that_moves_is_at_rest_or_unknown(
-    messages: list[tuple[set[str], float, float]], joints: tuple[str, ...]
-) -> None:
-    """For any joint states: rest needs a recent state of every joint, and no joint that moves."""
-    motion, now = ArmMotion(joints), 0.0
-    speeds: dict[str, float] = {}
-    heard: dict[str, float] = {}
-    for names, speed, wait in messages:
-        now += wait
-        order = sorted(names)
-        # Equal stamps: no speed follows from the positions.
-        motion.hear(0.0, order, [0.0] * len(order), [speed] * len(order), now, 0.02)
-        for name in order:
-            if not joints or name in joints:
-                heard.setdefault(name, -inf)
-                if not isnan(speed):
-                    speeds[name], heard[name] = speed, now
-        known = [now - heard.get(name, -inf) <= JOINT_STATE_TIMEOUT for name in joints or heard]
-        found = motion.still_since(now)
-        if any(speeds.values()):
-            assert found == inf
-        elif not (known and all(known)):
-            assert found is None
-        else:
-            assert found is not None
-            assert found <= now
 
 
 def test_joint_states_that_no_arm_sends_change_nothing() -> None:

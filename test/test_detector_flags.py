@@ -19,7 +19,7 @@ from rclpy.qos import (
 )
 
 from rbd_control.nodes.detector_input import DetectorInput, link_of_frame
-from rbd_control.ros.diagnostics import WARN, Status
+from rbd_control.ros.diagnostics import Status
 
 LINKS = ("base", "link_1", "link_11", "hand", "left_hand")
 
@@ -42,16 +42,6 @@ def test_a_flag_of_either_durability_is_received(durability: DurabilityPolicy) -
     offered = QoSProfile(depth=1, durability=durability)
     assert qos_check_compatible(offered, flags)[0] != QoSCompatibility.ERROR
     assert flags.durability == DurabilityPolicy.VOLATILE, "a flag of before is out of date"
-
-
-def test_two_publishers_of_the_flag_are_reported() -> None:
-    """The second may hide that the detector is silent."""
-    node = FakeNode(publishers=2)
-    status = report(detector_input(node))
-    assert status.level == WARN
-    assert "contact_detector/contact has 2 publishers" in status.messages[0]
-    node.publishers = 1
-    assert not report(detector_input(node)).messages
 
 
 def test_a_best_effort_flag_is_named() -> None:

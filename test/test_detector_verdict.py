@@ -133,10 +133,10 @@ def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Mo
         drive.run(seconds, beside=1e-4)
         return learned.payload
 
-    before = move(0.3)
+    before = move(0.1)
     assert move(0.001) != before
     controller.contact(True)
     held = move(0.001)
-    assert move(0.5) == held
+    assert move(0.1) == held
     controller.contact(False)
     assert move(0.05) != held

@@ -74,17 +74,6 @@ def test_a_known_payload_identifies_them(
         assert f"#   {joint}: {one['gain']:.4g} ± {one['standard_error']:.2g} (" in text
 
 
-def test_known_gains_are_taken(folder: Path, tmp_path: Path) -> None:
-    """They are needed where free motion gives no gain; a larger accepted error needs fewer."""
-    out = tmp_path / "arm.yaml"
-    gains = dict(zip(JOINTS, SPECIMEN.gains, strict=True))
-    more = []
-    for joint, text in (("wrist_2", "±"), ("wrist_3", "+-")):
-        more += ["--drive-gain", f"{joint}={gains[joint]:.4f}{text}0.1"]
-    assert run(folder, out, "--effort", "current", *more, "--drive-gain-error", "20") == 0
-    assert "wrist_3: 13.46 ± 0.1 (0.74 %, given)" in out.read_text()
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -20,18 +20,6 @@ def found(match: PrefixMatch) -> tuple[str, ...] | None:
     return match.found
 
 
-def test_the_only_set_is_accepted_after_a_while() -> None:
-    match = PrefixMatch(MODEL)
-    assert not match.look(HAND, 0.0)
-    assert not match.look(LEFT, 5.0)
-    assert not match.look(HAND, 5.1)
-    assert not match.look(LEFT, 5.0 + 0.9 * PATIENCE)
-    assert found(match) is None
-    assert match.look(LEFT, 5.0 + 1.1 * PATIENCE)
-    assert found(match) == LEFT
-    assert not match.look(LEFT, 10.0)
-
-
 def test_a_second_arm_ends_the_match_for_good() -> None:
     match = PrefixMatch(MODEL)
     match.look(LEFT, 0.0)

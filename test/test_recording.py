@@ -202,13 +202,6 @@ def test_missing_topic_lists_those_there_are(tmp_path: Path) -> None:
     assert read_recording(path, "left/joint_states").count == 50
 
 
-@pytest.mark.parametrize("name", ["notes.txt"])
-def test_another_kind_of_file(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("hello")
-    with pytest.raises(RecordingError, match="is not a recording; give a rosbag2 folder"):
-        read_recording(tmp_path / name)
-
-
 def test_reading_takes_no_memory_that_grows(tmp_path: Path) -> None:
     """Three times as many samples, at most a chunk (1 MiB) or a page cache more."""
     peaks = []

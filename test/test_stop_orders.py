@@ -176,13 +176,6 @@ def test_answers_of_an_earlier_stop_do_not_count(setting: Setting) -> None:
     assert setting.is_settled()
 
 
-def test_a_goal_that_arrives_during_a_cancellation_is_cancelled(setting: Setting) -> None:
-    setting.start_goal()
-    assert len(setting.cancel.requests) == 1
-    setting.cancel.answer(0)
-    assert len(setting.cancel.requests) == 2
-
-
 def test_a_node_that_is_not_active_cancels_no_new_goal(setting: Setting) -> None:
     """A deactivation that fails does not end the requests of the stop."""
     setting.start_goal()

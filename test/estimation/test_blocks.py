@@ -70,19 +70,6 @@ def test_the_thresholds_of_a_block_are_those_that_decide(
     assert found.threshold[found.valid].max() > 1.05
 
 
-def test_a_block_without_effort_gives_no_verdict(
-    model: Model, recording: tuple[np.ndarray, ...]
-) -> None:
-    t, q, v, tau = (column[:300] for column in recording)
-    detector = ContactDetector(model, PARAMETERS)
-    assert detector.update_block(t[:250], q[:250], v[:250], tau[:250]).contact[-1]
-    block = detector.update_block(t[250:], q[250:], v[250:], None)
-    assert not block.valid.any()
-    ((k, event),) = block.events
-    assert (k, event.phase, event.release) == (0, "release", t[249])
-    assert np.isinf(block.threshold).all()
-
-
 def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarray, ...]) -> None:
     t, q, v, tau = (column[:100] for column in recording)
     detector, other = (ContactDetector(model, PARAMETERS) for _ in range(2))

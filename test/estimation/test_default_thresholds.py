@@ -82,9 +82,3 @@ def test_the_detector_uses_them() -> None:
     np.testing.assert_allclose(detector.contact_threshold, 1.0)
     detector.set_parameters(DetectorParameters())
     np.testing.assert_allclose(detector.contact_threshold, expected)
-
-
-def test_an_absurd_effort_limit_leads_to_the_largest_thresholds() -> None:
-    given = with_default_thresholds(DetectorParameters(), arm(elbow=1e153))
-    assert given.contact_threshold[1] == 1e5
-    assert given.collision_threshold[1] == 1e6

@@ -162,19 +162,6 @@ def test_a_hand_that_turns_or_moves_on_without_letting_go(model: Model, hard: bo
     assert among["moved"] >= 18
 
 
-def test_a_jolt_leaves_the_average_of_a_push(model: Model, isolation: LinkIsolation) -> None:
-    """Residuals of another direction do not count until they stay."""
-    rng = np.random.default_rng(8)
-    for _ in range(10):
-        q, _, _, r = random_contact(model, rng, "link_5", 40.0)
-        isolation.begin()
-        for _ in range(10):
-            steady = isolation.look(q, r)
-        for _ in range(4):
-            assert isolation.look(q, -0.9 * r).candidates == steady.candidates
-        assert isolation.look(q, r).candidates == steady.candidates
-
-
 def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> None:
     """Residuals of slow joints lag; if they counted as settled, the force would be wrong."""
     rng = np.random.default_rng(12)

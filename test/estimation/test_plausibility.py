@@ -227,29 +227,6 @@ def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
     assert ends == pytest.approx([t[200]] if pushed else [])
 
 
-@pytest.mark.parametrize("cause", ["reset", "gaps"])
-def test_repeated_efforts_stay_repeated_after_a_restart(model: Model, cause: str) -> None:
-    """[61] A restart must not give five seconds of verdicts without efforts."""
-    rng = np.random.default_rng(4)
-    t = 10.0 + 0.01 * np.arange(1400)
-    if cause == "gaps":  # one every three seconds
-        t += 0.2 * (np.arange(1400) // 300)
-    rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    q, v = rest + rng.normal(0.0, 1e-5, (t.size, 7)), rng.normal(0.0, 1e-4, (t.size, 7))
-    tau = gravity_torque(model, rest) + rng.normal(0.0, 0.02, (t.size, 7))
-    tau[200:1300] = tau[200]
-    detector = ContactDetector(model, PARAMETERS)
-    found = []
-    for k in range(t.size):
-        if cause == "reset" and k == 1000:
-            detector.reset()
-        found.append(detector.update(t[k], q[k], v[k], tau[k]))
-    assert any(each.valid for each in found[250:690])
-    assert not any(each.valid for each in found[710:1300])
-    assert {each.reason for each in found[1002:1300]} == {"repeated efforts"}
-    assert found[-1].valid
-
-
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("frozen", [150])
 def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(
