@@ -142,12 +142,33 @@ def test_the_time_line_goes_on_with_the_clock_of_the_recorder(pause: float) -> N
     assert jump.back == pytest.approx(100.0, abs=1e-6)
 
 
-def test_a_contact_that_is_open_at_the_jump_ends_there() -> None:
-    """As in the node, the event is released at the jump; later contact is another event."""
-    states = messages(100.0, again=100)
-    result = replay(recorded(states), MODEL, PARAMETERS)
-    assert len(result.events) == 2
-    assert result.events[0].release == pytest.approx(0.5 - PERIOD, abs=1e-6)
+LENGTH, PAUSE = 1.2, 3.0
+"""Duration of a pass of a recording that is played again, and pause before the next pass [s]."""
+
+
+@pytest.mark.parametrize("stamp_shift", [0.0, 100.0 - sound.START], ids=["wall", "simulated"])
+def test_each_pass_follows_on_the_clock_of_the_recorder(stamp_shift: float) -> None:
+    """The stamps start again in each of three passes; the last of a pass is zero: no stamp."""
+    motion, times = sound.swing(LENGTH), list[np.ndarray]()
+    states = [
+        JointMessage(t + stamp_shift, t + k * (LENGTH + PAUSE), sound.JOINTS, *values)
+        for k in range(3)
+        for t, *values in zip(motion.t.tolist(), motion.q, motion.v, motion.tau, strict=True)
+    ]
+    for k in range(motion.t.size - 1, len(states), motion.t.size):
+        states[k] = states[k]._replace(stamp=0.0)
+    result = replay(
+        recorded(states, 7),
+        MODEL,
+        DetectorParameters(),
+        watch=lambda t, _samples, _found: times.append(t),
+    )
+    assert (np.diff(np.concatenate(times)) > 0.0).all()
+    late, back = (JUMP_MESSAGES - 1) * PERIOD, LENGTH + PAUSE
+    begins = [k * back + late for k in (1, 2)]
+    assert [jump.time for jump in result.clock_jumps] == pytest.approx(begins, abs=1e-6)
+    assert [jump.back for jump in result.clock_jumps] == pytest.approx([back, back], abs=1e-6)
+    assert result.duration == pytest.approx(2.0 * back + LENGTH - PERIOD, abs=1e-6)
 
 
 def write_csv(path: Path, states: Sequence[JointMessage]) -> Path:

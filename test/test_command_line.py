@@ -1,4 +1,4 @@
-"""Ends of ``rbd-control``: exit codes, one line on stderr, signals, broken pipes, full disks."""
+"""``rbd-control``: exit codes, one line on stderr, signals, broken pipes and wrong usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from damage.bags import Bags
 
 from rbd_control.cli import replay
 from rbd_control.cli.guard import guarded
-from rbd_control.cli.main import main
+from rbd_control.cli.main import _parser, main
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading
 from rbd_control.files.output_files import prepare_output, write_whole
@@ -262,3 +262,29 @@ def test_messages_on_a_parameter_file(
     err = capsys.readouterr().err
     assert err.startswith(f"rbd-control: {path}: ")
     assert says in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay"],
+        ["replay", "log.csv", "--urdf", "x", "--lock", "elbow=much"],
+        ["demo", "--duration", "nan"],
+        ["monitor", "--detector", "left//contact_detector"],
+        ["view", "--namespace", "left", "2nd"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "usage: rbd-control" in capsys.readouterr().err
+
+
+def test_names_of_ros_may_have_slashes_at_their_ends() -> None:
+    parser = _parser()
+    assert parser.parse_args(["monitor", "--detector", "/a/detector"]).detector == "a/detector"
+    assert parser.parse_args(["payload", "--namespace", "/left/"]).namespace == "left"
+    assert parser.parse_args(["view", "--namespace", "", "_a/b2"]).namespace == ["", "_a/b2"]

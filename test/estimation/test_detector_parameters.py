@@ -94,7 +94,7 @@ CHANGES: list[dict[str, Any]] = [
 
 def test_every_parameter_is_among_them() -> None:
     tried = {list(change)[-1] for change in CHANGES}
-    # What it changes is done by the node and by replay: test_effort_kind.py, test_replay_effort.py.
+    # What it changes is done by the node and by replay: test_effort_kind.py, test_replay.py.
     elsewhere = {"check_effort_kind"}
     assert tried | elsewhere == {item.name for item in fields(DetectorParameters)}
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
+from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -268,3 +269,27 @@ def test_a_driver_that_repeats_each_sample_gives_the_verdicts_of_a_slow_one(
     repeated = ContactDetector(model, PARAMETERS).update_block(t[:1000], *held)
     assert np.array_equal(repeated.residual[slow], own.residual)
     assert np.array_equal(repeated.level[slow], own.level)
+
+
+def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarray, ...]) -> None:
+    t, q, v, tau = (column[:100] for column in recording)
+    detector, other = (ContactDetector(model, PARAMETERS) for _ in range(2))
+    for d in (detector, other):
+        d.update_block(t[:50], q[:50], v[:50], tau[:50])
+    late, bad = t[50:].copy(), tau[50:].copy()
+    late[7] = late[6]
+    bad[3, 2] = np.nan
+    for args, match in (
+        ((late, q[50:], v[50:], tau[50:]), "stamp"),
+        ((t[50:], q[50:], v[50:], bad), "tau"),
+        ((t[50:], q[49:], v[49:], tau[49:]), "stamps"),
+        ((t[49:], q[49:], v[49:], tau[49:]), "stamp"),
+    ):
+        with pytest.raises(InputError, match=match):
+            detector.update_block(*args)
+    with pytest.raises(InputError, match=r"tau\[2\] is nan"):
+        detector.update(t[50], q[50], v[50], bad[3])
+    rest = (t[50:], q[50:], v[50:], tau[50:])
+    np.testing.assert_array_equal(
+        detector.update_block(*rest).residual, other.update_block(*rest).residual
+    )
