@@ -77,6 +77,7 @@ def bench() -> Bench:
 @pytest.fixture
 def tared(bench: Bench) -> Bench:
     """A detector with a tare that causes a contact where the residual has the other sign."""
+    bench.detector.reset()
     bench.run(3.0, on_joint(1, 0.9))
     bench.detector.tare()
     assert bench.run(0.5, on_joint(1, -0.9))[-1].contact
