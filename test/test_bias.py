@@ -8,14 +8,8 @@ from control_loop import HOME, SHIPPED, Loop
 
 from rbd_control.control.estimates import SHARE, ZONE, Bias
 from rbd_control.dynamics import Model
-from rbd_control.simulation import arm7_urdf
 
 EFFORT, SPEED = np.array([80.0, 40.0, 10.0]), np.array([2.0, 2.5, 4.0])
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def test_it_integrates_the_velocity_error_beyond_the_dead_zone() -> None:

@@ -124,8 +124,8 @@ def test_replay_drops_and_finds_what_the_node_does(
     assert result.events[1].onset - second.onset == pytest.approx(moved, abs=1e-6)
 
 
-@pytest.mark.parametrize("pause", [3.0])
-def test_the_time_line_goes_on_with_the_clock_of_the_recorder(pause: float) -> None:
+def test_the_time_line_goes_on_with_the_clock_of_the_recorder() -> None:
+    pause = 3.0
     states = messages(100.0, pause)
     truth = tuple((sound.START + shift + t,) for shift in (0.0, 1.2 - PERIOD + pause) for t in PUSH)
     contacts = ((truth[0][0], truth[1][0]), (truth[2][0], truth[3][0]))

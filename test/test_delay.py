@@ -12,7 +12,6 @@ from control_loop import HOME, NO_RATE, STILL, assert_zero, started
 from rbd_control.control import Command, PassivityController
 from rbd_control.control.samples import CLOCK_DRIFT, Delay
 from rbd_control.dynamics import Model
-from rbd_control.simulation import arm7_urdf
 
 EPOCH = 1.7e9
 """Offset of the clock of the stamps from the steady clock [s]."""
@@ -20,11 +19,6 @@ EPOCH = 1.7e9
 PERIOD, GROWTH = 0.001, 0.05
 
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def running(model: Model) -> PassivityController:

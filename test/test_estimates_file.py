@@ -25,8 +25,8 @@ def estimates() -> Estimates:
     return law.estimates
 
 
-@pytest.mark.parametrize("mode", [0o640])
-def test_a_file_keeps_its_permissions(estimates: Estimates, tmp_path: Path, mode: int) -> None:
+def test_a_file_keeps_its_permissions(estimates: Estimates, tmp_path: Path) -> None:
+    mode = 0o640
     path = tmp_path / "estimates.yaml"
     path.write_text("old")
     path.chmod(mode)
@@ -37,10 +37,8 @@ def test_a_file_keeps_its_permissions(estimates: Estimates, tmp_path: Path, mode
     assert found.to_dict() == estimates.to_dict()
 
 
-@pytest.mark.parametrize("mask", [0o077])
-def test_a_new_file_has_the_permissions_of_new_files(
-    estimates: Estimates, tmp_path: Path, mask: int
-) -> None:
+def test_a_new_file_has_the_permissions_of_new_files(estimates: Estimates, tmp_path: Path) -> None:
+    mask = 0o077
     path = tmp_path / "estimates.yaml"
     before = os.umask(mask)
     try:

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
 from rbd_control.playback.live_view import LiveState, render
 
@@ -28,7 +27,7 @@ from std_msgs.msg import Bool
 from rbd_control.live import monitor, view
 from rbd_control.live.monitor import DetectorListener, Monitor
 from rbd_control.live.view import LiveArm
-from rbd_control.ros.contact_messages import THRESHOLD, event_from_status, event_message
+from rbd_control.ros.contact_messages import THRESHOLD, event_message
 from rbd_control.ros.diagnostics import Status
 from rbd_control.ros.messages import Stamp
 
@@ -52,24 +51,14 @@ KEYS = [
     f"{THRESHOLD}joint_1 [N·m]",
     THRESHOLD,
 ]
-
-
 texts = st.sampled_from(
     ["", "0", "-1", "1e400", "nan", "inf", "1 2 3", "1 nan 3", "1 2", "onset", "release", "contact"]
 ) | st.text(max_size=20)
-
-
 numbers = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -0.0])
-
-
 keys = st.sampled_from(KEYS) | texts
-
-
 values = st.dictionaries(keys, texts, max_size=20) | st.fixed_dictionaries(
     dict.fromkeys(KEYS, texts)
 )
-
-
 # One value of a good event is another: most of the message is as it should be.
 nearly = st.tuples(st.sampled_from(KEYS[:14]), texts)
 
@@ -140,17 +129,6 @@ def test_no_message_raises_or_spoils_the_picture(
     assert events[-1].to_json() == replace(EVENT, joint="elbow").to_json()
     assert heard.state.residual == (1.0, -2.0)
     shown(heard.state)
-
-
-@pytest.mark.parametrize("key", KEYS[:14])
-def test_a_status_that_lacks_a_value_is_no_event(key: str) -> None:
-    status = good()
-    status.values = [item for item in status.values if item.key != key]
-    if key in ("stamp_uncertainty", "candidates", "confidence", "point", "duration"):
-        assert event_from_status(status).id == 3
-    else:
-        with pytest.raises(InputError, match=key):
-            event_from_status(status)
 
 
 @given(st.text(), st.text())

@@ -23,7 +23,6 @@ from rbd_control.simulation import (
     SimulatedArm,
     SimulationParameters,
     Sphere,
-    arm7_urdf,
 )
 
 BENT = (0.3, 0.5, -0.2, -1.3, 0.4, 0.9, -0.5)
@@ -42,11 +41,6 @@ ROUGH = SimulationParameters(
     mass_error=0.03,
     command_delay=1,
 )
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def energy(arm: SimulatedArm) -> float:
@@ -139,17 +133,6 @@ def test_obstacle_force_is_stiffness_times_depth_at_rest(model: Model, kind: str
     arm_of_force = contact.point - frame_placement(model, arm.q, "link_7")[:3, 3]
     expected = J.T @ [*np.cross(arm_of_force, contact.force), *contact.force]
     assert np.allclose(arm.external_torque, expected, atol=1e-3)
-
-
-def test_stops_hold_the_arm(model: Model) -> None:
-    arm = SimulatedArm(model, IDEAL)
-    push = np.zeros(7)
-    push[3] = 60.0
-    for _ in range(1500):
-        arm.step(gravity_torque(model, arm.q) + push - 1.0 * arm.v)
-    over = arm.q[3] - model.upper_limit[3]
-    assert over == pytest.approx(60.0 / 20000.0, rel=0.05)  # the stop's stiffness
-    assert arm.external_torque[3] == pytest.approx(-60.0, rel=0.05)
 
 
 # --- Motors and sensors --------------------------------------------------------------------------
@@ -251,14 +234,11 @@ def test_every_parameter_counts(model: Model, change: dict[str, Any]) -> None:
 # --- Changes of a running arm ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mass_error", [0.1])
-def test_a_changed_arm_goes_on_as_an_arm_made_with_the_change(
-    model: Model, mass_error: float
-) -> None:
+def test_a_changed_arm_goes_on_as_an_arm_made_with_the_change(model: Model) -> None:
     loaded = model.with_payload("tool", 2.0, (0.0, 0.0, 0.1), np.zeros((3, 3)))
-    other = replace(IDEAL, mass_error=mass_error, coulomb=(3.0,), viscous=(2.0,))
+    other = replace(IDEAL, mass_error=0.1, coulomb=(3.0,), viscous=(2.0,))
     made = SimulatedArm(loaded, other)
-    changed = SimulatedArm(model, replace(IDEAL, mass_error=mass_error))
+    changed = SimulatedArm(model, replace(IDEAL, mass_error=0.1))
     changed.set_model(loaded)
     changed.set_friction(other)
     assert changed.parameters == other

@@ -101,9 +101,9 @@ def test_an_answer_later_than_the_next_request_counts(setting: Setting) -> None:
     assert setting.orders.cancelled == 1
 
 
-@pytest.mark.parametrize("delay", [3])
-def test_a_slow_server_that_has_agreed_stays_settled(setting: Setting, delay: int) -> None:
+def test_a_slow_server_that_has_agreed_stays_settled(setting: Setting) -> None:
     """Each answer takes more than ``delay`` periods, and the cancellation is always repeated."""
+    delay = 3
     setting.pause.answer(0)
     settled = []
     for k in range(30):

@@ -16,8 +16,6 @@ from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 from rbd_control.check import CheckResult, check_recording
 from rbd_control.check.explanations import _variances
 from rbd_control.check.findings import Line
-from rbd_control.check.run import push_line
-from rbd_control.check.weakest_push import WeakestPush
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
@@ -35,11 +33,6 @@ GRAVITY = (0.0, 9.81 * float(np.sin(TURN)), -9.81 * float(np.cos(TURN)))
 
 
 Spoil = Callable[[Motion], Motion]
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
@@ -174,18 +167,16 @@ def test_gravity_that_the_driver_takes_off(free: Motion, model: Model) -> None:
     assert "includes gravity" in complaints(check(free, model, declared))["effort"][0]
 
 
-@pytest.mark.parametrize("mass", [0.7])
-def test_a_hand_that_is_not_as_described(mass: float, model: Model) -> None:
+def test_a_hand_that_is_not_as_described(model: Model) -> None:
     com = np.array([0.0, 0.02, 0.06])
     heavy = model.with_payload(model.joint_links[-1], 0.7, com, np.zeros((3, 3)))
-    arm, known = (heavy, model) if mass > 0.0 else (model, heavy)
-    result = check(lively_motion(arm, 10.0), known)
+    result = check(lively_motion(heavy, 10.0), model)
     assert set(complaints(result)) == {"payload", "thresholds"}
     (line,) = [line for line in result.lines if line.topic == "payload"]
     # The masses of the arm are 1 % off.
-    assert line.values["mass"] == pytest.approx(mass, abs=0.1)
+    assert line.values["mass"] == pytest.approx(0.7, abs=0.1)
     np.testing.assert_allclose(line.values["com"], com, atol=0.03)
-    assert ("the model lacks" in line.text) == (mass > 0.0)
+    assert "the model lacks" in line.text
 
 
 def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
@@ -341,22 +332,3 @@ def test_coefficients_without_information_have_infinite_variance() -> None:
     A[:, 1] = -3.0 * A[:, 0]
     assert np.isinf(_variances(A)).tolist() == [True, True, True, False]
     assert np.isinf(_variances(np.zeros((5, 2)))).all()
-
-
-def test_no_push_at_all() -> None:
-    inf = float("inf")
-    found = push_line([WeakestPush(link, inf, inf, (inf, inf, inf)) for link in ("a", "b")])
-    assert (found.level, "no push is detected" in found.text) == ("bad", True)
-
-
-@pytest.mark.parametrize("noise", [1e-5])
-def test_an_arm_at_rest_tells_nothing_about_friction(noise: float) -> None:
-    """Far below the velocity scale Coulomb and viscous friction are the same; it told 4.7e7 N·m."""
-    model, random = Model.from_urdf(arm7_urdf()), np.random.default_rng(0)
-    held = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    t = np.arange(0.0, 16.0, 0.01)
-    q = held + 1e-6 * random.normal(size=(t.size, 7))
-    v = noise * random.normal(size=(t.size, 7))
-    tau = gravity_torque(model, held) + 1e-3 * random.normal(size=(t.size, 7))
-    found = line(check(Motion("rest", t, q, v, tau), model), "friction")
-    assert found.text == "no Coulomb friction is seen, or the motion does not determine it"

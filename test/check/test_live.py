@@ -13,12 +13,7 @@ from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.thresholds import with_default_thresholds
 from rbd_control.identification import Motion
-from rbd_control.simulation import SimulatedArm, arm7_urdf
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
+from rbd_control.simulation import SimulatedArm
 
 
 def motion(
@@ -97,17 +92,14 @@ def pushed(force: float, *times: tuple[float, float]) -> Act:
 
 
 @pytest.mark.parametrize("share", [0.8, 3.0])
-@pytest.mark.parametrize("times", [((3.0, 3.8), (6.5, 7.3))])
-def test_a_constant_bias_is_found(
-    model: Model, share: float, times: tuple[tuple[float, float], ...]
-) -> None:
+def test_a_constant_bias_is_found(model: Model, share: float) -> None:
     """Below the contact threshold and above it, where the flag is raised all the time; pushed too.
 
     Args:
+        model: the arm.
         share: the bias of joint 4 as a share of its contact threshold.
-        times: of pushes.
     """
-    motion = lively_motion(model, 11.0, act=pushed(60.0, *times))
+    motion = lively_motion(model, 11.0, act=pushed(60.0, (3.0, 3.8), (6.5, 7.3)))
     threshold = with_default_thresholds(DetectorParameters(), model).contact_threshold[3]
     offset = np.zeros(model.nv)
     offset[3] = share * threshold

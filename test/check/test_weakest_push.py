@@ -13,7 +13,7 @@ from rbd_control.check.weakest_push import LOOKS, Looks
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification import Calibration, Motion, calibrate
-from rbd_control.simulation import SimulatedArm, arm7_urdf
+from rbd_control.simulation import SimulatedArm
 
 PUSH, PERIOD, FIRST, LAST = 0.3, 0.65, 1.5, 23.0
 """Length of a push, time between two starts, first start, and end of the pushes [s]."""
@@ -23,11 +23,6 @@ CHANCE = 0.5 / np.sqrt((LAST - FIRST) / PERIOD)
 """Standard deviation of the share that is found if each push is found with probability one half.
 
 Friction amplifies rounding errors, so that the same push may be found in one build only."""
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +77,9 @@ def test_within_thirty_per_cent(
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5 - CHANCE
 
 
-@pytest.mark.parametrize("period", [0.006])
-def test_all_pushes_have_their_full_length(free: Motion, model: Model, period: float) -> None:
+def test_all_pushes_have_their_full_length(free: Motion, model: Model) -> None:
     """Near 167 Hz they lasted half as long, as the number of samples depended on rounding."""
+    period = 0.006
     t = np.arange(free.t[0], free.t[-1], period)
     columns = (
         np.stack([np.interp(t, free.t, column) for column in x.T], axis=1)

@@ -24,12 +24,7 @@ from rbd_control.identification.threshold_calibration import (
     with_thresholds,
 )
 from rbd_control.playback.motions import free_motions, read_motions
-from rbd_control.simulation import SimulatedArm, arm7_urdf
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
+from rbd_control.simulation import SimulatedArm
 
 
 def motion(
@@ -112,21 +107,6 @@ def test_takes_efforts_without_gravity(
     detector = ContactDetector(found.parameters.corrected(model), found.parameters)
     m = free[0]
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
-
-
-def test_names_efforts_that_are_not_as_declared(
-    motions: list[Motion], model: Model, calibration: Calibration
-) -> None:
-    """Offsets would take most of gravity for friction."""
-    assert not any("effort" in note for note in calibration.notes)
-    wrong = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
-    with pytest.raises(RecordingError, match="includes gravity; set effort_kind: torque"):
-        calibrate(motions, model, wrong)
-    trusting = replace(wrong, check_effort_kind=False)
-    assert "efforts include gravity" in calibrate(motions, model, trusting).notes[0]
-    free = [replace(m, tau=m.tau - gravity_torque(model, m.q)) for m in motions]
-    with pytest.raises(RecordingError, match="subtracts gravity"):
-        calibrate(free, model)
 
 
 def test_true_contacts_in_a_recording_are_left_out(model: Model) -> None:

@@ -107,11 +107,6 @@ PHASES = 0.9 * np.arange(7.0)
 REVERSED = np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
-
-
 def swinging(frequency: float) -> np.ndarray:
     """Return speeds of up to 0.6 rad/s, (k, 7)."""
     return 0.6 * np.cos(2.0 * np.pi * frequency * TIME[:, None] + PHASES)
@@ -135,11 +130,9 @@ def defect(true: np.ndarray, shown: np.ndarray, model: Model, noise: float = 0.0
     return wrong_velocities(velocity_fits([motion], model))
 
 
-@pytest.mark.parametrize(("frequency", "late"), [(2.0, 0.02)])
-def test_a_filter_of_the_velocities_is_no_defect(
-    frequency: float, late: float, model: Model
-) -> None:
+def test_a_filter_of_the_velocities_is_no_defect(model: Model) -> None:
     """It was taken for the velocity of another joint."""
+    frequency, late = 2.0, 0.02
     v = swinging(frequency)
     assert defect(v, filtered(v, late), model) == ""
     assert "joint_3 (wrong sign)" in defect(v, REVERSED * filtered(v, late), model)
@@ -147,9 +140,9 @@ def test_a_filter_of_the_velocities_is_no_defect(
     assert "joint_2 (velocity of joint_3)" in defect(v, exchanged, model)
 
 
-@pytest.mark.parametrize("speed", [0.03])
-def test_slow_motion_shows_a_defect(speed: float, model: Model) -> None:
+def test_slow_motion_shows_a_defect(model: Model) -> None:
     """Its windows of 0.1 s had less motion than the noise that is excepted."""
+    speed = 0.03
     v = slow(speed)
     assert "joint_3 (wrong sign)" in defect(v, REVERSED * v, model)
     assert defect(v, v, model) == ""

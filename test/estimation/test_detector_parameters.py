@@ -137,21 +137,6 @@ def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
     assert outcome(replace(PARAMETERS, **change)) != outcome(replace(PARAMETERS, **without))
 
 
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ({"contact_threshold": (30.0,), "collision_threshold": (20.0,)}, "collision_threshold"),
-        ({"friction_model": "lugre"}, "friction_model"),
-        ({"effort_gain": (1.0, 0.0)}, r"effort_gain\[1\] is 0"),
-        ({"residual_covariance": (1.0, 0.2, 0.0, 1.0)}, "not symmetric"),
-        ({"residual_covariance": (1.0, 2.0, 2.0, 1.0)}, "not positive definite"),
-    ],
-)
-def test_bad_parameters_are_named(values: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        DetectorParameters(**values)
-
-
 def test_matrices_follow_the_order_of_the_joints() -> None:
     robot = Robot.of(RobotParameters(urdf="arm7", joints=("joint_3", "joint_1")))
     given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))

@@ -8,16 +8,10 @@ import pytest
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters, detector_warnings
-from rbd_control.simulation import arm7_urdf
 
 GOOD: dict[str, Any] = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
 HIGH: dict[str, Any] = {"contact_threshold": (199.0,), "collision_threshold": (300.0,)}
 COVARIANCE = tuple(np.eye(7).ravel() * 0.1)
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def test_good_settings_are_not_complained_of(model: Model) -> None:

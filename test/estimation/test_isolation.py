@@ -14,15 +14,9 @@ from rbd_control.estimation.isolation_kernel import (
     weigh,
 )
 from rbd_control.robot.shapes import Surface
-from rbd_control.simulation import arm7_urdf
 
 Q = np.array([0.3, 0.7, -0.4, 1.1, 0.5, 0.9, -0.2])
 LINKS = [f"link_{i}" for i in range(1, 8)]
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
@@ -178,15 +172,6 @@ def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> No
     assert len(aware) > 30
     # Half of what the inner joints tell has not risen yet.
     assert np.median(aware) < 0.5 * np.median(blind)
-
-
-def test_hard_contacts_leave_traces_elsewhere(model: Model, isolation: LinkIsolation) -> None:
-    """A residual that excludes a link for a push does not for a blow fifty times as hard."""
-    r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
-    trace = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
-    assert "link_4" in isolation.isolate(Q, r).candidates
-    assert "link_4" not in isolation.isolate(Q, r + trace).candidates
-    assert "link_4" in isolation.isolate(Q, 50.0 * r + trace).candidates
 
 
 def test_a_joint_in_doubt_excludes_no_link(model: Model, isolation: LinkIsolation) -> None:

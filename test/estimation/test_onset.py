@@ -6,15 +6,9 @@ import pytest
 from rbd_control.dynamics import Model
 from rbd_control.estimation import KalmanObserver, MomentumObserver, Observer, SecondOrderObserver
 from rbd_control.estimation.contact_events import estimate_onset
-from rbd_control.simulation import arm7_urdf
 
 DT, COUNT = 0.001, 100
 NOISE = 0.3
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def onsets(observer: Observer, size: float, runs: int = 60, seed: int = 9) -> np.ndarray:

@@ -56,11 +56,6 @@ DT = 0.002
 J = np.array([0.5, 0.9, 0.3, 0.4, 0.1, 0.15, 0.05])
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
-
-
 def sines(n: int, seconds: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return times, positions, velocities and accelerations."""
     t = DT * np.arange(1, round(seconds / DT))

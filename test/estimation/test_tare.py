@@ -32,13 +32,10 @@ def test_tare_takes_a_constant_error_off(model: Model) -> None:
         np.testing.assert_allclose(detection.residual, 0.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("observer", ["second_order"])
-def test_a_tare_leaves_little_in_noise(model: Model, observer: str) -> None:
+def test_a_tare_leaves_little_in_noise(model: Model) -> None:
     """[60] It succeeds only with what has been averaged for a second, at whatever time it comes."""
     bias, rng = on_joint(3, 0.9) + on_joint(1, 5.0), np.random.default_rng(4)
-    parameters = replace(
-        PARAMETERS, observer=observer, contact_threshold=(10.0,), collision_threshold=(40.0,)
-    )
+    parameters = replace(PARAMETERS, contact_threshold=(10.0,), collision_threshold=(40.0,))
     for wait in (0.02, 0.5, 1.3):
         bench = Bench(model, parameters)
 

@@ -13,7 +13,6 @@ from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity
 from rbd_control.estimation import ContactDetector, DetectorParameters, ToolWrenchEstimator
 from rbd_control.estimation.isolation_kernel import PROPORTIONAL
 from rbd_control.estimation.tool_wrench import LARGEST_DAMPING
-from rbd_control.simulation import arm7_urdf
 
 DT = 0.001
 PRIOR = np.repeat([10.0, 50.0], 3)
@@ -26,11 +25,6 @@ PARAMETERS = DetectorParameters(
     maximum_gap=1.0,
     repeated_time_at_rest=3600.0,
 )
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
