@@ -53,10 +53,9 @@ def test_velocities_that_are_always_zero_hide_no_motion(speed: float) -> None:
 
 def test_an_encoder_that_dithers_by_a_step_is_at_rest() -> None:
     """An encoder of 12 bits has steps of 1.5 mrad."""
-    standstill_speed, step = 0.005, 0.0015
     motion, rng = ArmMotion(), np.random.default_rng(1)
     for now in np.arange(1.0, 5.0, 0.002).tolist():
-        motion.hear(now, ["a"], [step * rng.integers(2)], [0.0], now, standstill_speed)
+        motion.hear(now, ["a"], [0.0015 * rng.integers(2)], [0.0], now, 0.005)
     assert motion.still_since(5.0) != inf
 
 

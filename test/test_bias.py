@@ -92,3 +92,13 @@ def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Mode
     assert run(False, 0.5).any()
     loop.controller.modes.fault("test")
     assert not run(False, 0.1).any()
+
+
+def test_it_continues_within_new_bounds() -> None:
+    before, after = Bias(EFFORT, SPEED, 2.0), Bias(0.1 * EFFORT, SPEED, 2.0)
+    before.learn(-SPEED, 0.25)
+    after.take_over(before)
+    assert (after.torque == 0.1 * SHARE * EFFORT).all()
+    off = Bias(EFFORT, SPEED, 0.0)
+    off.take_over(before)
+    assert not off.torque.any()

@@ -97,22 +97,6 @@ def test_a_file_whose_parameters_cannot_be_kept_is_not_overwritten(
 GAINS = {"shoulder": 2.0, "elbow": -5.0}
 
 
-@pytest.mark.parametrize("joints", [("shoulder", "elbow"), ("elbow", "shoulder")])
-def test_gains_are_given_in_the_order_of_the_joints(
-    tmp_path: Path, joints: tuple[str, str]
-) -> None:
-    """The result is the same for either order of ``joints``."""
-    log, out = geared(tmp_path), tmp_path / "arm.yaml"
-    arm = arm_of(tmp_path, joints=list(joints))
-    gains = ",".join(str(GAINS[joint]) for joint in joints)
-    files = [str(log), "--urdf", str(arm), "--out", str(out)]
-    assert main(["calibrate", *files, f"--effort-gain={gains}"]) == 0
-    robot = Robot.load(out)
-    assert robot.joints == joints
-    assert robot.parameters.effort_gain == (2.0, -5.0)
-    np.testing.assert_allclose(robot.parameters.friction_coulomb, [0.5, 0.3], atol=0.05)
-
-
 def geared(folder: Path, torque: np.ndarray = MOTION.tau) -> Path:
     """Write a recording whose effort times :data:`GAINS` is a torque, (k, 2) [N·m]."""
     log = folder / "log.csv"

@@ -18,7 +18,7 @@ from rbd_control.cli import replay
 from rbd_control.cli.main import _parser, main
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading
-from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.files.output_files import write_whole
 from rbd_control.wording import abridged, listed, printable, quoted, shortened
 
 COMMAND = (sys.executable, "-m", "rbd_control.cli.main")
@@ -171,21 +171,6 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def test_outputs_are_checked_before_the_work(
-    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    for out, says in (("folder", "Is a directory"), ("file/x.json", "exists")):
-        assert main(["replay", *arguments(files, "--json", str(tmp_path / out))]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == "", "no recording was replayed"
-        assert captured.err.startswith(f"rbd-control: {tmp_path / out.partition('/')[0]}")
-        assert says in captured.err
-    prepare_output(tmp_path / "a" / "b" / "c.json")
-    assert (tmp_path / "a" / "b").is_dir()
 
 
 def test_a_section_for_a_node_in_a_namespace_is_named(

@@ -46,6 +46,20 @@ def test_a_wrap_is_never_implausible(model: Model) -> None:
     assert "joint_1 jumped by 2.5" in controller.update(200 / rate, q, v).reason
 
 
+def test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen(model: Model) -> None:
+    """[51] That unwrapping begins anew after the fault is no change of the joint states."""
+    controller = started(model, rigid(tracking_limit=(100.0,)), np.array([3.0, *HOME[1:]]))
+    v = np.array([2.0, 0, 0, 0, 0, 0, 0])
+    for k in range(1, 200):
+        q = np.array([(3.0 + 0.002 * k + pi) % (2.0 * pi) - pi, *HOME[1:]])
+        assert controller.update(0.001 * k, q, v).mode == "hold"
+    assert q[0] < 0.0, "joint 1 is beyond half a turn"
+    frozen = [controller.update(0.001 * k, q, v) for k in range(200, 300)]
+    faulted = [command.mode for command in frozen].index("safe")
+    assert 0 < faulted < 20
+    assert not np.any([command.torque for command in frozen[faulted:]])
+
+
 def test_joints_with_limits_are_not_unwrapped(model: Model) -> None:
     controller = started(model, ControllerParameters(bad_samples=1))
     q = HOME.copy()

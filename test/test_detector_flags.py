@@ -56,16 +56,12 @@ def test_a_best_effort_flag_is_named() -> None:
 @pytest.mark.parametrize(
     ("frame", "prefix", "link"),
     [
-        ("link_1", "", "link_1"),
         ("left/link_1", "left/", "link_1"),
         ("link_1", "left/", "link_1"),
-        ("left/link_11", "", "link_11"),
         ("right/link_1", "left/", "link_1"),
         ("panda_hand", "", "hand"),
-        ("cell/left_hand", "", "left_hand"),
         ("shand", "", ""),
         ("link_2", "", ""),
-        ("", "", ""),
     ],
 )
 def test_the_link_of_a_frame(frame: str, prefix: str, link: str) -> None:

@@ -123,10 +123,18 @@ def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Mo
         drive.run(seconds, beside=1e-4)
         return learned.payload
 
-    before = move(0.1)
+    before = move(0.3)
     assert move(0.001) != before
     controller.contact(True)
     held = move(0.001)
-    assert move(0.1) == held
+    assert move(0.5) == held
     controller.contact(False)
     assert move(0.05) != held
+
+
+def test_a_verdict_before_the_first_joint_state_needs_a_time(model: Model) -> None:
+    """It was stored as infinitely old, and so never counted."""
+    controller = PassivityController(model, ControllerParameters(**SCRIPTED))
+    with pytest.raises(InputError, match="no joint state yet"):
+        controller.contact(True)
+    assert controller.contact(True, 0.0)

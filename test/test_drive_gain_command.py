@@ -32,23 +32,6 @@ def run(folder: Path, out: Path, *more: str) -> int:
     return main(["calibrate", *files, *more])
 
 
-def test_gains_that_free_motion_hides_are_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The table is printed nevertheless, with advice."""
-    assert run(folder, tmp_path / "arm.yaml", "--effort", "current") == 2
-    out, err = capsys.readouterr()
-    assert err.count("\n") == 1
-    assert "wrist_3 >100 %" in err
-    assert "--payload-recording RECORDING=MASS or --drive-gain JOINT=GAIN" in err
-    rows = {line.split()[1]: line for line in out.splitlines() if "identified" in line}
-    assert "not identified" in rows["wrist_2"]
-    assert "not identified" in rows["wrist_3"]
-    assert "not identified" not in rows["shoulder_lift"]
-    assert "only if its centre of mass lies off that axis" in " ".join(out.split())
-    assert not (tmp_path / "arm.yaml").exists()
-
-
 def test_a_known_payload_identifies_them(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -215,3 +215,13 @@ def test_only_an_arm_at_rest_ends_a_retreat(
             assert not moves
             return
         assert s.supervision.obstacle()
+
+
+def test_a_position_received_after_a_pause_is_not_the_present_one() -> None:
+    """Messages of the time before the pause are processed first."""
+    s = Supervised()
+    late = PEAK + 0.5
+    s.state(late, 1.0)
+    target = s.supervision.target(late, s.motion)
+    assert target.time == pytest.approx(1.0)
+    assert target.position == [0.9]

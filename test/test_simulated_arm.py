@@ -156,15 +156,6 @@ def test_motors_clip_hold_and_go_limp(model: Model) -> None:
     assert np.abs(arm.v).max() < 1e-6
 
 
-def test_command_delay(model: Model) -> None:
-    arm = SimulatedArm(model, replace(IDEAL, command_delay=2))
-    seen = []
-    for k in range(1, 5):
-        arm.step(np.full(7, float(k)))
-        seen.append(arm.torque[0])
-    assert seen == [0.0, 0.0, 1.0, 2.0]
-
-
 def test_encoders_and_noise(model: Model) -> None:
     step = 1e-3
     arm = SimulatedArm(

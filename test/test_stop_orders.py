@@ -189,3 +189,23 @@ def test_requests_without_answer_do_not_accumulate(setting: Setting) -> None:
     for _ in range(3 * MOST_PENDING):
         setting.repeat()
     assert len(setting.cancel.requests) - setting.cancel.given_up == MOST_PENDING
+
+
+def test_a_goal_that_arrives_during_a_cancellation_is_cancelled(setting: Setting) -> None:
+    setting.start_goal()
+    assert len(setting.cancel.requests) == 1
+    setting.cancel.answer(0)
+    assert len(setting.cancel.requests) == 2
+
+
+def test_a_trigger_server_that_starts_late_is_called_at_once(setting: Setting) -> None:
+    setting.pause.is_ready = False
+    setting.orders.look(0.0)
+    setting.repeat()
+    assert len(setting.pause.requests) == 2  # nobody may have received the first
+    setting.pause.is_ready = True
+    setting.now += 0.01
+    setting.orders.look(0.0)
+    setting.repeat()
+    setting.repeat()
+    assert len(setting.pause.requests) == 3

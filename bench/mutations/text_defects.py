@@ -893,4 +893,15 @@ MUTANTS = (
         "return SafeStep(motors, motors, brake)",
         ("test_safe_torque.py::test_zero_is_the_brake_alone_and_exactly_zero_at_rest",),
     ),
+    Mutant(
+        200,
+        "safe torque",
+        "frozen joint states beyond half a turn get torque again when unwrapping restarts",
+        "control/samples.py",
+        "reported = position.copy()",
+        "reported = position",
+        (
+            "test_continuous_joints.py::test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen",
+        ),
+    ),
 )

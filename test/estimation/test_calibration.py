@@ -119,7 +119,7 @@ def test_true_contacts_in_a_recording_are_left_out(model: Model) -> None:
             side = 1.0 if len(begun) % 2 else -1.0
             arm.push("link_7", (1.3 * side, 0.6 * side, 0.4 * side), duration=0.4)
 
-    pushed = lively_motion(model, 24.0, seed=3, act=act)
+    pushed = lively_motion(model, 28.0, seed=3, act=act)
     contacts = tuple((1000.0 + t, 1000.4 + t) for t in begun)
     told = replace(recording(pushed, model.joint_names), true_contacts=contacts)
     free, notes = free_motions(told, read_motions(told, model))

@@ -291,3 +291,10 @@ def test_a_floating_and_a_fixed_base_are_told_apart() -> None:
         ContactDetector(fixed, PARAMETERS).set_model(
             Model.from_urdf(arm7_urdf(), floating_base=True)
         )
+
+
+def test_a_force_link_that_no_joint_moves_is_refused(model: Model) -> None:
+    """Its force was zero for ever, so the detector never reported contact."""
+    for link, why in (("panda_link0", "fixed to the world"), ("nothing", "no link")):
+        with pytest.raises(InputError, match=f"force_link: .*{why}"):
+            ContactDetector(model, replace(PARAMETERS, force_link=link))

@@ -132,8 +132,7 @@ def defect(true: np.ndarray, shown: np.ndarray, model: Model, noise: float = 0.0
 
 def test_a_filter_of_the_velocities_is_no_defect(model: Model) -> None:
     """It was taken for the velocity of another joint."""
-    frequency, late = 2.0, 0.02
-    v = swinging(frequency)
+    v, late = swinging(2.0), 0.02
     assert defect(v, filtered(v, late), model) == ""
     assert "joint_3 (wrong sign)" in defect(v, REVERSED * filtered(v, late), model)
     exchanged = filtered(v, late)[:, [0, 2, 1, 3, 4, 5, 6]]
@@ -142,8 +141,7 @@ def test_a_filter_of_the_velocities_is_no_defect(model: Model) -> None:
 
 def test_slow_motion_shows_a_defect(model: Model) -> None:
     """Its windows of 0.1 s had less motion than the noise that is excepted."""
-    speed = 0.03
-    v = slow(speed)
+    v = slow(0.03)
     assert "joint_3 (wrong sign)" in defect(v, REVERSED * v, model)
     assert defect(v, v, model) == ""
 

@@ -85,38 +85,6 @@ def observe(
     return np.array(residuals)
 
 
-def sampling(rate: float, count: int, jitter: float = 0.0) -> list[int]:
-    step = 1.0 / (rate * FINE)
-    shift = np.random.default_rng(0).uniform(-jitter, jitter, 100000) * step
-    indices = [0]
-    while indices[-1] + step * (1 + jitter) + 1 < count:
-        indices.append(int(len(indices) * step + shift[len(indices)]))
-    return [i for i in indices if i < count]
-
-
-# The trapezoid errs by dt² / 12 times the curvature of the integrand, a few tens of N·m/s² here,
-# and the first-order lag follows the changing external torque 1 / K_O late.
-@pytest.mark.parametrize(
-    ("rate", "jitter", "tolerance"),
-    [(1000, 0.4, 1e-2), (30, 0.0, 8e-2)],
-)
-def test_unbiased_at_any_rate(
-    model: Model, pushed: list[np.ndarray], rate: float, jitter: float, tolerance: float
-) -> None:
-    t, _, _, _, external = pushed
-    indices = sampling(rate, len(t), jitter)
-    residual = observe(model, pushed, indices)
-    lagged = np.zeros(model.nv)
-    expected = []
-    for i in range(len(t)):
-        lagged += (1.0 - np.exp(-GAIN * FINE)) * (external[i] - lagged)
-        expected.append(lagged.copy())
-    settled = [k for k, i in enumerate(indices) if not 0.45 < t[i] < 0.7]
-    error = residual[settled] - np.array(expected)[indices][settled]
-    assert np.abs(error).max() < tolerance * np.abs(external).max()
-    assert np.abs(error.mean(axis=0)).max() < 0.2 * tolerance * np.abs(external).max()
-
-
 def test_is_the_integral_form(model: Model, pushed: list[np.ndarray]) -> None:
     """r = K_O (p - p(0) - integral of (tau + CTv - g + r)), integrated by Euler at 5 kHz."""
     t, q, v, tau, _ = pushed

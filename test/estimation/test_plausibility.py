@@ -284,3 +284,38 @@ def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarr
     np.testing.assert_array_equal(
         detector.update_block(*rest).residual, other.update_block(*rest).residual
     )
+
+
+def test_repeated_efforts_stay_repeated_after_a_restart(model: Model) -> None:
+    """[61] A restart must not give five seconds of verdicts without efforts."""
+    rng = np.random.default_rng(4)
+    t = 10.0 + 0.01 * np.arange(1400)
+    rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    q, v = rest + rng.normal(0.0, 1e-5, (t.size, 7)), rng.normal(0.0, 1e-4, (t.size, 7))
+    tau = gravity_torque(model, rest) + rng.normal(0.0, 0.02, (t.size, 7))
+    tau[200:1300] = tau[200]
+    detector = ContactDetector(model, PARAMETERS)
+    found = []
+    for k in range(t.size):
+        if k == 1000:
+            detector.reset()
+        found.append(detector.update(t[k], q[k], v[k], tau[k]))
+    assert any(each.valid for each in found[250:690])
+    assert not any(each.valid for each in found[710:1300])
+    assert {each.reason for each in found[1002:1300]} == {"repeated efforts"}
+    assert found[-1].valid
+
+
+def test_a_repeated_sample_after_dropped_ones_gives_no_verdict(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
+    """The driver fails, and then sends its last good sample again for a while."""
+    pushed = changed(recording, 3, slice(400, 1000), 3, recording[3][400:1000, 3] - 8.0)
+    failing = changed(pushed, 3, slice(700, 704), 1, 1e30)
+    for column in failing[1:]:
+        column[704:720] = column[699]
+    detections = detect(model, failing)
+    assert detections[701].contact
+    assert not any(d.valid for d in detections[702:720])
+    assert not any(d.valid and not d.contact for d in detections[702:990])
+    assert detections[980].contact

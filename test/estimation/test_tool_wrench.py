@@ -140,10 +140,10 @@ class Held:
         self.model, self.detector = model, ContactDetector(model, parameters)
         self._stamp = 0.0
 
-    def run(self, seconds: float, wrench: np.ndarray, weight: Model | None = None) -> np.ndarray:
+    def run(self, seconds: float, wrench: np.ndarray) -> np.ndarray:
         """Apply a wrench at the tool; return the wrench that is found then."""
-        effort = gravity_torque(weight or self.model, POSTURE)
-        effort = effort - jacobian(self.model, POSTURE, "tool").T @ wrench
+        external = jacobian(self.model, POSTURE, "tool").T @ wrench
+        effort = gravity_torque(self.model, POSTURE) - external
         for _ in range(round(seconds / DT)):
             self._stamp += DT
             self.detector.update(self._stamp, POSTURE, np.zeros(7), effort)
