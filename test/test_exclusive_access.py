@@ -14,6 +14,8 @@ from fake_node import FakeNode
 
 from rbd_control.nodes.command_output import (
     BACK_OFF,
+    LONGEST_GAP,
+    LONGEST_STEP,
     POLL,
     ExclusiveAccess,
 )
