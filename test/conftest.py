@@ -1,4 +1,4 @@
-"""Which tests are collected and in what order they run, also beside ROS 2's pytest plugins."""
+"""Which tests are collected and in what order they run, and the arm that they share."""
 
 from __future__ import annotations
 
@@ -27,10 +27,15 @@ use_one_thread()
 
 _NICENESS = session_niceness()
 
-collect_ignore = []
-if not (Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():
-    # Larger recordings that developers have beside the project; those in test/data show the same.
-    collect_ignore.append("test_shared_recordings.py")
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    """Return the shipped arm of seven joints; files with another arm define their own."""
+    # NumPy, which these import, reads at its import how many threads it may use.
+    from rbd_control.dynamics import Model
+    from rbd_control.simulation import arm7_urdf
+
+    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.hookimpl(tryfirst=True)

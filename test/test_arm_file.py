@@ -11,7 +11,6 @@ import pytest
 
 from rbd_control.cli.arm_file import arm_file, write_arm_file
 from rbd_control.dynamics import gravity_torque
-from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import Calibration
 from rbd_control.identification.threshold_calibration import START, CalibratedParameters
@@ -53,7 +52,7 @@ def written(parameters: CalibratedParameters, robot: Robot, file: Path) -> str:
     return text
 
 
-@pytest.mark.parametrize("joints", [(), JOINTS, JOINTS[::-1]])
+@pytest.mark.parametrize("joints", [(), JOINTS])
 def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]) -> None:
     """The order of ``joints`` changes the lists of the file, not the values of a joint."""
     found, file = identified(), tmp_path / "arm.yaml"
@@ -104,22 +103,3 @@ def test_a_description_that_is_text_is_written_as_text(tmp_path: Path, text: str
     assert robot.parameters.robot_description == text
     assert robot.parameters.urdf == ""
     assert robot.joints == given.joints
-
-
-def test_a_file_that_would_not_load_is_not_written(tmp_path: Path) -> None:
-    """The description is accepted as text, but a parameter file has at most 2 MB."""
-    text = arm7_urdf().replace("</robot>", f"<!--{2_000_000 * ' '}--></robot>")
-    robot, out = Robot.of(RobotParameters(robot_description=text)), tmp_path / "arm.yaml"
-    with pytest.raises(RbdControlError, match="it would not load .is larger than 2 MB") as caught:
-        write_arm_file(out, CALIBRATION, [], robot, {})
-    assert caught.value.path == str(out)
-    assert not out.exists()
-
-
-def test_the_order_of_the_joints_and_back() -> None:
-    robot = Robot.of(RobotParameters(urdf="arm7", joints=JOINTS))
-    found = identified()
-    file_order = robot.in_joint_order(found)
-    assert file_order.friction_coulomb[0] == found.friction_coulomb[2]  # joint_3 is the first
-    assert robot.in_model_order(file_order) == found
-    assert robot.in_joint_order(robot.in_model_order(found)) == found

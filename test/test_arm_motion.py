@@ -12,10 +12,9 @@ from rbd_control.contact_stop import (
     ContactStop,
     Retreat,
     StopParameters,
-    TravelledPath,
     timed_retreat,
 )
-from rbd_control.contact_stop.arm_motion import PAUSE, RECOVERY, SPEED_TIME
+from rbd_control.contact_stop.arm_motion import RECOVERY, SPEED_TIME
 from rbd_control.contact_stop.retreat_along_path import LONGEST_GAP, RetreatSupervision
 
 STEP = 0.01
@@ -33,7 +32,7 @@ def feed(motion: ArmMotion, speed: float, begin: float, end: float, noise: float
 # A driver without velocities ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("speed", [-2.0, 0.5, 0.03])
+@pytest.mark.parametrize("speed", [-2.0, 0.03])
 def test_velocities_that_are_always_zero_hide_no_motion(speed: float) -> None:
     motion = ArmMotion(("a", "b"))
     feed(motion, speed, 1.0, 1.3)
@@ -52,31 +51,12 @@ def test_velocities_that_are_always_zero_hide_no_motion(speed: float) -> None:
     assert 1.3 <= since <= 1.3 + 2.0 * SPEED_TIME
 
 
-def test_noise_of_positions_is_no_motion() -> None:
-    """Steps of an encoder by 0.5 mrad between two joint states are 0.1 rad/s, five times too much.
-
-    The joint also creeps, more slowly than the standstill speed.
-    """
-    motion = ArmMotion()
-    feed(motion, 0.01, 1.0, 2.0, noise=0.00025)
-    assert motion.still_since(2.0) == 1.0
-
-
-@pytest.mark.parametrize(("standstill_speed", "step"), [(0.02, 0.0015), (0.005, 0.0015)])
-def test_an_encoder_that_dithers_by_a_step_is_at_rest(standstill_speed: float, step: float) -> None:
+def test_an_encoder_that_dithers_by_a_step_is_at_rest() -> None:
     """An encoder of 12 bits has steps of 1.5 mrad."""
     motion, rng = ArmMotion(), np.random.default_rng(1)
     for now in np.arange(1.0, 5.0, 0.002).tolist():
-        motion.hear(now, ["a"], [step * rng.integers(2)], [0.0], now, standstill_speed)
+        motion.hear(now, ["a"], [0.0015 * rng.integers(2)], [0.0], now, 0.005)
     assert motion.still_since(5.0) != inf
-
-
-def test_measured_velocities_are_used_as_they_are() -> None:
-    """The positions would show the rest of the arm later than its velocities."""
-    motion = ArmMotion()
-    for now, position, velocity in ((1.0, 0.0, 0.5), (1.01, 0.005, 0.3), (1.02, 0.008, 0.0)):
-        motion.hear(now, ["a"], [position], [velocity], now, 0.02)
-    assert motion.still_since(1.02) == 1.02
 
 
 # A pause of the guard -----------------------------------------------------------------------------
@@ -119,14 +99,6 @@ class ContactStopAt:
         return self._stop.confirm(True, still_since, now)
 
 
-def test_short_delays_of_the_guard_are_no_pause() -> None:
-    motion = ArmMotion(("a",))
-    for now in np.arange(1.0, 3.0, 0.9 * PAUSE).tolist():
-        motion.beat(now)
-        motion.hear(now, ["a"], [0.0], [0.0], now, 0.02)
-    assert motion.still_since(3.0) == 1.0
-
-
 @pytest.mark.parametrize("free_before", [True, False])
 def test_a_flag_that_is_raised_after_a_pause_stops_the_retreat(free_before: bool) -> None:
     """In the pause it fell, and a person touched the arm: both flags are processed at once."""
@@ -163,10 +135,3 @@ def test_a_gap_in_the_stamps_ends_the_path() -> None:
     points = retreat.begin(end)
     # Only the positions after the gap.
     assert points[-1].position == [pytest.approx(end[0] - 0.09)]
-
-
-def test_without_stamps_the_receipt_decides() -> None:
-    path = TravelledPath()
-    for k in range(20):
-        path.add(STEP * k, [STEP * k])
-    assert len(path.back([0.2], 1.0)) == 21

@@ -8,14 +8,8 @@ from control_loop import HOME, SHIPPED, Loop
 
 from rbd_control.control.estimates import SHARE, ZONE, Bias
 from rbd_control.dynamics import Model
-from rbd_control.simulation import arm7_urdf
 
 EFFORT, SPEED = np.array([80.0, 40.0, 10.0]), np.array([2.0, 2.5, 4.0])
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def test_it_integrates_the_velocity_error_beyond_the_dead_zone() -> None:
@@ -38,25 +32,7 @@ def test_it_is_bounded_and_returns_from_the_bound() -> None:
     assert not bias.torque.any()
 
 
-def test_joints_without_effort_limit_and_a_rate_of_zero_learn_nothing() -> None:
-    for effort, rate in ((np.full(3, np.inf), 2.0), (EFFORT, 0.0)):
-        bias = Bias(effort, SPEED, rate)
-        for dt in (0.0, 0.1):
-            bias.learn(SPEED, dt)
-        assert not bias.torque.any()
-
-
-def test_it_continues_within_new_bounds() -> None:
-    before, after = Bias(EFFORT, SPEED, 2.0), Bias(0.1 * EFFORT, SPEED, 2.0)
-    before.learn(-SPEED, 0.25)
-    after.take_over(before)
-    assert (after.torque == 0.1 * SHARE * EFFORT).all()
-    off = Bias(EFFORT, SPEED, 0.0)
-    off.take_over(before)
-    assert not off.torque.any()
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_injects_no_energy_beyond_its_dead_zone(seed: int) -> None:
     """Simulate ``M s_dot = b - d - K_D s`` with a constant M, at 10 kHz.
 
@@ -88,25 +64,6 @@ def test_it_injects_no_energy_beyond_its_dead_zone(seed: int) -> None:
     assert V[-1] < 0.9 * V[0]
 
 
-def test_it_removes_most_of_the_error_that_friction_leaves(model: Model) -> None:
-    """Coulomb friction of 8 % of the effort limit that the model does not know, at 250 Hz."""
-    friction = tuple(0.08 * model.effort_limit)
-    errors = []
-    for rate in (0.0, 2.0):
-        loop = Loop(
-            model,
-            simulated={"rate": 250.0, "coulomb": friction, "viscous": (0.0,)},
-            **{**SHIPPED, "bias_rate": rate},
-        )
-        loop.follow(HOME + 0.4, 2.0)
-        command = loop.run(4.0)
-        assert command.mode == "hold", command.reason
-        errors.append(np.abs(loop.arm.q - HOME - 0.4))
-        assert (np.abs(loop.controller.law._bias.torque) <= SHARE * model.effort_limit).all()
-    assert errors[0].max() > 0.3
-    assert errors[1].max() < 0.04
-
-
 def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Model) -> None:
     friction = tuple(0.08 * model.effort_limit)
     loop = Loop(
@@ -135,3 +92,13 @@ def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Mode
     assert run(False, 0.5).any()
     loop.controller.modes.fault("test")
     assert not run(False, 0.1).any()
+
+
+def test_it_continues_within_new_bounds() -> None:
+    before, after = Bias(EFFORT, SPEED, 2.0), Bias(0.1 * EFFORT, SPEED, 2.0)
+    before.learn(-SPEED, 0.25)
+    after.take_over(before)
+    assert (after.torque == 0.1 * SHARE * EFFORT).all()
+    off = Bias(EFFORT, SPEED, 0.0)
+    off.take_over(before)
+    assert not off.torque.any()

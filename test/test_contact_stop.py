@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
 from math import inf, isnan, nan
 from typing import Any
 
@@ -21,9 +19,9 @@ from rbd_control.contact_stop import (
     timed_retreat,
 )
 from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
-from rbd_control.contact_stop.contact_stop import FLAG_HOLD, LATEST_EVENT, LONGEST_DELAY
+from rbd_control.contact_stop.contact_stop import FLAG_HOLD
 from rbd_control.contact_stop.retreat_along_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
-from rbd_control.errors import InputError, ParameterError
+from rbd_control.errors import InputError
 
 FREE = 0.02
 """Period of a detector's verdicts [s]."""
@@ -64,20 +62,6 @@ def test_contact_stops_once_and_stays_latched() -> None:
     assert stop.is_latched
 
 
-def test_nothing_stops_before_the_start_and_after_the_end() -> None:
-    stop = ContactStop(StopParameters())
-    assert not stop.hear(True, 0.0)
-    assert not stop.fail("a defect", 0.1)
-    stop.start(0.2)
-    assert not stop.is_touched(0.2)
-    assert stop.hear(True, 0.22)
-    stop.start(1.0)
-    assert state(stop) == "watching"
-    stop.end()
-    assert not stop.hear(True, 1.1)
-    assert not stop.hear_collision(1.1)
-
-
 def test_it_counts_as_stopped_when_all_have_answered_and_the_arm_stands() -> None:
     stop = watching(standstill_time=0.1)
     stop.hear(True, 1.0)
@@ -97,14 +81,6 @@ def test_it_counts_as_stopped_when_all_have_answered_and_the_arm_stands() -> Non
     assert not stop.confirm(True, 1.6, 2.0)
     assert state(stop) == "stopped"
     assert stop.times == times
-
-
-def test_an_arm_at_rest_before_the_contact_stands_at_once() -> None:
-    stop = watching()
-    stop.hear(True, 1.0)
-    assert stop.confirm(True, 0.2, 1.2)
-    assert stop.times is not None
-    assert stop.times.standstill == 1.0
 
 
 def test_without_joint_states_the_answers_decide() -> None:
@@ -138,91 +114,12 @@ def test_resume_is_refused_while_the_flag_is_up_the_detector_silent_or_the_arm_m
     assert stop.stops == 2
 
 
-def test_the_onset_belongs_to_the_stop_of_the_last_second() -> None:
-    stop = watching()
-
-    def onset() -> float:
-        assert stop.times is not None
-        return stop.times.onset
-
-    stop.hear_onset(0.01, 0.5)  # without a stop
-    stop.hear(True, 1.0)
-    for age, now in (
-        (0.001, 1.0 + 2.0 * LATEST_EVENT),
-        (LONGEST_DELAY + 1.0, 1.1),
-        (-1.0, 1.1),
-        (nan, 1.1),
-    ):
-        stop.hear_onset(age, now)
-        assert isnan(onset())
-    stop.hear_onset(0.112, 1.1)
-    assert onset() == pytest.approx(0.988)
-    stop.hear_onset(0.05, 1.12)  # that of the next contact
-    assert onset() == pytest.approx(0.988)
-
-
 # Parameters --------------------------------------------------------------------------------------
-
-
-def silence(stop: ContactStop) -> Any:
-    return stop.check(1.0), stop.missing(1.0), stop.reason
-
-
-def touch(stop: ContactStop) -> Any:
-    return stop.hear(True, 1.0), stop.check(1.05), stop.state
 
 
 def long_touch(stop: ContactStop) -> Any:
     found = [stop.hear(True, 1.0 + FREE * k) or stop.check(1.0 + FREE * k) for k in range(100)]
     return found.index(True)
-
-
-def standing(stop: ContactStop) -> Any:
-    stop.hear(True, 1.0)
-    return stop.confirm(True, 1.05, 1.2)
-
-
-def at_rest(stop: ContactStop) -> Any:
-    motion = ArmMotion(stop.parameters.joints)
-    speed = stop.parameters.standstill_speed
-    motion.hear(0.0, ["elbow", "tool"], [0.0, 0.0], [0.01, 5.0], 1.0, speed)
-    return motion.still_since(1.1)
-
-
-def retreating(stop: ContactStop) -> Any:
-    retreat = Retreat(stop.parameters)
-    for k in range(200):
-        retreat.take(0.01 * k, [0.002 * k], False)
-    return retreat.begin([0.4])
-
-
-BASE: dict[str, dict[str, Any]] = {
-    "longest_contact": {"stop_at": "collision"},
-    "silence_timeout": {"stop_on_silence": True},
-    "standstill_speed": {"joints": ("elbow",)},
-    "retreat_distance": {"joints": ("elbow",)},
-    "retreat_time": {"joints": ("elbow",), "retreat_distance": 0.5},
-    "retreat_speed": {"joints": ("elbow",), "retreat_distance": 0.5},
-}
-CHANGES: dict[str, tuple[Any, Callable[[ContactStop], Any]]] = {
-    "joints": (("elbow",), at_rest),
-    "stop_at": ("collision", touch),
-    "longest_contact": (0.5, long_touch),
-    "stop_on_silence": (True, silence),
-    "silence_timeout": (2.0, silence),
-    "standstill_speed": (0.001, at_rest),
-    "standstill_time": (0.5, standing),
-    "retreat_distance": (0.1, retreating),
-    "retreat_time": (0.2, retreating),
-    "retreat_speed": (0.05, retreating),
-}
-
-
-def test_each_parameter_changes_what_the_guard_does() -> None:
-    assert set(CHANGES) == {item.name for item in fields(StopParameters)}
-    for name, (value, run) in CHANGES.items():
-        base = BASE.get(name, {})
-        assert run(watching(**base)) != run(watching(**{**base, name: value})), name
 
 
 def test_collisions_alone_stop_and_contacts_that_last() -> None:
@@ -263,19 +160,6 @@ def test_a_detector_without_messages_counts_as_silent_after_a_time() -> None:
     assert not stop.is_by_contact
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        ({"joints": ("a", "b", "a")}, "a joint is named twice"),
-        ({"retreat_distance": 0.1}, "name the joints"),
-        ({"stop_at": "pain"}, "choices are contact, collision"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], why: str) -> None:
-    with pytest.raises(ParameterError, match=why):
-        StopParameters(**given)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("tfcrxk"), st.floats(0.0, 0.6)), max_size=40))
 def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
@@ -304,23 +188,6 @@ def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
 
 
 # Standstill --------------------------------------------------------------------------------------
-
-
-def test_standstill_of_all_joints_of_several_publishers() -> None:
-    motion = ArmMotion()
-    assert motion.still_since(0.0) is None
-    motion.hear(0.0, ["a", "b"], [0.0, 0.0], [0.0, 0.01], 1.0, 0.02)
-    motion.hear(0.0, ["hand"], [0.0], [0.3], 1.01, 0.02)
-    assert motion.still_since(1.02) == inf
-    assert motion.fastest() == ("hand", 0.3)
-    motion.hear(0.1, ["hand"], [0.0], [0.0], 1.1, 0.02)
-    motion.hear(0.1, ["a", "b"], [0.0, 0.0], [0.0, -0.01], 1.11, 0.02)
-    assert motion.still_since(1.12) == 1.1
-    # One of them is silent.
-    late = 1.12 + JOINT_STATE_TIMEOUT
-    motion.hear(0.1, ["a", "b"], [0.0, 0.0], [0.0, 0.0], late, 0.02)
-    assert motion.still_since(late) is None
-    assert motion.missing(late) == ["hand"]
 
 
 @pytest.mark.parametrize("joints", [(), ("elbow", "finger")], ids=["all", "named"])
@@ -366,58 +233,6 @@ def test_rest_begins_anew_after_a_gap() -> None:
     assert motion.still_since(late) is None
     motion.hear(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
     assert motion.still_since(late) == late
-
-
-JOINT_STATES = st.lists(
-    st.tuples(
-        st.sets(st.sampled_from("abc"), min_size=1),
-        st.sampled_from([0.0, 0.5, nan]),
-        st.floats(0.0, 1.5 * JOINT_STATE_TIMEOUT),
-    ),
-    max_size=30,
-)
-"""Joint states: names, their speed, and the time since the last message [s]."""
-
-
-@settings(max_examples=200, deadline=None)
-@given(JOINT_STATES, st.sampled_from([(), ("a", "b"), ("a", "b", "c", "d")]))
-def test_no_joint_that_moves_is_at_rest_or_unknown(
-    messages: list[tuple[set[str], float, float]], joints: tuple[str, ...]
-) -> None:
-    """For any joint states: rest needs a recent state of every joint, and no joint that moves."""
-    motion, now = ArmMotion(joints), 0.0
-    speeds: dict[str, float] = {}
-    heard: dict[str, float] = {}
-    for names, speed, wait in messages:
-        now += wait
-        order = sorted(names)
-        # Equal stamps: no speed follows from the positions.
-        motion.hear(0.0, order, [0.0] * len(order), [speed] * len(order), now, 0.02)
-        for name in order:
-            if not joints or name in joints:
-                heard.setdefault(name, -inf)
-                if not isnan(speed):
-                    speeds[name], heard[name] = speed, now
-        known = [now - heard.get(name, -inf) <= JOINT_STATE_TIMEOUT for name in joints or heard]
-        found = motion.still_since(now)
-        if any(speeds.values()):
-            assert found == inf
-        elif not (known and all(known)):
-            assert found is None
-        else:
-            assert found is not None
-            assert found <= now
-
-
-def test_without_velocity_the_speed_comes_from_positions() -> None:
-    motion = ArmMotion(["a"])
-    for k in range(20):
-        motion.hear(0.01 * k, ["a", "b"], [0.01 * k, 0.0], [], 0.01 * k, 0.02)
-    assert motion.still_since(0.2) == inf
-    assert motion.positions() == [pytest.approx(0.19)]
-    for k in range(20, 30):
-        motion.hear(0.01 * k, ["a"], [0.19], [nan], 0.01 * k, 0.02)
-    assert motion.still_since(0.3) == pytest.approx(0.2)
 
 
 def test_joint_states_that_no_arm_sends_change_nothing() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from control_loop import HOME, NO_RATE, STILL, assert_zero, started
 from rbd_control.control import Command, PassivityController
 from rbd_control.control.samples import CLOCK_DRIFT, Delay
 from rbd_control.dynamics import Model
-from rbd_control.simulation import arm7_urdf
 
 EPOCH = 1.7e9
 """Offset of the clock of the stamps from the steady clock [s]."""
@@ -21,11 +19,6 @@ EPOCH = 1.7e9
 PERIOD, GROWTH = 0.001, 0.05
 
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def running(model: Model) -> PassivityController:
@@ -57,7 +50,7 @@ def send(
     return now, command
 
 
-@pytest.mark.parametrize("rate", [0.002, 0.02, 0.2, 0.9])
+@pytest.mark.parametrize("rate", [0.02, 0.2])
 def test_a_growing_delay_is_a_fault_soon_after_it_has_grown(model: Model, rate: float) -> None:
     """[118] In each second, CLOCK_DRIFT of the growth is taken for drift."""
     controller = running(model)
@@ -69,40 +62,11 @@ def test_a_growing_delay_is_a_fault_soon_after_it_has_grown(model: Model, rate: 
     assert 0.0 <= now - 0.01 - passes <= 7 * PERIOD * (1.0 + rate)
 
 
-def test_torque_is_zero_until_the_delay_is_short_again(model: Model) -> None:
-    controller = running(model)
-    now, _ = send(controller, 1.0, lambda t: 0.2 * t)
-    for k in range(20, 500):
-        stamp = now + PERIOD * k - 0.06
-        assert_zero(controller.update(EPOCH + stamp, HOME, STILL, now=now + PERIOD * k))
-    back = controller.update(EPOCH + now + 0.49, HOME, STILL, now=now + 0.5)
-    assert back.mode == "safe"
-    assert back.torque.any()
-    assert controller.resume() == "holding here"
-
-
-@pytest.mark.parametrize(
-    "delay",
-    [
-        lambda t: 0.01 + 2e-4 * t,
-        lambda t: 0.01 - 2e-4 * t,
-        lambda t: 0.02 + 0.0249 * np.sin(7.0 * t),
-        lambda t: 0.049 * (t > 2.0),
-        lambda t: -5.0 + 0.01,
-    ],
-    ids=["slow clock", "fast clock", "jitter", "longer way", "offset"],
-)
-def test_what_is_no_fault(model: Model, delay: Callable[[float], float]) -> None:
-    """In 20 s the drift is 4 ms; longer drift is a test of the class below."""
-    _, command = send(running(model), 20.0, delay)
-    assert (command.mode, command.reason) == ("hold", "")
-
-
-@pytest.mark.parametrize("drift", [2e-4, 5e-4, -5e-4])
+@pytest.mark.parametrize("drift", [2e-4])
 def test_drift_is_never_an_excess(drift: float) -> None:
-    """An hour of it, with jitter."""
+    """A quarter of an hour of it, with jitter."""
     delay = Delay()
-    times = np.arange(0.0, 3600.0, 0.01)
+    times = np.arange(0.0, 900.0, 0.01)
     jitter = RNG.uniform(0.0, 0.004, times.size)
     excess = [
         delay.excess(EPOCH + t, t + drift * t + j)
@@ -112,7 +76,7 @@ def test_drift_is_never_an_excess(drift: float) -> None:
     assert max(excess) < 0.004 + 1e-6
 
 
-@pytest.mark.parametrize("step", [-10.0, -0.02, -0.0005, 0.03])
+@pytest.mark.parametrize("step", [-0.02, 0.03])
 def test_a_step_of_the_clock_is_no_delay(model: Model, step: float) -> None:
     """Stamps that decrease restart the comparison, and so does a jump that the node reports."""
     for tells in (False, True):
@@ -126,7 +90,7 @@ def test_a_step_of_the_clock_is_no_delay(model: Model, step: float) -> None:
             assert command.mode == "hold"
 
 
-@pytest.mark.parametrize("pause", [0.02, 0.045])
+@pytest.mark.parametrize("pause", [0.045])
 def test_a_pause_shorter_than_the_timeout_is_harmless(model: Model, pause: float) -> None:
     """The first joint state afterwards is the oldest of the queue, and then come the newest."""
     controller = running(model)
@@ -141,20 +105,6 @@ def test_a_pause_shorter_than_the_timeout_is_harmless(model: Model, pause: float
             assert controller.update(stamp, HOME, STILL, now=now).mode == "hold"
         _, command = send(controller, 0.001, lambda t: 0.001, start + 0.102 + 2.0 * pause)
         assert (command.mode, command.reason) == ("hold", "")
-
-
-def test_simulated_time_may_pass_at_any_speed(model: Model) -> None:
-    controller = running(model)
-    controller.set_parameters(replace(NO_RATE, delay_growth=0.0))
-    _, command = send(controller, 5.0, lambda t: 3.0 * t)
-    assert (command.mode, command.reason) == ("hold", "")
-
-
-def test_stamps_that_stand_still_have_no_delay() -> None:
-    delay = Delay()
-    excesses = [delay.excess(EPOCH, now) for now in (0.0, 1.0, 2.0)]
-    assert all(excess == 0.0 for excess in excesses)
-    assert all(one == other for one, other in pairwise(excesses))
 
 
 def test_refused_joint_states_leave_no_gap_that_excuses_a_late_one(model: Model) -> None:

@@ -111,14 +111,6 @@ def test_after_a_pause_the_look_starts_again(bench: Bench, pause: Callable[[Benc
     assert bench.look(3.0 * PERIOD) == 0.0
 
 
-def test_a_starved_node_looks_longer(bench: Bench) -> None:
-    """Each look counts at most :data:`LONGEST_STEP`, however long the node was kept from it."""
-    gap = 0.9 * LONGEST_GAP
-    looks = DURATION / LONGEST_STEP
-    assert bench.look((looks - 2.0) * gap, gap) > 0.0
-    assert bench.look(3.0 * gap, gap) == 0.0
-
-
 def test_the_wait_calls_back_and_ends_when_others_appear(bench: Bench) -> None:
     calls: list[float] = []
     bench.access.wait(lambda: calls.append(bench.now))
@@ -151,3 +143,11 @@ def test_a_pause_after_the_wait_refuses_the_first_torque(bench: Bench) -> None:
     bench.now += 10.0
     with pytest.raises(NotReadyError, match="this process was paused"):
         bench.access.require_alone()
+
+
+def test_a_starved_node_looks_longer(bench: Bench) -> None:
+    """Each look counts at most :data:`LONGEST_STEP`, however long the node was kept from it."""
+    gap = 0.9 * LONGEST_GAP
+    looks = DURATION / LONGEST_STEP
+    assert bench.look((looks - 2.0) * gap, gap) > 0.0
+    assert bench.look(3.0 * gap, gap) == 0.0

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from robots import urdf_path
 
-from rbd_control.dynamics import Model
 from rbd_control.joint_states.prefix import (
     PATIENCE,
     PrefixMatch,
     belongs_to_others,
-    names_with_other_prefix,
 )
 
 MODEL = ("joint_1", "joint_2")
@@ -21,25 +18,6 @@ HAND = ("hand_finger",)
 def found(match: PrefixMatch) -> tuple[str, ...] | None:
     """Return the answer, which the type checker cannot see to change."""
     return match.found
-
-
-def test_names_but_for_a_prefix() -> None:
-    assert names_with_other_prefix(MODEL, [*LEFT[::-1], *HAND]) == [LEFT]
-    assert names_with_other_prefix(MODEL, [*LEFT, *RIGHT]) == [LEFT, RIGHT]
-    assert names_with_other_prefix(MODEL, [LEFT[0], RIGHT[1]]) == []
-    assert names_with_other_prefix(("elbow",), ["left_elbow"]) == []
-
-
-def test_the_only_set_is_accepted_after_a_while() -> None:
-    match = PrefixMatch(MODEL)
-    assert not match.look(HAND, 0.0)
-    assert not match.look(LEFT, 5.0)
-    assert not match.look(HAND, 5.1)
-    assert not match.look(LEFT, 5.0 + 0.9 * PATIENCE)
-    assert found(match) is None
-    assert match.look(LEFT, 5.0 + 1.1 * PATIENCE)
-    assert found(match) == LEFT
-    assert not match.look(LEFT, 10.0)
 
 
 def test_a_second_arm_ends_the_match_for_good() -> None:
@@ -74,13 +52,6 @@ def test_the_names_of_the_model_go_before_all_others() -> None:
     assert found(match) is None
 
 
-def test_a_joint_of_the_model_that_is_missing_is_no_prefix() -> None:
-    match = PrefixMatch(MODEL)
-    for k in range(10):
-        assert not match.look(("joint_1", *LEFT), 0.5 * k)
-    assert found(match) is None
-
-
 def test_joints_of_the_same_description_are_never_taken_for_the_model_s() -> None:
     """They are another arm, and the driver of the own arm is down."""
     match = PrefixMatch(MODEL, (*LEFT, "torso"))
@@ -109,16 +80,3 @@ def test_joints_of_the_same_description_are_never_taken_for_the_model_s() -> Non
 def test_whose_names_they_are(names: tuple[str, ...], of_left: bool, of_model: bool) -> None:
     assert belongs_to_others(names, MODEL, LEFT) is of_left
     assert belongs_to_others(names, LEFT, MODEL) is of_model
-
-
-def test_a_model_knows_all_other_joints_of_its_description() -> None:
-    arm = tuple(f"panda_joint{i}" for i in range(1, 8))
-    fingers = ("panda_finger_joint1", "panda_finger_joint2")
-    whole = Model.from_urdf(urdf_path("panda"))
-    held = Model.from_urdf(urdf_path("panda"), locked={fingers[0]: 0.0})
-    assert whole.joint_names == (*arm, fingers[0])
-    assert held.joint_names == arm
-    assert whole.mimic_joints == fingers[1:]
-    assert set(held.other_joints) == {*fingers, *whole.fixed_joints}
-    assert "panda_joint8" in whole.fixed_joints
-    assert set(whole.other_joints) == {fingers[1], *whole.fixed_joints}

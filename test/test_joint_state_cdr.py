@@ -6,13 +6,12 @@ from itertools import pairwise
 from struct import pack
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.joint_states import JointMessage
-from rbd_control.joint_states.cdr import JointStateReader, Layout
+from rbd_control.joint_states.cdr import JointStateReader
 from rbd_control.playback.parts import decode_parts, in_order
 
 TYPES = get_typestore(Stores.LATEST)
@@ -50,43 +49,6 @@ def decode(receipt: float, raw: bytes) -> JointMessage:
 ARM = serialized(("a", "elbow_ä"), ([1.0, 2.0], [3.0, 4.0], [np.nan, -0.0]))
 
 
-def test_a_layout_has_the_place_of_every_number() -> None:
-    layout = Layout.of(ARM)
-    assert layout is not None
-    assert layout.names == ("a", "elbow_ä")
-    assert layout.size == len(ARM)
-    message = layout.message(ARM, 7.0)
-    assert (message.stamp, message.receipt) == (3.25, 7.0)
-    np.testing.assert_array_equal(message.effort, [np.nan, -0.0])
-
-
-def test_bytes_that_are_cut_short_have_no_layout() -> None:
-    assert all(Layout.of(ARM[:size]) is None for size in range(len(ARM)))
-    assert all(Layout.of(ARM + b"\0" * extra) is not None for extra in range(16))
-    assert Layout.of(ARM + bytes(16)) is None, "more than padding follows"
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "what"),
-    [
-        (0, b"\0\0", "big-endian"),
-        (0, b"\0\7", "another version of CDR"),
-        (12, pack("<I", 0), "a string without its terminator"),
-        (12, pack("<I", 1), "a string that ends later than it says"),
-        (12, pack("<I", 2**32 - 1), "a string longer than the bytes"),
-        (16, b"\xff", "a string that is not UTF-8"),
-        (17, b"x", "a string that does not end"),
-        (20, pack("<I", 2**32 - 1), "more names than bytes"),
-        (48, pack("<I", 2**32 - 1), "more numbers than bytes"),
-    ],
-)
-def test_bytes_that_contradict_themselves_have_no_layout(
-    place: int, value: bytes, what: str
-) -> None:
-    assert ARM[48:52] == pack("<I", 2), "the count of positions"
-    assert Layout.of(ARM[:place] + value + ARM[place + len(value) :]) is None, what
-
-
 @settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_damage_never_changes_what_is_read(data: st.DataObject) -> None:
@@ -120,25 +82,6 @@ def test_a_layout_that_another_decoder_denies_is_not_used() -> None:
     assert [reader.read(ARM, 0.0).name for _ in range(2)] == [(WRONG, "b")] * 2
     parts = decode_parts([0, 1], [ARM, ARM], denying)
     assert [part.block.name for part in parts] == [(WRONG, "b")] * 2
-
-
-def test_two_layouts_of_one_size_are_both_remembered() -> None:
-    """An arm and a gripper whose messages happen to have the same size."""
-    asked: list[bytes] = []
-
-    def counting(receipt: float, raw: bytes) -> JointMessage:
-        asked.append(raw)
-        return decode(receipt, raw)
-
-    one = serialized(("ab", "cd"), ([1.0, 2.0], [], []))
-    other = serialized(("ab", "xy"), ([3.0, 4.0], [], []))
-    reader = JointStateReader(counting)
-    for _ in range(5):
-        for raw in (one, other):
-            read, expected = reader.read(raw, 0.0), decode(0.0, raw)
-            assert list(read.name) == list(expected.name)
-            np.testing.assert_array_equal(read.position, expected.position)
-    assert asked == [one, other]
 
 
 @settings(deadline=None, max_examples=50)

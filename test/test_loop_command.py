@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 import yaml
 
-from rbd_control.cli.main import main
 from rbd_control.files.yaml_output import with_values
 
 VALUES = {"damping_rate": "9.5", "bandwidth": "[4.7]"}
@@ -44,25 +40,3 @@ def test_a_missing_section_is_added() -> None:
     assert changed.startswith(text)
     section = yaml.safe_load(changed)["passivity_controller"]["ros__parameters"]
     assert section == {"damping_rate": 9.5, "bandwidth": [4.7]}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "give a recording, or --loop"),
-        (["recording.mcap", "--loop"], "no recording"),
-        (["recording.mcap", "--node", "arm"], "--node belongs to --loop"),
-        (["recording.mcap", "--write", "arm.yaml"], "--write belongs to --loop"),
-        (["--loop", "--write", "missing.yaml"], "missing.yaml"),
-    ],
-)
-def test_wrong_usage(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["check", *arguments]) == 2
-    assert said in capsys.readouterr().err

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.recording import LEAST_SPACING, SLACK, STILL, Pace, timeline
+from rbd_control.playback.recording import LEAST_SPACING, SLACK, Pace, timeline
 
 
 def messages(*times: float) -> list[JointMessage]:
@@ -31,15 +31,6 @@ def test_a_loop_goes_on_where_the_pass_before_ended() -> None:
     stamps = [message.stamp + shift for _, shift, message in played]
     assert stamps == pytest.approx([10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6])
     assert len(list(timeline(lambda: iter(recorded), loop=False))) == 3
-
-
-def test_a_pass_without_duration_lasts_a_second() -> None:
-    assert due((10.0,), 3) == [0.0, STILL, 2.0 * STILL]
-    assert due((10.0, 10.0), 4) == [0.0, 0.0, STILL, STILL]
-
-
-def test_times_that_go_back_keep_their_place() -> None:
-    assert due((10.0, 12.0, 11.0, 13.0), 5) == pytest.approx([0.0, 2.0, 2.0, 3.0, 4.0])
 
 
 def test_nothing_recorded_is_nothing_played_also_in_a_loop() -> None:
@@ -63,7 +54,3 @@ def test_messages_that_a_slow_process_misses_do_not_pile_up() -> None:
     assert pace.position(3701.0) == pytest.approx(2.0)
     assert pace.position(3702.0) == pytest.approx(4.0)
     assert pace.late == pytest.approx(3600.0)
-
-
-def test_a_first_message_without_time_does_not_release_all_others() -> None:
-    assert due((nan, 10.0, 12.0), 3) == pytest.approx([0.0, 0.0, 2.0])

@@ -1,32 +1,38 @@
-"""Replay of a recording: events, residuals, gaps, notes and warnings."""
+"""Replay of a recording: events, residuals and efforts, and the command with its options."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf, two_arms
+import yaml
+from damage import sound
+from robots import two_arms
 from swinging_arm import (
-    JOINTS,
+    LABELS,
     MODEL,
     PARAMETERS,
     RATE,
     START,
+    URDF,
     recorded,
     swing,
+    write_csv,
 )
 
-from rbd_control.dynamics import Model
+from rbd_control.cli.main import main
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.measures import Envelope
+from rbd_control.playback.measures import FACTORS
 from rbd_control.playback.motions import read_motions
 from rbd_control.playback.recorded_joints import match_joints
-from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
+from rbd_control.playback.truth import read_labels
+from rbd_control.simulation import arm7_urdf
 
 
 def test_no_contact_no_event_no_residual() -> None:
@@ -66,109 +72,6 @@ def test_a_push_is_one_event_scored_against_the_truth() -> None:
     # Half a second of 8 N·m would make an RMS of 2.8 N·m.
     assert elbow.rms < 0.3
     assert abs(elbow.mean) < 0.1
-
-
-def test_events_are_numbered_as_in_the_node() -> None:
-    result = replay(recorded(swing([(1.0, 1.3, 8.0), (2.0, 2.4, 8.0)])), MODEL, PARAMETERS)
-    assert [event["id"] for event in result.to_json()["events"]] == [1, 2]
-
-
-def test_a_contact_that_lasts_to_the_end_has_its_final_level_and_no_release() -> None:
-    result = replay(recorded(swing([(3.0, 3.5, 8.0), (3.5, 9.0, 40.0)])), MODEL, PARAMETERS)
-    (event,) = result.events
-    assert event.release is None
-    assert event.level == "collision"
-    assert event.peak_torque == pytest.approx(40.0, abs=0.5)
-    assert result.to_json()["events"][0]["release"] is None
-
-
-def test_json_is_what_the_contract_says() -> None:
-    result = replay(recorded(swing([(1.5, 2.0, 8.0)]), ((1001.5, 1002.0),)), MODEL, PARAMETERS)
-    content = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert {"samples", "duration", "valid_fraction", "events", "residual_max", "truth"} <= set(
-        content
-    )
-    assert set(content["events"][0]) == {
-        "duration",
-        "onset_uncertainty", "candidates", "confidence", "point",
-        "id",
-        "onset", "detected", "release", "level", "joint", "link", "peak_torque", "force"
-    }  # fmt: skip
-    assert list(content["residual_max"]) == list(JOINTS)
-    assert replay(recorded(swing()), MODEL, PARAMETERS).to_json()["truth"] is None
-
-
-@pytest.mark.parametrize("missing", ["velocity", "effort"])
-def test_without_velocity_or_effort_there_is_no_verdict(missing: str) -> None:
-    messages = [m._replace(**{missing: []}) for m in swing([(1.5, 2.0, 8.0)])]
-    result = replay(recorded(messages), MODEL, PARAMETERS)
-    assert result.valid_fraction == 0.0
-    assert result.events == ()
-    assert result.invalid == {f"no {missing}": pytest.approx(result.duration)}
-    assert result.warnings[0] == "no verdict at any time"
-    assert any(f"800 of 800 samples lack {missing}" in w for w in result.warnings)
-    assert result.to_json()["residual_max"] == dict.fromkeys(JOINTS)
-
-
-def test_a_residual_mostly_above_its_threshold_is_said() -> None:
-    def bias(q: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        return tau + np.array([4.0, 0.0])
-
-    result = replay(recorded(swing(effort=bias)), MODEL, PARAMETERS)
-    (said,) = (w for w in result.warnings if "above its threshold" in w)
-    assert "arm_shoulder 100% (mean -4)" in said or "arm_shoulder 100% (mean -3.9)" in said
-    assert "friction (none is set)" in said
-
-
-def test_gap_is_seen_and_explained() -> None:
-    messages = [m for m in swing() if not START + 2.0 < m.stamp < START + 2.5]
-    result = replay(recorded(messages), MODEL, PARAMETERS)
-    assert result.gaps == 1
-    assert result.largest_gap == pytest.approx(0.5)
-    assert result.invalid == {
-        "settling": pytest.approx(0.2, abs=3 / RATE),
-        "gap": pytest.approx(0.5, abs=2 / RATE),
-    }
-    assert result.events == ()
-
-
-def test_dropped_messages_are_counted() -> None:
-    messages = swing()
-    messages[10] = messages[10]._replace(position=[np.nan, 0.0])
-    messages[20] = messages[20]._replace(stamp=START)
-    result = replay(recorded(messages), MODEL, PARAMETERS)
-    assert result.samples == 798
-    assert "messages dropped: 1 x not finite, 1 x old stamp" in result.warnings
-
-
-def test_nothing_usable_says_why() -> None:
-    messages = [m._replace(velocity=[0.0]) for m in swing()]
-    with pytest.raises(RecordingError, match="none of its 800 messages .*800 x lengths"):
-        replay(recorded(messages), MODEL, PARAMETERS)
-
-
-def test_progress_counts_messages() -> None:
-    seen: list[int] = []
-    replay(recorded(swing()), MODEL, PARAMETERS, progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 800
-
-
-def test_defaults_are_said_to_be_defaults() -> None:
-    thresholds, friction = replay(recorded(swing()), MODEL, DetectorParameters()).notes
-    # At least 5 % of the effort limit of 100 N·m.
-    assert "thresholds are not calibrated" in thresholds
-    assert "(5, 5 N·m or N)" in thresholds
-    assert "no joint friction is set" in friction
-    assert replay(recorded(swing()), MODEL, PARAMETERS).notes == (friction,)
-
-
-def test_another_prefix_is_matched_and_said() -> None:
-    renamed = [m._replace(name=("r2_shoulder", "r2_elbow")) for m in swing([(1.5, 2.0, 8.0)])]
-    result = replay(recorded(renamed), MODEL, PARAMETERS)
-    assert "r2_shoulder in the recording is taken for arm_shoulder" in result.notes[0]
-    (event,) = result.events
-    assert event.joint == "arm_elbow"
 
 
 def test_joint_matching() -> None:
@@ -211,73 +114,135 @@ def test_a_recording_of_another_arm_of_the_description_is_refused() -> None:
             assert "right_joint_1 in the recording is taken for joint_1" in note
 
 
-def test_envelope_keeps_extremes_in_bounded_memory() -> None:
-    generator = np.random.default_rng(1)
-    times = np.sort(generator.uniform(0.0, 50.0, 20_000))
-    values = generator.normal(size=(20_000, 2))
-    values[12_345] = (7.0, -9.0)
-    values[:100] = np.nan
-    envelope = Envelope(2, bins=64)
-    for block in np.array_split(np.arange(20_000), 77):
-        envelope.add(times[block], values[block])
-    centres, lower, upper = envelope.series()
-    assert len(centres) <= 64
-    assert np.all(np.diff(centres) > 0.0)
-    np.testing.assert_array_equal(np.nanmin(lower, 0), np.nanmin(values, 0))
-    np.testing.assert_array_equal(np.nanmax(upper, 0), np.nanmax(values, 0))
-    assert abs(centres[np.nanargmax(upper[:, 0])] - times[12_345]) <= np.diff(centres).max()
-
-
-def test_thresholds_of_moving_joints() -> None:
-    """What lies between the threshold at rest and that of the speed is not above it."""
-    still, fast = ((0.0,), (10.0,))
-    shares = [
-        replay(
-            recorded(swing(effort=lambda q, tau: tau - 3.0)),
-            MODEL,
-            replace(PARAMETERS, threshold_speed=each),
-        )
-        .residuals[0]
-        .over_fraction
-        for each in (still, fast)
+def test_the_command_refuses_a_kind_of_effort_that_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It exits as for any wrong input, in the words of the node; the user may overrule it."""
+    arm = Model.from_urdf(arm7_urdf())
+    q, v = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2]), np.zeros(arm.nv)
+    noise = 0.01 * np.random.default_rng(2).normal(size=(500, arm.nv))
+    free = [
+        JointMessage(0.01 * k, 0.01 * k, arm.joint_names, q, v, effort)
+        for k, effort in enumerate(noise, 1)
     ]
-    assert shares[0] > 0.9
-    # |v| = 0.75 |cos 1.5 t| rad/s is below 0.1 rad/s for 9 % of the time.
-    assert shares[1] == pytest.approx(0.085, abs=0.03)
+    path = write_csv(tmp_path / "free.csv", free)
+    command = ["replay", str(path), "--urdf", "arm7"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "free.csv: effort of joint_2 is " in said
+    assert "where gravity alone requires -34.6 N·m: this driver subtracts gravity; set" in said
+    assert main([*command, "--trust-effort-kind"]) == 0
+    assert "this driver subtracts gravity" in capsys.readouterr().out
+    config = tmp_path / "kind.yaml"
+    for parameters in ("check_effort_kind: false", "effort_kind: torque_without_gravity"):
+        config.write_text(f"contact_detector:\n  ros__parameters: {{{parameters}}}\n")
+        assert main([*command, "--config", str(config)]) == 0
 
 
-SIMULATED = DetectorParameters(
-    contact_threshold=(1.0, 1.2, 1.0, 1.0, 0.5, 0.5, 0.5),
-    friction_model="coulomb_viscous",
-    friction_coulomb=(0.6, 0.7, 0.6, 0.6, 0.4, 0.3, 0.3),
-    friction_viscous=(1.0, 1.0, 1.0, 1.0, 0.6, 0.5, 0.5),
-)
+def test_another_driver_after_a_jump_of_the_clock_is_judged_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first half fits ``effort_kind``; the driver started afterwards subtracts gravity."""
+    arm = Model.from_urdf(arm7_urdf())
+    q, v = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2]), np.zeros(arm.nv)
+    efforts = 0.01 * np.random.default_rng(2).normal(size=(1000, arm.nv))
+    efforts[:500] += gravity_torque(arm, q)
+    rows = [
+        JointMessage(t - (50.0 if k >= 500 else 0.0), t, arm.joint_names, q, v, efforts[k])
+        for k, t in enumerate(100.0 + 0.01 * np.arange(1000))
+    ]
+    path = write_csv(tmp_path / "restarted.csv", rows)
+    assert main(["replay", str(path), "--urdf", "arm7"]) == 0
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "since a pause or jump of the clock, effort of joint_2 is" in said
+    assert "this driver subtracts gravity" in said
 
 
-@pytest.mark.parametrize(
-    ("name", "contacts"),
-    [("push20_link7", 1), ("push8_link4", 1), ("collision_link4", 1)],
-)
-def test_simulated_recordings(name: str, contacts: int) -> None:
-    """With friction that is a third off, and thresholds that leave room for it."""
-    result = replay(read_recording(RECORDINGS / name), Model.from_urdf(panda_arm_urdf()), SIMULATED)
-    assert result.warnings == ()
-    assert result.score is not None
-    assert len(result.score.contacts) == len(result.events) == contacts
-    assert (result.score.misses, result.score.false_events) == (0, 0)
-    for contact in result.score.contacts:
-        assert contact.onset_error is not None
-        assert abs(contact.onset_error) < 0.04
+def test_command_with_several_recordings(
+    tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = [
+        str(write_csv(tmp_path / f"{name}.csv", swing(push)))
+        for name, push in (("pushed", [(1.5, 2.0, 8.0)]), ("free", []))
+    ]
+    (tmp_path / "labels.csv").write_text(LABELS + "pushed, 1.5, 2.0, lower, 14\n")
+    (tmp_path / "detector.yaml").write_text(CONFIG)
+    report = tmp_path / "report"
+    arguments = ["replay", *logs, "--urdf", urdf, "--config", str(tmp_path / "detector.yaml")]
+    arguments += ["--report", str(report)]
+    labelled = [*arguments, "--labels", str(tmp_path / "labels.csv"), "--curve"]
+    assert main(labelled) == 0
+    content = json.loads((report / "report.json").read_text(encoding="utf-8"))
+    assert list(content) == ["recordings", "summary"]
+    pushed, free = content["recordings"]
+    assert len(pushed["truth"]["contacts"]) == pushed["truth"]["summary"]["link_named"] == 1
+    assert free["truth"]["contacts"] == []
+    assert content["summary"]["recordings"] == 2
+    truth = content["summary"]["truth"]
+    assert (truth["contacts"], truth["misses"], truth["links"]) == (1, 0, 1)
+    assert [point["factor"] for point in truth["curve"]] == list(FACTORS)
+    pictures = {path.name for path in report.glob("*.png")}
+    assert pictures == {"curve.png", "residual_1_pushed.png", "residual_2_free.png"}
+    out = capsys.readouterr().out
+    assert "link right in 100%" in out
+    assert "scores with scaled thresholds" in out
+    assert main([*arguments, "--curve"]) == 2
+    assert "--labels" in capsys.readouterr().err
 
 
-def test_real_panda() -> None:
-    """30 Hz, no friction model: the effort is torque, and nothing is doubtful."""
-    model = Model.from_urdf(panda_arm_urdf())
-    result = replay(read_recording(REAL_PANDA), model, DetectorParameters())
-    assert result.warnings == ()
-    assert result.valid_fraction > 0.99
-    assert result.rate == pytest.approx(30.0, rel=1e-3)
-    # Gravity alone explains the torque of joints 2, 3 and 4 to a few per cent.
-    for fit in result.efforts[1:4]:
-        assert fit.ratio == pytest.approx(1.0, abs=0.05)
-        assert fit.correlation > 0.99
+@pytest.fixture
+def urdf(tmp_path: Path) -> str:
+    (tmp_path / "two.urdf").write_text(URDF)
+    return str(tmp_path / "two.urdf")
+
+
+CONFIG = """
+/**:
+  ros__parameters:
+    use_sim_time: false
+contact_detector:
+  ros__parameters:
+    joints: [arm_elbow, arm_shoulder]
+    contact_threshold: [2.0, 3.0]
+    collision_threshold: [20.0]
+"""
+
+
+def labelled(folder: Path, name: str) -> Path:
+    path = folder / "labels.csv"
+    path.write_text(f"recording, begin, end\n{name}, 0.4, 0.6\n")
+    return path
+
+
+def calibrate(folder: Path, *more: str) -> int:
+    """Calibrate the arm of two joints from its contact-free motion."""
+    (folder / "two.urdf").write_text(sound.URDF)
+    (folder / "log.csv").write_text(sound.csv_text(sound.swing(22.0, 100.0)))
+    files = ["--urdf", str(folder / "two.urdf"), "--out", str(folder / "arm.yaml")]
+    return main(["calibrate", str(folder / "log.csv"), *files, *more])
+
+
+def test_a_label_whose_name_fits_two_recordings_is_refused(tmp_path: Path) -> None:
+    name = "a.csv"
+    labels = labelled(tmp_path, name)
+    with pytest.raises(RecordingError, match=r"line 2: .* \(x/a.csv, y/a.csv\); name one by its"):
+        read_labels(labels, [Path("x/a.csv"), Path("y/a.csv")])
+
+
+def test_a_path_is_not_ambiguous(tmp_path: Path) -> None:
+    first, second = read_labels(labelled(tmp_path, "a.csv"), [Path("y/a.csv"), Path("a.csv")])
+    assert not first
+    assert second
+    # Another recording's name does not matter.
+    first, *_ = read_labels(labelled(tmp_path, "b"), [Path("b"), Path("x/a.csv"), Path("y/a.csv")])
+    assert first
+
+
+def test_a_trusted_effort_kind_is_trusted_by_the_nodes_too(tmp_path: Path) -> None:
+    sections = []
+    for more in ([], ["--trust-effort-kind"]):
+        assert calibrate(tmp_path, "--gain", "50", *more) == 0
+        content = yaml.safe_load((tmp_path / "arm.yaml").read_text())
+        sections.append(content["contact_detector"]["ros__parameters"])
+    assert "check_effort_kind" not in sections[0]
+    assert sections[1]["check_effort_kind"] is False

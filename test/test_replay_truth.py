@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +13,12 @@ from swinging_arm import (
     LABELS,
     MODEL,
     PARAMETERS,
-    START,
     recorded,
     swing,
 )
 
 from rbd_control.errors import RecordingError
-from rbd_control.estimation import DetectorParameters
-from rbd_control.playback.measures import scaled
 from rbd_control.playback.replay import replay
-from rbd_control.playback.result import Overview
 from rbd_control.playback.truth import Label, Score, TrueContact, read_labels, score, summarise
 
 
@@ -95,48 +91,11 @@ def test_summary_of_scores() -> None:
     json.dumps(content, allow_nan=False)
 
 
-def test_curve_trades_delay_for_false_alarms() -> None:
-    """A ramp is found the later the higher the threshold; a small bump only by the lowest."""
-    bump = [(0.5, 0.9, 1.5)]
-    ramp = [(2.0 + 0.05 * k, 2.05 + 0.05 * k, 0.5 * k) for k in range(20)]
-    truth = ((START + 2.0, START + 3.0),)
-    factors = (0.5, 1.0, 2.0, 9.0)
-    result = replay(recorded(swing(bump + ramp), truth), MODEL, PARAMETERS, factors=factors)
-    points = dict(Overview((result, result)).curve)
-    assert list(points) == list(factors)
-    assert result.score is not None
-    assert points[1.0].delay_median == pytest.approx(result.score.contacts[0].delay)
-    delays = [points[factor].delay_median for factor in factors]
-    assert delays == sorted(delays)
-    assert delays[0] < delays[1] < delays[2] < delays[3] == np.inf
-    assert [points[factor].false_alarms for factor in factors] == [2, 0, 0, 0]
-    assert [points[factor].misses for factor in factors] == [0, 0, 0, 2]
-    # All but settling, the contact and its grace.
-    assert points[1.0].free_time == pytest.approx(2 * (4.0 - 0.1 - 1.1), abs=0.05)
-    assert replay(recorded(swing(), None), MODEL, PARAMETERS, factors=factors).curve == ()
-
-
-def test_every_threshold_is_scaled() -> None:
-    """Whatever parameter is called a threshold takes part."""
-    doubled = scaled(DetectorParameters(), 2.0)
-    for item in fields(DetectorParameters):
-        before, after = (getattr(p, item.name) for p in (DetectorParameters(), doubled))
-        if "threshold" in item.name or item.name == "statistic_speed":
-            np.testing.assert_allclose(after, np.multiply(before, 2.0))
-        else:
-            assert after == before
-
-
 REFUSED_LABELS = {
     "another column": ("start,end\n1,2\n", "columns are start, end"),
-    "nothing": ("", "columns are none"),
     "text": (LABELS + "a,1,soon,,\n", "line 2: end is 'soon', not a number"),
     "another recording": (LABELS + "c,1,2,,\n", "line 2: 'c' is none of the recordings .*a.csv"),
-    "which one": ("begin,end\n1,2\n", "line 2: it does not name its recording"),
     "ends before": (LABELS + "a,2,1,,\n", "line 2: end 1 s is not after begin 2 s"),
-    "force of two": (LABELS + "a,1,2,,1 2\n", "line 2: force has 2 numbers"),
-    "not finite": (LABELS + "a,1,nan,,\n", "line 2: end is 'nan', not a finite number"),
-    "cut short": (LABELS + "a,1\n", "line 2: it has another number of columns"),
 }
 
 

@@ -149,16 +149,6 @@ def test_the_hold_is_at_the_present_position_or_the_planned_one() -> None:
     assert s.supervision.target(100.0, s.motion).position == [0.9]
 
 
-def test_a_position_received_after_a_pause_is_not_the_present_one() -> None:
-    """Messages of the time before the pause are processed first."""
-    s = Supervised()
-    late = PEAK + 0.5
-    s.state(late, 1.0)
-    target = s.supervision.target(late, s.motion)
-    assert target.time == pytest.approx(1.0)
-    assert target.position == [0.9]
-
-
 def test_an_arm_held_at_a_planned_position_is_held_again_where_it_is() -> None:
     """On a slowed controller the planned position lies ahead, and the way there may meet a contact.
 
@@ -225,3 +215,13 @@ def test_only_an_arm_at_rest_ends_a_retreat(
             assert not moves
             return
         assert s.supervision.obstacle()
+
+
+def test_a_position_received_after_a_pause_is_not_the_present_one() -> None:
+    """Messages of the time before the pause are processed first."""
+    s = Supervised()
+    late = PEAK + 0.5
+    s.state(late, 1.0)
+    target = s.supervision.target(late, s.motion)
+    assert target.time == pytest.approx(1.0)
+    assert target.position == [0.9]

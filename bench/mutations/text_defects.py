@@ -176,9 +176,7 @@ MUTANTS = (
         "estimation/observers.py",
         "math.exp(-dt / delay)",
         "math.exp(-dt * delay)",
-        (
-            "estimation/test_velocity_delay.py::test_a_hard_stop_is_no_contact_if_the_delay_is_known",
-        ),
+        ("estimation/test_delays.py::test_a_hard_stop_is_no_contact_if_the_delay_is_known",),
     ),
     Mutant(
         120,
@@ -812,7 +810,7 @@ MUTANTS = (
         "nodes/detection_output.py",
         "self.value, self.is_published = None, True",
         "self.value, self.is_published = False, True",
-        ("test_detector_services.py::test_without_a_verdict_the_flag_is_not_repeated",),
+        ("test_detector_node.py::test_without_a_verdict_the_flag_is_not_repeated",),
     ),
     Mutant(
         191,
@@ -894,5 +892,16 @@ MUTANTS = (
         "return SafeStep(brake, motors, brake)",
         "return SafeStep(motors, motors, brake)",
         ("test_safe_torque.py::test_zero_is_the_brake_alone_and_exactly_zero_at_rest",),
+    ),
+    Mutant(
+        200,
+        "safe torque",
+        "frozen joint states beyond half a turn get torque again when unwrapping restarts",
+        "control/samples.py",
+        "reported = position.copy()",
+        "reported = position",
+        (
+            "test_continuous_joints.py::test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen",
+        ),
     ),
 )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from free_motion import lively_motion
 
-from rbd_control.check import weakest_pushes, weakest_pushes_in
+from rbd_control.check import weakest_pushes_in
 from rbd_control.check.weakest_push import LOOKS, Looks
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification import Calibration, Motion, calibrate
-from rbd_control.simulation import SimulatedArm, arm7_urdf
+from rbd_control.simulation import SimulatedArm
 
 PUSH, PERIOD, FIRST, LAST = 0.3, 0.65, 1.5, 23.0
 """Length of a push, time between two starts, first start, and end of the pushes [s]."""
@@ -25,11 +23,6 @@ CHANCE = 0.5 / np.sqrt((LAST - FIRST) / PERIOD)
 """Standard deviation of the share that is found if each push is found with probability one half.
 
 Friction amplifies rounding errors, so that the same push may be found in one build only."""
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +56,8 @@ def share_found(
 
 
 @pytest.mark.parametrize(
-    ("link", "axis"), [("link_4", 0), ("link_5", 1), ("link_7", 0), ("link_7", 2)]
+    ("kind", "link", "axis"), [("calibrated", "link_5", 1), ("defaults", "link_7", 0)]
 )
-@pytest.mark.parametrize("kind", ["calibrated", "defaults"])
 def test_within_thirty_per_cent(
     kind: str, link: str, axis: int, free: Motion, calibration: Calibration, model: Model
 ) -> None:
@@ -85,80 +77,9 @@ def test_within_thirty_per_cent(
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5 - CHANCE
 
 
-@pytest.mark.parametrize(
-    "settings", [{"threshold_acceleration": (1.0,)}, {"onset_debounce": 0.1}], ids=str
-)
-def test_settings_that_delay_or_hide_contacts_count(
-    settings: dict[str, Any], free: Motion, calibration: Calibration, model: Model
-) -> None:
-    """The promise left both out, and so was a fraction of the force that is found."""
-    # The threshold of the statistic does not grow with the acceleration.
-    plain = replace(calibration.parameters, statistic_threshold=1e6)
-    parameters = replace(plain, **settings)
-    known = parameters.corrected(model)
-    promised = weakest_pushes_in(known, parameters, [free])[-1].axes[0]
-    assert promised > 1.3 * weakest_pushes_in(known, plain, [free])[-1].axes[0]
-    force = np.eye(3)[0] * promised
-    assert share_found(known, parameters, model, "link_7", 0.7 * force) < 0.5 + CHANCE
-    assert share_found(known, parameters, model, "link_7", 1.3 * force) > 0.5 - CHANCE
-
-
-def test_a_debounce_longer_than_a_push_finds_none(free: Motion, model: Model) -> None:
-    parameters = DetectorParameters(contact_threshold=(2.0,), onset_debounce=PUSH)
-    for push in weakest_pushes_in(model, parameters, [free]):
-        assert np.isinf([push.best, push.worst, *push.axes]).all()
-
-
-def test_noise_helps_a_push(free: Motion, calibration: Calibration, model: Model) -> None:
-    """Noise of the effort makes the weakest push smaller, and much noise makes it much smaller."""
-    known, parameters = calibration.parameters.corrected(model), calibration.parameters
-    without = weakest_pushes(known, parameters, free.q, free.v)[-1]
-    found = [without.axes[0]]
-    for size in (0.2, 0.4):
-        # As large as its threshold allows, at frequencies that pass the observer.
-        noise = size * np.array(parameters.contact_threshold) * np.array(parameters.moving_ratio)
-        wave = np.sin(2.0 * np.pi * np.outer(free.t, np.linspace(3.0, 5.0, model.nv)))
-        noisy = replace(free, tau=free.tau + noise * wave)
-        # Without the statistic, of which noise on all joints takes most.
-        plain = replace(parameters, statistic_threshold=1e6)
-        found.append(weakest_pushes_in(known, plain, [noisy])[-1].axes[0])
-    assert found[2] < 0.85 * found[1]
-
-
-def test_a_raised_flag_gives_no_push(free: Motion, model: Model) -> None:
-    """Where the detector reports contact throughout, noise is neglected, not taken for a push."""
-    parameters = DetectorParameters()
-    heavy = replace(free, tau=free.tau + 1e3)
-    low = replace(parameters, implausible_effort=1e3, saturation_ratio=1e3)
-    pushes = weakest_pushes_in(model, low, [heavy])
-    assert pushes == weakest_pushes(model, low, free.q, free.v)
-
-
-def test_best_and_worst_enclose_the_axes(free: Motion, model: Model) -> None:
-    for push in weakest_pushes(model, DetectorParameters(), free.q, free.v):
-        assert push.best <= push.worst
-        # Of medians over poses with axes of their own, these hold to the scatter of the poses.
-        assert min(push.axes) >= 0.7 * push.best
-
-
-def test_a_link_whose_forces_load_no_joint(free: Motion, model: Model) -> None:
-    """The first joint turns about the axis that its link's origin lies on."""
-    first = weakest_pushes(model, DetectorParameters(), free.q, free.v)[0]
-    assert np.isinf(first.worst)
-    assert first.to_json()["worst"] is None
-
-
-def test_thresholds_count(free: Motion, model: Model) -> None:
-    """Twice the thresholds, twice the force."""
-    parameters = DetectorParameters(contact_threshold=(2.0,), threshold_speed=(0.5,))
-    double = replace(parameters, contact_threshold=(4.0,), threshold_speed=(1.0,))
-    a, b = (weakest_pushes(model, p, free.q, free.v)[-1] for p in (parameters, double))
-    assert b.axes == pytest.approx([2.0 * force for force in a.axes])
-
-
-@pytest.mark.parametrize("period", [0.0019, 0.006, 0.033])
-def test_all_pushes_have_their_full_length(free: Motion, model: Model, period: float) -> None:
+def test_all_pushes_have_their_full_length(free: Motion, model: Model) -> None:
     """Near 167 Hz they lasted half as long, as the number of samples depended on rounding."""
+    period = 0.006
     t = np.arange(free.t[0], free.t[-1], period)
     columns = (
         np.stack([np.interp(t, free.t, column) for column in x.T], axis=1)
@@ -175,10 +96,3 @@ def test_all_pushes_have_their_full_length(free: Motion, model: Model, period: f
     reached = looks.risen[:, -1, 0]
     assert reached.min() >= observer.risen(PUSH - 1.01 * period)[0]
     assert reached.max() <= observer.risen(PUSH + 1e-6)[0]
-
-
-def test_no_pose_is_refused(model: Model) -> None:
-    with pytest.raises(InputError, match="at least one pose"):
-        weakest_pushes(model, DetectorParameters(), np.empty((0, 7)), np.empty((0, 7)))
-    with pytest.raises(InputError, match="at least one motion"):
-        weakest_pushes_in(model, DetectorParameters(), [])

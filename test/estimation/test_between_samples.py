@@ -66,52 +66,32 @@ def without(motion: Motion, lost: np.ndarray) -> Motion:
     return Motion(motion.name, motion.t[~lost], motion.q[~lost], motion.v[~lost], motion.tau[~lost])
 
 
-@pytest.mark.parametrize("length", [0.01, 0.02, 0.04])
 def test_lost_samples_in_a_lively_motion_are_no_contact(
-    model: Model, motion: Motion, parameters: DetectorParameters, length: float
+    model: Model, motion: Motion, parameters: DetectorParameters
 ) -> None:
     assert not contacts(model, parameters, motion)
     lost = np.zeros(motion.t.size, dtype=bool)
     rng = np.random.default_rng(6)
     for begin in np.arange(0.5, motion.t[-1] - 0.5, 0.25) + rng.uniform(0.0, 0.1):
-        lost |= (motion.t > begin) & (motion.t < begin + length)
+        lost |= (motion.t > begin) & (motion.t < begin + 0.04)
     assert not contacts(model, parameters, without(motion, lost))
 
 
-@pytest.mark.parametrize("length", [0.01, 0.02, 0.04])
 def test_a_push_that_begins_while_samples_are_lost_is_found(
-    model: Model, motion: Motion, parameters: DetectorParameters, length: float
-) -> None:
-    begin = 5.0
-    pushed = np.zeros(model.nv)
-    pushed[1] = 3.0 * parameters.contact_threshold[1]
-    tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
-    lost = (motion.t > begin - length / 2.0) & (motion.t < begin + length / 2.0)
-    touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
-    found = ContactDetector(model, parameters).update_block(
-        touched.t, touched.q, touched.v, touched.tau
-    )
-    (onset,) = [event for _, event in found.events if event.phase == "onset"]
-    # Two time constants after the lost samples, 20 ms, and half a one for the residual to grow.
-    assert begin < onset.detected <= begin + length / 2.0 + 0.025
-
-
-def test_samples_lost_again_and_again_do_not_hide_a_contact(
     model: Model, motion: Motion, parameters: DetectorParameters
 ) -> None:
     begin = 5.0
     pushed = np.zeros(model.nv)
     pushed[1] = 3.0 * parameters.contact_threshold[1]
     tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
-    # Of every 20 samples 8 are lost: the next loss comes before the error of the last has faded.
-    lost = (motion.t > begin - 1.0) & (np.arange(motion.t.size) % 20 < 8)
+    lost = np.abs(motion.t - begin) < 0.01
     touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
     found = ContactDetector(model, parameters).update_block(
         touched.t, touched.q, touched.v, touched.tau
     )
-    onsets = [event for _, event in found.events if event.phase == "onset"]
-    assert onsets
-    assert begin < onsets[0].detected <= begin + 0.05
+    (onset,) = [event for _, event in found.events if event.phase == "onset"]
+    # Two time constants after the lost samples, 20 ms, and half a one for the residual to grow.
+    assert begin < onset.detected <= begin + 0.035
 
 
 def delay_at_rest(model: Model, stamps: np.ndarray, begin: float) -> float:
@@ -129,32 +109,13 @@ def delay_at_rest(model: Model, stamps: np.ndarray, begin: float) -> float:
     return min(detected, default=np.inf) - begin
 
 
-@pytest.mark.parametrize("size", [5, 6, 10, 20])
+@pytest.mark.parametrize("size", [10])
 def test_samples_in_batches_do_not_hide_a_contact(model: Model, size: int) -> None:
     """[16] Times of receipt of a driver that sends several samples at once."""
     k = np.arange(10000)
     stamps = 1.0 + (k // size) * size / RATE + (k % size) * 1e-5
     # The residual exceeds the threshold in the first batch; four more batches are seen at most.
     assert delay_at_rest(model, stamps, 9.0) <= 6 * size / RATE
-
-
-@pytest.mark.parametrize("first", [1e-6, 1e-4])
-@pytest.mark.parametrize("rate", [20.0, 50.0, 250.0])
-def test_two_close_first_samples_do_not_hide_a_contact(
-    model: Model, rate: float, first: float
-) -> None:
-    stamps = np.append(1.0 - first, 1.0 + np.arange(round(2.0 * rate)) / rate)
-    assert delay_at_rest(model, stamps, 1.5 - 0.1 / rate) <= 2.0 / rate
-
-
-@pytest.mark.parametrize(("before", "after"), [(1000.0, 50.0), (1000.0, 20.0), (500.0, 20.0)])
-def test_a_lower_rate_delays_a_contact_by_few_samples(
-    model: Model, before: float, after: float
-) -> None:
-    """[48] Each interval after the change of the rate is as long as that of lost samples."""
-    fast = 1.0 + np.arange(round(2.0 * before)) / before
-    slow = fast[-1] + np.arange(1, round(2.0 * after)) / after
-    assert delay_at_rest(model, np.append(fast, slow), fast[-1] + 0.3) <= 6.0 / after
 
 
 def first_contact(push: float) -> float:
@@ -207,3 +168,35 @@ def test_the_allowance_delays_a_contact_but_does_not_end_one(model: Model) -> No
     assert abs(lasting[-1].residual[2]) < 1.0
     assert not bench.run(0.5, on_joint(2, 0.3))[-1].contact
     assert [event.phase for event in bench.events] == ["onset", "release"]
+
+
+def test_samples_lost_again_and_again_do_not_hide_a_contact(
+    model: Model, motion: Motion, parameters: DetectorParameters
+) -> None:
+    begin = 5.0
+    pushed = np.zeros(model.nv)
+    pushed[1] = 3.0 * parameters.contact_threshold[1]
+    tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
+    # Of every 20 samples 8 are lost: the next loss comes before the error of the last has faded.
+    lost = (motion.t > begin - 1.0) & (np.arange(motion.t.size) % 20 < 8)
+    touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
+    found = ContactDetector(model, parameters).update_block(
+        touched.t, touched.q, touched.v, touched.tau
+    )
+    onsets = [event for _, event in found.events if event.phase == "onset"]
+    assert onsets
+    assert begin < onsets[0].detected <= begin + 0.05
+
+
+def test_two_close_first_samples_do_not_hide_a_contact(model: Model) -> None:
+    rate = 50.0
+    stamps = np.append(1.0 - 1e-6, 1.0 + np.arange(round(2.0 * rate)) / rate)
+    assert delay_at_rest(model, stamps, 1.5 - 0.1 / rate) <= 2.0 / rate
+
+
+def test_a_lower_rate_delays_a_contact_by_few_samples(model: Model) -> None:
+    """[48] Each interval after the change of the rate is as long as that of lost samples."""
+    before, after = 1000.0, 20.0
+    fast = 1.0 + np.arange(round(2.0 * before)) / before
+    slow = fast[-1] + np.arange(1, round(2.0 * after)) / after
+    assert delay_at_rest(model, np.append(fast, slow), fast[-1] + 0.3) <= 6.0 / after

@@ -94,7 +94,7 @@ CHANGES: list[dict[str, Any]] = [
 
 def test_every_parameter_is_among_them() -> None:
     tried = {list(change)[-1] for change in CHANGES}
-    # What it changes is done by the node and by replay: test_effort_kind.py, test_replay_effort.py.
+    # What it changes is done by the node and by replay: test_effort_kind.py, test_replay.py.
     elsewhere = {"check_effort_kind"}
     assert tried | elsewhere == {item.name for item in fields(DetectorParameters)}
 
@@ -135,40 +135,6 @@ def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
     # Moving slowly on the spot is no motion of a real arm, but a fair input to compare on.
     without = dict(list(change.items())[:-1])
     assert outcome(replace(PARAMETERS, **change)) != outcome(replace(PARAMETERS, **without))
-
-
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ({"observer_gain": (0.0,)}, "observer_gain"),
-        ({"contact_threshold": (np.nan,)}, "contact_threshold"),
-        ({"contact_threshold": (30.0,), "collision_threshold": (20.0,)}, "collision_threshold"),
-        ({"friction_model": "lugre"}, "friction_model"),
-        ({"release_ratio": 1.5}, "release_ratio"),
-        (
-            {"contact_force_threshold": 9.0, "collision_force_threshold": 8.0},
-            "collision_force_threshold is 8.0 but contact_force_threshold is 9.0",
-        ),
-        ({"effort_gain": (1.0, 0.0)}, r"effort_gain\[1\] is 0"),
-        ({"residual_covariance": (1.0, 0.0)}, "residual_covariance"),
-        ({"residual_covariance": (1.0, 0.2, 0.0, 1.0)}, "not symmetric"),
-        ({"residual_covariance": (1.0, 2.0, 2.0, 1.0)}, "not positive definite"),
-        ({"contact_threshold": ()}, "contact_threshold"),
-        ({"onset_debounce": "soon"}, "onset_debounce"),
-    ],
-)
-def test_bad_parameters_are_named(values: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        DetectorParameters(**values)
-
-
-def test_wrong_length_is_named(model: Model) -> None:
-    parameters = replace(PARAMETERS, contact_threshold=(1.0, 2.0))
-    with pytest.raises(ParameterError, match="contact_threshold has 2 values .* 7 joints"):
-        ContactDetector(model, parameters)
-    parameters = replace(PARAMETERS, residual_covariance=(1.0, 0.0, 0.0, 1.0))
-    with pytest.raises(ParameterError, match="residual_covariance has 4 values .* 7 joints"):
-        ContactDetector(model, parameters)
 
 
 def test_matrices_follow_the_order_of_the_joints() -> None:

@@ -7,15 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.gains.arm import GAINS, JOINTS, MASSES, Specimen
+from bench.gains.arm import JOINTS, MASSES, Specimen
 from bench.gains.study import GAP, OFF_AXIS, ON_AXIS, Result, carried, identified
-from rbd_control.errors import InputError
-from rbd_control.identification import GainEvidence, KnownGain, KnownPayload
-from rbd_control.identification.drive_gain_fit import fit_gains, gain_rows, velocity_noise
+from rbd_control.identification import GainEvidence, KnownGain
 from rbd_control.identification.drive_gains import drive_gains
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
-SEEDS = range(5)
+SEEDS = range(3)
 CERTAIN = 3.0
 """Standard errors that no gain is off: one of 400 normal numbers is farther out."""
 
@@ -57,29 +55,8 @@ def test_a_known_payload_identifies_all_joints_that_it_loads(loaded: list[Result
     for result in loaded:
         assert result.accepted.all()
     off = np.array([result.in_standard_errors for result in loaded])
-    # 30 nearly independent numbers of unit variance have this root mean square in 999 of 1000.
+    # 18 nearly independent numbers of unit variance have this root mean square in 999 of 1000.
     assert 0.5 < np.sqrt((off**2).mean()) < 1.5
-
-
-def test_a_payload_on_the_axis_does_not_identify_the_last_joint() -> None:
-    specimen = Specimen.drawn(1)
-    motions, evidence = [specimen.recorded(1)], carried(specimen, ON_AXIS, 1, told=True)
-    result = identified(specimen, motions, evidence)
-    assert result.accepted.tolist() == [True] * 5 + [False]
-    given = KnownGain(float(specimen.gains[5]), 0.2)
-    result = identified(specimen, motions, replace(evidence, known={"wrist_3": given}))
-    assert result.accepted.all()
-    assert result.gains[5].is_given
-    assert result.gains[5].standard_error == 0.2
-    assert result.gains[5].gain == pytest.approx(given.value, rel=0.02)
-
-
-def test_the_centre_of_the_payload_makes_wrists_more_exact(loaded: list[Result]) -> None:
-    specimen = Specimen.drawn(0)
-    result = identified(specimen, [specimen.recorded(0)], carried(specimen, OFF_AXIS, 0, told=True))
-    for told, unknown in zip(result.gains[3:], loaded[0].gains[3:], strict=True):
-        assert told.standard_error < unknown.standard_error
-    assert (np.abs(result.in_standard_errors) < CERTAIN).all()
 
 
 def test_a_wrong_description_is_noticed() -> None:
@@ -95,60 +72,13 @@ def test_a_wrong_description_is_noticed() -> None:
         assert any("contradict the masses of the description" in note for note in notes) == noticed
 
 
-def test_free_motion_is_as_exact_as_the_masses_of_the_description(free: list[Result]) -> None:
-    specimen = Specimen.drawn(0)
-    exact = identified(specimen, [specimen.recorded(0)], GainEvidence(mass_error=0.01))
-    for one, usual in zip(exact.gains[:3], free[0].gains, strict=False):
-        assert one.standard_error < 0.6 * usual.standard_error
-
-
-def test_noise_of_the_velocities_does_not_bias() -> None:
-    """Total least squares, against ordinary: the same without the noise of the columns."""
-    specimen, size = Specimen.drawn(3), 0.1
-    motions = [
-        replace(specimen, true=specimen.description).recorded(seed, speed_noise=size)
-        for seed in (1, 2, 3)
-    ]
-    rows = gain_rows(motions, specimen.description, GAP)
-    total = fit_gains([rows], [], {})
-    ordinary = fit_gains([replace(rows, noise=0.0 * rows.noise)], [], {})
-    # The vertical axis feels nothing but accelerations.
-    off = [abs(fit.reciprocal[0] * specimen.gains[0] - 1.0) for fit in (total, ordinary)]
-    assert off[0] < 0.5 * off[1]
-    assert off[0] < CERTAIN * total.error[0] * specimen.gains[0]
-
-
-def test_velocity_noise_is_measured_within_motion() -> None:
-    t = np.arange(0.0, 20.0, 0.008)[:, None]
-    v = np.sin(t * [1.0, 5.0]) + np.random.default_rng(0).normal(scale=[0.01, 0.03], size=(2500, 2))
-    np.testing.assert_allclose(velocity_noise(v), [0.01, 0.03], rtol=0.1)
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_signs_and_units_of_drives_are_found(sign: float) -> None:
+def test_signs_and_units_of_drives_are_found() -> None:
     """Currents in milliamperes, and drives that count backwards."""
     specimen = Specimen.drawn(4)
-    scale = 1e-3 * np.array([sign, 1.0, -sign, 1.0, -1.0, sign])
+    scale = 1e-3 * np.array([-1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
     odd = replace(specimen, gains=specimen.gains * scale)
     evidence = carried(odd, OFF_AXIS, 4)
     result = identified(odd, [odd.recorded(4)], evidence)
     # The noise of the currents is a thousandth then.
     assert result.accepted.all()
     assert (np.abs(result.relative_error) < 0.05).all()
-
-
-def test_bad_evidence_is_refused() -> None:
-    specimen = Specimen.drawn(0)
-    with pytest.raises(InputError, match="'hand', which is no joint"):
-        drive_gains(
-            [specimen.recorded(0)],
-            specimen.description,
-            GAP,
-            GainEvidence(known={"hand": KnownGain(1.0)}),
-        )
-    for value, error in ((0.0, 0.0), (np.nan, 0.0), (float(GAINS[0]), -1.0)):
-        with pytest.raises(InputError, match="drive gain"):
-            KnownGain(value, error)
-    for mass, error in ((0.0, 0.0), (-1.0, 0.0), (1.0, -0.1), (np.inf, 0.0)):
-        with pytest.raises(InputError, match="known payload"):
-            KnownPayload([], mass, error)

@@ -8,17 +8,11 @@ import pytest
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import EffortKindJudge
-from rbd_control.simulation import arm7_urdf
 
 TORQUE = DetectorParameters()
 WITHOUT = DetectorParameters(effort_kind="torque_without_gravity")
 BENT = np.array([0.3, 0.9, 0.2, -1.2, 0.3, 1.1, 0.2])
 NOISE = 0.05
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def feed(
@@ -59,28 +53,14 @@ def test_an_arm_at_rest_refutes_the_wrong_kind(model: Model) -> None:
     assert judge.decision.text.endswith("includes gravity; set effort_kind: torque")
 
 
-@pytest.mark.parametrize("without", [False, True])
-def test_an_arm_in_motion_refutes_the_wrong_kind(model: Model, without: bool) -> None:
-    judge = EffortKindJudge(model, TORQUE if without else WITHOUT)
+def test_an_arm_in_motion_refutes_the_wrong_kind(model: Model) -> None:
+    judge = EffortKindJudge(model, TORQUE)
     w = 2.0 * np.pi / np.array([5.0, 4.0, 6.0, 3.5, 3.0, 2.5, 2.2])
     for t in np.arange(0.0, 8.0, 0.02):
         q, v = BENT + 0.4 * np.sin(w * t), 0.4 * w * np.cos(w * t)
         tau = inverse_dynamics(model, q, v, -0.4 * w**2 * np.sin(w * t)) + np.sign(v)
-        judge.add(t, q, v, tau - without * gravity_torque(model, q))
+        judge.add(t, q, v, tau - gravity_torque(model, q))
     assert judge.is_refuted
-
-
-def test_currents_are_named_when_the_arm_has_moved(model: Model) -> None:
-    judge = EffortKindJudge(model, TORQUE)
-    for k in range(8):
-        q = BENT + np.array([0.0, 0.1, 0.0, 0.1, 0.0, 0.0, 0.0]) * k
-        feed(judge, q, 0.09 * gravity_torque(model, q), start=1.0 * k, seconds=1.0)
-    assert judge.is_refuted
-    unset = replace(TORQUE, effort_kind="current")
-    judge = feed(EffortKindJudge(model, unset), BENT, 0.09 * gravity_torque(model, BENT))
-    assert "effort_gain does not fit" in judge.decision.text
-    geared = replace(unset, effort_gain=(1.0 / 0.09,))
-    assert state(model, geared, BENT, 0.09 * gravity_torque(model, BENT)) == "confirmed"
 
 
 def test_efforts_between_the_kinds_are_neither_confirmed_nor_refuted(model: Model) -> None:
@@ -88,18 +68,6 @@ def test_efforts_between_the_kinds_are_neither_confirmed_nor_refuted(model: Mode
     g = gravity_torque(model, BENT)
     for parameters in (TORQUE, WITHOUT):
         assert state(model, parameters, BENT, 0.5 * g) == "open"
-
-
-def test_no_load_is_no_evidence(model: Model) -> None:
-    """In the upright posture gravity loads no joint: the decision waits and reports why."""
-    upright = np.zeros(model.nq)
-    for parameters in (TORQUE, WITHOUT):
-        judge = feed(EffortKindJudge(model, parameters), upright, gravity_torque(model, upright))
-        assert judge.decision.state == "open"
-        assert "gravity hardly loads any joint" in judge.decision.text
-    # The first loaded pose decides.
-    feed(judge, BENT, gravity_torque(model, BENT), start=3.0)
-    assert judge.is_refuted
 
 
 def random_pose(model: Model, rng: np.random.Generator) -> np.ndarray:
@@ -131,7 +99,7 @@ def test_the_right_kind_is_never_refuted(model: Model, what: str, without: bool)
     """An unknown payload, a tilted base and a support at the start are not taken for gravity."""
     rng = np.random.default_rng(7)
     parameters = WITHOUT if without else TORQUE
-    for _ in range(150):
+    for _ in range(40):
         q, tau = disturbed(model, rng, what)
         tau = tau - without * gravity_torque(model, q)
         # Motor-side friction at rest points anywhere.
@@ -162,34 +130,3 @@ def test_contact_never_refutes_what_was_confirmed(model: Model) -> None:
     # After a pause the driver may be another one.
     feed(judge, BENT, 0.0 * g, start=40.0)
     assert judge.is_refuted
-
-
-@pytest.mark.parametrize("lengths", [(3000,), (150, 20, 1, 5, 2824), (150, 1, 2849)])
-def test_blocks_are_judged_as_their_samples_are(model: Model, lengths: tuple[int, ...]) -> None:
-    """A recording is read in blocks, and a pause opens a confirmed decision there as well."""
-    g = gravity_torque(model, BENT)
-    for pause in (150, 200):  # at the beginning of a block, and within one
-        stamps = 0.02 * np.arange(3000.0)
-        stamps[pause:] += 5.0
-        share = np.where(np.arange(3000) < pause, 1.0, 0.0)
-        tau = share[:, None] * g + NOISE * np.random.default_rng(1).normal(size=(3000, 7))
-        q, v = np.tile(BENT, (3000, 1)), np.zeros((3000, 7))
-        single, blocks = EffortKindJudge(model, TORQUE), EffortKindJudge(model, TORQUE)
-        first = 0
-        for length in lengths:
-            part = slice(first, first + length)
-            for k in range(*part.indices(3000)):
-                single.add(float(stamps[k]), q[k], v[k], tau[k])
-            blocks.add_block(stamps[part], q[part], v[part], tau[part])
-            assert blocks.decision.state == single.decision.state
-            first += length
-        assert blocks.is_refuted
-        assert blocks.decision.text == single.decision.text
-
-
-def test_zeros_are_no_evidence(model: Model) -> None:
-    """An effort that is exactly zero is not measured; the detector reports this separately."""
-    judge = EffortKindJudge(model, TORQUE)
-    for stamp in np.arange(0.0, 3.0, 0.02):
-        judge.add(stamp, BENT, np.zeros(7), np.zeros(7))
-    assert judge.decision.state == "open"

@@ -2,31 +2,21 @@
 
 import numpy as np
 import pytest
-from robots import random_tree_urdf, urdf_path
+from robots import random_tree_urdf
 
-from rbd_control.dynamics import Model, frame_jacobian, frame_placement, mass_matrix
-from rbd_control.estimation.decision import MASSES, SHAKE, jolt_doubt
-from rbd_control.estimation.detector_state import new_memory
-from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
+from rbd_control.dynamics import Model, frame_jacobian, frame_placement
+from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation
 from rbd_control.estimation.isolation_kernel import (
-    NEGLIGIBLE,
     SLANT,
     approach,
-    expected,
     noise_factor,
     take_in,
     weigh,
 )
-from rbd_control.robot.shapes import MeshFiles, Surface, surface_of
-from rbd_control.simulation import arm7_urdf
+from rbd_control.robot.shapes import Surface
 
 Q = np.array([0.3, 0.7, -0.4, 1.1, 0.5, 0.9, -0.2])
 LINKS = [f"link_{i}" for i in range(1, 8)]
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
@@ -118,16 +108,6 @@ def test_touched_link_is_among_those_named(
     assert single >= (0 if LINKS.index(link) < 4 else 30)
 
 
-def test_residuals_of_joints_beyond_exclude_links(model: Model, isolation: LinkIsolation) -> None:
-    """A link before the last joint with a residual cannot be the touched link."""
-    rng = np.random.default_rng(9)
-    for i, link in enumerate(LINKS[1:], start=1):
-        q, _, _, r = random_contact(model, rng, link, 20.0)
-        while abs(r[i]) < 0.3:
-            q, _, _, r = random_contact(model, rng, link, 20.0)
-        assert not set(isolation.isolate(q, r).candidates) & set(LINKS[:i])
-
-
 def test_force_and_point_on_the_last_links(model: Model, isolation: LinkIsolation) -> None:
     rng = np.random.default_rng(6)
     errors, distances = [], []
@@ -156,38 +136,6 @@ def test_force_without_leverage_is_not_observable(model: Model, isolation: LinkI
     assert found.point is None
 
 
-def test_no_residual_is_no_evidence(isolation: LinkIsolation) -> None:
-    found = isolation.isolate(Q, np.zeros(7))
-    assert found.force is None
-    assert np.isfinite([found.confidence, found.misfit]).all()
-
-
-def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
-    r = torque(model, Q, "link_7", np.array([0.03, 0.0, 0.05]), np.array([10.0, -15.0, 8.0]))
-    isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
-    found = isolation.isolate(Q, r)
-    np.testing.assert_allclose(isolation.force(2.0 * r), 2.0 * found.force, rtol=1e-12)
-    isolation.begin()
-    assert isolation.force(r) is None
-    strict = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=1e-3)
-    assert strict.isolate(Q, r).force is None
-
-
-def test_several_samples_increase_the_evidence(model: Model) -> None:
-    """With several samples, noise that a single one confuses with the next link averages out."""
-    rng = np.random.default_rng(7)
-    isolation = LinkIsolation(model, 0.2**2 * np.eye(7), force_uncertainty=20.0)
-    right = {1: 0, 12: 0}
-    for _ in range(60):
-        q, _, _, r = random_contact(model, rng, "link_4", 20.0)
-        isolation.begin()
-        for look in range(1, 13):
-            found = isolation.look(q, r + 0.2 * rng.normal(size=7))
-            if look in right:
-                right[look] += found.candidates == ("link_4",)
-    assert right[12] > right[1]
-
-
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_hand_that_turns_or_moves_on_without_letting_go(model: Model, hard: bool) -> None:
     """The average begins anew, and no link is named alone that the hand has left."""
@@ -208,19 +156,6 @@ def test_a_hand_that_turns_or_moves_on_without_letting_go(model: Model, hard: bo
     assert among["moved"] >= 18
 
 
-def test_a_jolt_leaves_the_average_of_a_push(model: Model, isolation: LinkIsolation) -> None:
-    """Residuals of another direction do not count until they stay."""
-    rng = np.random.default_rng(8)
-    for _ in range(10):
-        q, _, _, r = random_contact(model, rng, "link_5", 40.0)
-        isolation.begin()
-        for _ in range(10):
-            steady = isolation.look(q, r)
-        for _ in range(4):
-            assert isolation.look(q, -0.9 * r).candidates == steady.candidates
-        assert isolation.look(q, r).candidates == steady.candidates
-
-
 def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> None:
     """Residuals of slow joints lag; if they counted as settled, the force would be wrong."""
     rng = np.random.default_rng(12)
@@ -239,15 +174,6 @@ def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> No
     assert np.median(aware) < 0.5 * np.median(blind)
 
 
-def test_hard_contacts_leave_traces_elsewhere(model: Model, isolation: LinkIsolation) -> None:
-    """A residual that excludes a link for a push does not for a blow fifty times as hard."""
-    r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
-    trace = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
-    assert "link_4" in isolation.isolate(Q, r).candidates
-    assert "link_4" not in isolation.isolate(Q, r + trace).candidates
-    assert "link_4" in isolation.isolate(Q, 50.0 * r + trace).candidates
-
-
 def test_a_joint_in_doubt_excludes_no_link(model: Model, isolation: LinkIsolation) -> None:
     """A possible error after a reversal of a joint beyond the link does not exclude the link."""
     r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
@@ -255,25 +181,6 @@ def test_a_joint_in_doubt_excludes_no_link(model: Model, isolation: LinkIsolatio
     doubt = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
     assert "link_4" not in isolation.isolate(Q, r).candidates
     assert "link_4" in isolation.isolate(Q, r, doubt=doubt).candidates
-
-
-def test_correlated_noise_is_weighed_as_such(model: Model) -> None:
-    """Noise along one direction explains a residual there, and misleads where it is ignored."""
-    shape = np.array([0.0, 1.0, 0.0, 0.8, 0.0, 0.5, 0.3])
-    r = torque(model, Q, "link_3", np.array([0.0, 0.03, 0.1]), np.array([20.0, 5.0, 0.0]))
-    noisy = r + 0.5 * shape
-    aware = LinkIsolation(model, 1e-4 * np.eye(7) + np.outer(shape, shape), 20.0)
-    blind = LinkIsolation(model, 1e-4 * np.eye(7), 20.0)
-    assert "link_3" in aware.isolate(Q, noisy).candidates
-    assert "link_3" not in blind.isolate(Q, noisy).candidates
-
-
-def test_noise_from_thresholds_and_covariance() -> None:
-    threshold = np.array([0.6, 1.2])
-    guessed = residual_noise(None, threshold)
-    assert guessed[1, 1] == pytest.approx(4.0 * guessed[0, 0])
-    measured = np.array([[0.02, 0.01], [0.01, 0.03]])
-    np.testing.assert_allclose(residual_noise(measured, threshold), measured)
 
 
 def test_branched_and_floating_robots() -> None:
@@ -292,29 +199,6 @@ def test_branched_and_floating_robots() -> None:
             named += link in isolation.isolate(q, r).candidates
         # Next to the root there is little to tell links of one branch apart by.
         assert named >= 6
-
-
-def test_push_right_at_an_origin(model: Model, isolation: LinkIsolation) -> None:
-    """The push causes no torque at the link's own joint; the link still is a usual candidate."""
-    rng = np.random.default_rng(10)
-    named = 0
-    for i in range(120):
-        link = LINKS[1 + i % 6]
-        q = rng.uniform(-1.2, 1.2, 7)
-        r = torque(model, q, link, np.zeros(3), 20.0 * rng.normal(size=3))
-        named += link in isolation.isolate(q, r).candidates
-    assert named > 90
-
-
-def test_links_that_share_an_origin() -> None:
-    """Links 5 and 6 of a Panda: a push through the origin of both may be on either."""
-    panda = Model.from_urdf(
-        urdf_path("panda"), locked={"panda_finger_joint1": 0.01, "panda_finger_joint2": 0.01}
-    )
-    isolation = LinkIsolation(panda, 0.03**2 * np.eye(7), 20.0)
-    q = np.array([0.1, -0.4, 0.2, -1.9, 0.3, 1.8, 0.6])
-    r = torque(panda, q, "panda_link6", np.zeros(3), np.array([12.0, 10.0, -12.0]))
-    assert {"panda_link5", "panda_link6"} <= set(isolation.isolate(q, r).candidates)
 
 
 def box_surface(model: Model, body: int, half: np.ndarray) -> Surface:
@@ -370,73 +254,3 @@ def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) ->
     # Some thousand of the forces count, so the mean is known to some percent.
     assert evidence[0, 0] == pytest.approx(sampled, abs=0.2)
     assert evidence[1, 0] < evidence[0, 0] - 2.0
-
-
-def test_motion_and_geometry_tell_the_links_of_collisions_apart(model: Model) -> None:
-    """Forces of obstacles on random links: more single links are right than without the motion."""
-    rng = np.random.default_rng(13)
-    surface = surface_of(model, arm7_urdf(), MeshFiles(None))
-    informed = LinkIsolation(model, 0.1**2 * np.eye(7), 20.0, surface)
-    right = {"informed": 0, "motion": 0, "blind": 0}
-    among = count = 0
-    while count < 80:
-        q, v = rng.uniform(-1.2, 1.2, 7), 0.5 * rng.normal(size=7)
-        k = int(rng.integers(surface.body.size))
-        link = model.joint_links[surface.body[k]]
-        J, at = frame_jacobian(model, q, link), frame_placement(model, q, link)[:3, :3]
-        velocity = J[3:] @ v + np.cross(J[:3] @ v, at @ surface.point[k])
-        normal = at @ surface.normal[k]
-        if normal @ velocity < max(0.15, 0.5 * np.linalg.norm(velocity)):
-            continue
-        count += 1
-        force = -80.0 * velocity / np.linalg.norm(velocity)
-        r = torque(model, q, link, surface.point[k], force) + 0.1 * rng.normal(size=7)
-        plain = LinkIsolation(model, 0.1**2 * np.eye(7), 20.0)
-        for name, tool, motion in (
-            ("informed", informed, (q, v)),
-            ("motion", plain, (q, v)),
-            ("blind", plain, ()),
-        ):
-            tool.begin(*motion)
-            found = tool.look(q, r, hard=True)
-            right[name] += found.candidates == (link,)
-            among += name == "informed" and link in found.candidates
-    assert right["informed"] > right["blind"]
-    assert right["informed"] >= right["motion"] - 2
-    assert among >= 0.9 * count
-
-
-def test_the_jolt_of_a_collision_is_noise_that_fades(model: Model) -> None:
-    """The jolt is proportional to the accelerated inertia and acts on all joints at the onset."""
-    memory, noise = new_memory(7, 7), np.linspace(0.1, 0.2, 7)
-    assert not jolt_doubt(model, Q, memory, noise, 0.0).any()
-    memory.joint["acceleration"][0] = 20.0
-    moved = MASSES * 20.0 * np.abs(mass_matrix(model, Q)[:, 0])
-    np.testing.assert_allclose(jolt_doubt(model, Q, memory, noise, 0.0), moved)
-    memory.observer["residual"][2] = 30.0
-    young, old = (jolt_doubt(model, Q, memory, noise, age) for age in (0.0, 1.0))
-    np.testing.assert_allclose(young, np.hypot(moved, SHAKE * 30.0 / noise[2] * noise))
-    np.testing.assert_allclose(old, moved, rtol=1e-9)
-
-
-def test_what_is_left_out_does_not_shorten_the_force(model: Model) -> None:
-    """The places of negligible probability were left out without dividing by the rest."""
-    bodies, offsets = np.array([6]), np.zeros((1, 3))
-    r = torque(model, Q, "link_7", np.zeros(3), np.array([5.0, -3.0, 8.0]))
-    jacobians, sums = np.zeros((1, 7, 6)), np.zeros(23)
-    places, risen = np.empty((1, 3)), np.ones(7)
-    looked = (r, risen, np.zeros(7), np.eye(7), places)
-    take_in(model.packed, Q, bodies, offsets, *looked, jacobians, sums)
-    factor = noise_factor(1e-4 * np.eye(7), sums)
-    information, projected = np.empty((1, 6, 6)), np.empty((1, 6))
-    common = (jacobians, sums, factor, SIZES, np.array([0.05]), np.zeros((1, 3)))
-    weigh(*common, information, projected, np.empty((1, SIZES.size)))
-    results = []
-    for left_out in (0.0, 0.9 * NEGLIGIBLE):
-        weights = np.full((1, SIZES.size), left_out)
-        weights[0, 2] = 1.0 - left_out * (SIZES.size - 1)
-        out, gain = np.empty((4, 3)), np.empty((3, 7))
-        expected(*common, information, projected, places, weights, out, gain)
-        results.append((out, gain))
-    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-12)
-    np.testing.assert_allclose(results[1][1], results[0][1], rtol=1e-12)

@@ -7,12 +7,11 @@ import pytest
 from robots import random_tree_urdf
 
 from rbd_control.dynamics import Model, forward_dynamics, frame_jacobian, momentum_terms
-from rbd_control.errors import InputError
 from rbd_control.estimation import MomentumObserver
 from rbd_control.robot.friction import CoulombViscousFriction, Friction, SigmoidFriction
 
 GAIN = 50.0
-FINE = 1e-4
+FINE = 2e-4
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +22,12 @@ def model() -> Model:
 def motion(
     model: Model,
     wrench: np.ndarray | None = None,
-    duration: float = 1.5,
+    duration: float = 1.1,
     friction: Friction | None = None,
 ) -> list[np.ndarray]:
-    """Return a damped motion of the exact model at 10 kHz: stamps, q, v, tau, external torque.
+    """Return a damped motion of the exact model at 5 kHz: stamps, q, v, tau, external torque.
 
-    Integrated by RK4, whose error (1e-9 here) is far below every tolerance of this file.
+    Integrated by RK4, whose error (1e-8 here) is far below every tolerance of this file.
     """
     rng = np.random.default_rng(1)
     q, v = rng.uniform(-0.5, 0.5, model.nv), rng.uniform(-0.2, 0.2, model.nv)
@@ -86,42 +85,10 @@ def observe(
     return np.array(residuals)
 
 
-def sampling(rate: float, count: int, jitter: float = 0.0) -> list[int]:
-    step = 1.0 / (rate * FINE)
-    shift = np.random.default_rng(0).uniform(-jitter, jitter, 100000) * step
-    indices = [0]
-    while indices[-1] + step * (1 + jitter) + 1 < count:
-        indices.append(int(len(indices) * step + shift[len(indices)]))
-    return [i for i in indices if i < count]
-
-
-# The trapezoid errs by dt² / 12 times the curvature of the integrand, a few tens of N·m/s² here,
-# and the first-order lag follows the changing external torque 1 / K_O late.
-@pytest.mark.parametrize(
-    ("rate", "jitter", "tolerance"),
-    [(1000, 0.0, 1e-2), (1000, 0.4, 1e-2), (100, 0.0, 2e-2), (100, 0.4, 2e-2), (30, 0.0, 8e-2)],
-)
-def test_unbiased_at_any_rate(
-    model: Model, pushed: list[np.ndarray], rate: float, jitter: float, tolerance: float
-) -> None:
-    t, _, _, _, external = pushed
-    indices = sampling(rate, len(t), jitter)
-    residual = observe(model, pushed, indices)
-    lagged = np.zeros(model.nv)
-    expected = []
-    for i in range(len(t)):
-        lagged += (1.0 - np.exp(-GAIN * FINE)) * (external[i] - lagged)
-        expected.append(lagged.copy())
-    settled = [k for k, i in enumerate(indices) if not 0.45 < t[i] < 0.7]
-    error = residual[settled] - np.array(expected)[indices][settled]
-    assert np.abs(error).max() < tolerance * np.abs(external).max()
-    assert np.abs(error.mean(axis=0)).max() < 0.2 * tolerance * np.abs(external).max()
-
-
 def test_is_the_integral_form(model: Model, pushed: list[np.ndarray]) -> None:
-    """r = K_O (p - p(0) - integral of (tau + CTv - g + r)), integrated by Euler at 10 kHz."""
+    """r = K_O (p - p(0) - integral of (tau + CTv - g + r)), integrated by Euler at 5 kHz."""
     t, q, v, tau, _ = pushed
-    count = 8000
+    count = 4000
     r, integral = np.zeros(model.nv), np.zeros(model.nv)
     p0 = momentum_terms(model, q[0], v[0]).p
     textbook = []
@@ -131,25 +98,8 @@ def test_is_the_integral_form(model: Model, pushed: list[np.ndarray]) -> None:
         textbook.append(r)
         integral = integral + (tau[i] + CTv - g + r) * FINE
     residual = observe(model, pushed, range(count))
-    # Euler errs by K_O dt / 2 = 0.25 % of the residual and a step late at the onset.
+    # Euler errs by K_O dt / 2 = 0.5 % of the residual and a step late at the onset.
     assert np.abs(residual - textbook).max() < 1e-2 * np.abs(residual).max()
-
-
-@pytest.mark.parametrize("product", [0.1, 1.0, 2.5, 10.0])
-def test_stable_for_any_gain_times_period(model: Model, product: float) -> None:
-    """At rest under a constant external torque, r rises to its value without overshoot."""
-    dt = 0.03
-    q = np.full(model.nv, 0.3)
-    v = np.zeros(model.nv)
-    g = momentum_terms(model, q, v).g
-    unseen = np.linspace(1.2, -2.0, model.nv)
-    observer = MomentumObserver(model, product / dt)
-    residuals = np.array([observer.update(q, v, g - unseen, dt) for _ in range(200)])
-    climbing = np.diff(residuals / unseen, axis=0)
-    assert (climbing >= -1e-12).all()
-    np.testing.assert_allclose(residuals[-1], unseen, rtol=1e-8)
-    # After one step it stands where the continuous filter stands.
-    np.testing.assert_allclose(residuals[1], (1.0 - np.exp(-product)) * unseen, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -166,46 +116,8 @@ def test_stable_for_any_gain_times_period(model: Model, product: float) -> None:
 )
 def test_known_friction_leaves_no_residual(model: Model, friction: Friction | None) -> None:
     data = motion(model, duration=0.6, friction=friction)
-    indices = range(0, len(data[0]), 10)
+    indices = range(0, len(data[0]), 5)
     known = np.abs(observe(model, data, indices, friction=friction)).max()
     unknown = np.abs(observe(model, data, indices)).max()
     # What stays is the trapezoid across the tanh, whose curvature at a reversal is not small.
     assert known < 0.02 * unknown
-
-
-def test_gain_sets_the_speed(model: Model, pushed: list[np.ndarray]) -> None:
-    t = pushed[0]
-    indices = [i for i in range(0, len(t), 10) if t[i] < 0.51]
-    slow = observe(model, pushed, indices, gain=10.0)[-1]
-    fast = observe(model, pushed, indices, gain=np.full(model.nv, 100.0))[-1]
-    assert np.linalg.norm(fast) > 3.0 * np.linalg.norm(slow)
-
-
-def test_reset_discards_the_state(model: Model, pushed: list[np.ndarray]) -> None:
-    _, q, v, tau, _ = pushed
-    observer = MomentumObserver(model, GAIN)
-    first = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]
-    observer.reset()
-    again = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]
-    np.testing.assert_array_equal(first, again)
-
-
-@pytest.mark.parametrize("dt", [0.0, -0.001, np.nan, np.inf])
-def test_refuses_time_that_does_not_pass(model: Model, dt: float) -> None:
-    observer = MomentumObserver(model, GAIN)
-    zeros = np.zeros(model.nv)
-    observer.update(zeros, zeros, zeros, 0.0)
-    with pytest.raises(InputError, match="dt"):
-        observer.update(zeros, zeros, zeros, dt)
-
-
-@pytest.mark.parametrize("gain", [0.0, -1.0, np.nan, np.ones(3)])
-def test_refuses_a_bad_gain(model: Model, gain: float | np.ndarray) -> None:
-    with pytest.raises(InputError, match="gain"):
-        MomentumObserver(model, gain)
-
-
-def test_refuses_torque_that_is_not_finite(model: Model) -> None:
-    zeros = np.zeros(model.nv)
-    with pytest.raises(InputError, match="tau"):
-        MomentumObserver(model, GAIN).update(zeros, zeros, np.full(model.nv, np.nan), 0.001)

@@ -6,15 +6,9 @@ import pytest
 from rbd_control.dynamics import Model
 from rbd_control.estimation import KalmanObserver, MomentumObserver, Observer, SecondOrderObserver
 from rbd_control.estimation.contact_events import estimate_onset
-from rbd_control.simulation import arm7_urdf
 
 DT, COUNT = 0.001, 100
 NOISE = 0.3
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 def onsets(observer: Observer, size: float, runs: int = 60, seed: int = 9) -> np.ndarray:
@@ -49,11 +43,3 @@ def test_estimates_the_onset_and_its_uncertainty(model: Model, kind: str) -> Non
         # 68 % and 95 % for a normal distribution; 60 runs leave 6 % and 3 %.
         assert (np.abs(error) < uncertainty + 0.5 * DT).mean() > 0.6
         assert (np.abs(error) < 2.0 * uncertainty + 0.5 * DT).mean() > 0.85
-
-
-def test_too_few_samples_give_no_onset(model: Model) -> None:
-    onset = estimate_onset(
-        np.array([0.0, 0.1, 0.2]), np.ones((3, 7)), MomentumObserver(model, 50.0), np.ones(7)
-    )
-    assert onset.stamp == 0.2
-    assert np.isnan(onset.uncertainty)

@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.errors import ParameterError
+from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
-from rbd_control.simulation import arm7_urdf
 
 DT = 0.001
 COUNT = 1200
 PARAMETERS = DetectorParameters(contact_threshold=(2.0,), collision_threshold=(20.0,))
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
@@ -63,30 +57,23 @@ def is_clean(detections: list[Detection]) -> bool:
 
 ABSURD = {
     "effort 1e30": (3, 1e30, "implausible effort on joint_2"),
-    "effort -1e80": (3, -1e80, "implausible effort on joint_2"),
-    "effort 1e308": (3, 1e308, "implausible effort on joint_2"),
     "effort 500 of 180": (3, 500.0, "implausible effort on joint_2"),
     "zero where weight is carried": (3, 0.0, "joint_2 publishes no effort"),
     "30 rad/s": (2, 30.0, "implausible speed on joint_2"),
-    "1e30 rad/s": (2, 1e30, "implausible speed on joint_2"),
-    "1e308 rad/s": (2, -1e308, "implausible speed on joint_2"),
     "a jump": (1, 1.2, "implausible jump on joint_2"),
     "1e30 rad": (1, 1e30, "implausible position on joint_2"),
-    "-1e308 rad": (1, -1e308, "implausible position on joint_2"),
 }
 
 
-@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
 @pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD.keys())
 def test_one_absurd_sample_is_a_lost_message(
-    model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str], observer: str
+    model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
     """[17, 53, 67] No flag, no event, and the residual after it is the one without the sample."""
     column, value, says = absurd
-    parameters = replace(PARAMETERS, observer=observer)
     at = 700
-    detections = detect(model, changed(recording, column, at, 1, value), parameters)
-    without = detect(model, [np.delete(x, at, axis=0) for x in recording], parameters)
+    detections = detect(model, changed(recording, column, at, 1, value))
+    without = detect(model, [np.delete(x, at, axis=0) for x in recording])
     assert is_clean(detections)
     assert all(d.valid for d in detections[at - 10 :])
     assert [d.dropped for d in detections if d.dropped] == [says]
@@ -104,7 +91,7 @@ def test_persistent_failures_give_no_verdict(
 ) -> None:
     """[17, 53, 67] Two samples are bridged, the third is not; afterwards all is well again."""
     column, value, says = absurd
-    for first, last in ((700, 703), (700, 760), (700, 900), (0, 500)):
+    for first, last in ((700, 760), (700, 900), (0, 500)):
         detections = detect(model, changed(recording, column, slice(first, last), 1, value))
         assert is_clean(detections)
         assert all(d.dropped == says for d in detections[first:last])
@@ -134,35 +121,13 @@ def test_a_new_place_is_accepted(model: Model, recording: Sequence[np.ndarray]) 
     assert not any(d.dropped for d in detect(model, turned))
 
 
-def test_garbage_in_a_contact_neither_ends_nor_repeats_it(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
-    whole = detect(model, pushed)
-    for rows in (slice(600, 602), slice(500, 800, 7)):
-        garbled = detect(model, changed(pushed, 3, rows, 1, 1e30))
-        assert [d.contact for d in garbled] == [d.contact for d in whole]
-        assert [d.event.phase for d in garbled if d.event] == ["onset", "release"]
-
-
-def test_a_contact_ends_with_its_last_verdict_when_samples_keep_failing(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
-    detections = detect(model, changed(pushed, 3, slice(600, 700), 1, 1e30))
-    (lost,) = [k for k, d in enumerate(detections) if d.event and d.event.phase == "release"][:1]
-    assert lost == 602
-    assert detections[lost].event.release == pushed[0][599]
-
-
-@pytest.mark.parametrize("gain", [15.0, 50.0])
-@pytest.mark.parametrize("count", [3, 10, 40, 95])
+@pytest.mark.parametrize("count", [3, 95])
 def test_a_contact_that_dropped_samples_have_ended_returns_without_a_verdict_before(
-    model: Model, recording: Sequence[np.ndarray], gain: float, count: int
+    model: Model, recording: Sequence[np.ndarray], count: int
 ) -> None:
     """For a while the allowance for the gap hides it: "no contact" would be wrong."""
     push = slice(400, 1000)
-    parameters = replace(PARAMETERS, observer_gain=(gain,), settling_time=0.2)
+    parameters = replace(PARAMETERS, observer_gain=(15.0,), settling_time=0.2)
     pushed = changed(recording, 3, push, 3, recording[3][push, 3] - 8.0)
     failing = changed(pushed, 3, slice(700, 700 + count), 1, 1e30)
     # Some fail again while the contact is not yet recognized.
@@ -173,87 +138,16 @@ def test_a_contact_that_dropped_samples_have_ended_returns_without_a_verdict_bef
         assert any(d.valid and d.contact for d in detections[703 + count : 1000])
 
 
-def test_a_repeated_sample_after_dropped_ones_gives_no_verdict(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    """The driver fails, and then sends its last good sample again for a while."""
-    pushed = changed(recording, 3, slice(400, 1000), 3, recording[3][400:1000, 3] - 8.0)
-    failing = changed(pushed, 3, slice(700, 704), 1, 1e30)
-    for column in failing[1:]:
-        column[704:720] = column[699]
-    detections = detect(model, failing)
-    assert detections[701].contact
-    assert not any(d.valid for d in detections[702:720])
-    assert not any(d.valid and not d.contact for d in detections[702:990])
-    assert detections[980].contact
-
-
-def test_a_contact_that_has_ended_meanwhile_gives_no_contact_after_a_moment(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    pushed = changed(recording, 3, slice(400, 600), 3, recording[3][400:600, 3] - 8.0)
-    detections = detect(model, changed(pushed, 3, slice(597, 660), 1, 1e30))
-    assert [d.reason for d in detections[661:669]] == ["settling"] * 8
-    assert not any(d.contact for d in detections[605:])
-    assert all(d.valid for d in detections[720:])
-
-
-@pytest.mark.parametrize("limits", [1.05, 1.5, 2.2])
-def test_a_hard_collision_beyond_the_limit_is_found(model: Model, limits: float) -> None:
+def test_a_hard_collision_beyond_the_limit_is_found(model: Model) -> None:
     """Torque sensors show more than the drives can give: 187 of 87 N·m in one MuJoCo collision."""
-    recording = moving(model)
-    t, q, v, tau = (x.copy() for x in recording)
+    t, q, v, tau = moving(model)
     rise = np.clip((np.arange(COUNT) - 700) / 4.0, 0.0, 1.0) * (np.arange(COUNT) < 760)
-    tau[:, 2] -= rise * (limits * model.effort_limit[2] + tau[:, 2])
+    tau[:, 2] -= rise * (1.5 * model.effort_limit[2] + tau[:, 2])
     detections = detect(model, (t, q, v, tau))
     (onset, *_) = [d.event for d in detections if d.event]
     assert onset.detected - t[700] < 0.006
     assert any(d.level == "collision" and d.valid for d in detections)
     assert not any(d.dropped for d in detections)
-
-
-@pytest.mark.parametrize("gain", [0.02, 20.0])
-def test_limits_of_currents_are_those_of_their_torques(
-    model: Model, recording: Sequence[np.ndarray], gain: float
-) -> None:
-    t, q, v, tau = recording
-    declared = replace(PARAMETERS, effort_kind="current", effort_gain=(gain,))
-    currents = (t, q, v, tau / gain)
-    assert not any(d.dropped for d in detect(model, currents, declared))
-    limit = 2.5 * model.effort_limit[1] / gain
-    for value, dropped in ((0.99 * limit, False), (1.01 * limit, True)):
-        detections = detect(model, changed(currents, 3, 700, 1, value), declared)
-        assert bool(detections[700].dropped) == dropped
-
-
-def test_limits_hold_gravity_that_the_driver_takes_off(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    t, q, v, tau = recording
-    declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
-    g = gravity_torque(model, q[700])[1]
-    free = (t, q, v, tau - gravity_torque(model, q))
-    limit = 2.5 * model.effort_limit[1]
-    for value, dropped in ((limit - g - 1.0, False), (limit - g + 1.0, True)):
-        detections = detect(model, changed(free, 3, 700, 1, value), declared)
-        assert bool(detections[700].dropped) == dropped
-
-
-@pytest.mark.parametrize("missing", [0.0, np.inf])
-def test_joints_without_limits_have_plausible_ones(
-    model: Model, recording: Sequence[np.ndarray], missing: float
-) -> None:
-    """A limit of zero counts as unknown."""
-    unlimited = replace(model, velocity_limit=np.full(7, missing), effort_limit=np.full(7, missing))
-    assert all(d.valid for d in detect(unlimited, recording)[110:])
-    for column, value, dropped in (
-        (3, 12_400.0, False),
-        (3, 1e5, True),
-        (2, 89.0, False),
-        (2, 91.0, True),
-    ):
-        detections = detect(unlimited, changed(recording, column, 700, 1, value))
-        assert bool(detections[700].dropped) == dropped
 
 
 def test_an_effort_that_is_dead_from_the_start(
@@ -264,13 +158,6 @@ def test_an_effort_that_is_dead_from_the_start(
     assert is_clean(detections)
     assert {d.reason for d in detections[2:]} == {"joint_2 publishes no effort"}
     assert not any(d.valid for d in detections)
-
-
-def test_an_effort_that_dies(model: Model, recording: Sequence[np.ndarray]) -> None:
-    detections = detect(model, changed(recording, 3, slice(700, None), 1, 0.0))
-    assert is_clean(detections)
-    assert {d.reason for d in detections[702:]} == {"joint_2 publishes no effort"}
-    assert detections[701].valid
 
 
 @pytest.mark.parametrize("measured", [True, False])
@@ -308,23 +195,6 @@ def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None
         assert {d.reason for d in detections[first + 2 :]} == {"effort not measured"}
 
 
-def test_no_effort_of_a_driver_that_takes_gravity_off(
-    model: Model, recording: Sequence[np.ndarray]
-) -> None:
-    """No joint is loaded, but no measuring driver publishes exactly zero from the start."""
-    t, q, v, tau = recording
-    declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
-    detections = detect(model, (t, q, v, np.zeros_like(tau)), declared)
-    assert not any(d.valid for d in detections)
-    assert {d.reason for d in detections[2:]} == {"effort not measured"}
-    # One joint alone: what it needs shows in the residual.
-    dead = tau - gravity_torque(model, q)
-    dead[:, 0] = 0.0
-    light = replace(declared, contact_threshold=(0.1,))
-    detections = detect(model, (t, q, v, dead), light)
-    assert {d.reason for d in detections[300:]} == {"joint_1 publishes no effort"}
-
-
 @pytest.mark.parametrize("pushed", [False, True])
 def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
     model: Model, pushed: bool
@@ -349,96 +219,15 @@ def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
     assert ends == pytest.approx([t[200]] if pushed else [])
 
 
-@pytest.mark.parametrize("cause", ["reset", "gaps"])
-def test_repeated_efforts_stay_repeated_after_a_restart(model: Model, cause: str) -> None:
-    """[61] A restart must not give five seconds of verdicts without efforts."""
-    rng = np.random.default_rng(4)
-    t = 10.0 + 0.01 * np.arange(1400)
-    if cause == "gaps":  # one every three seconds
-        t += 0.2 * (np.arange(1400) // 300)
-    rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    q, v = rest + rng.normal(0.0, 1e-5, (t.size, 7)), rng.normal(0.0, 1e-4, (t.size, 7))
-    tau = gravity_torque(model, rest) + rng.normal(0.0, 0.02, (t.size, 7))
-    tau[200:1300] = tau[200]
-    detector = ContactDetector(model, PARAMETERS)
-    found = []
-    for k in range(t.size):
-        if cause == "reset" and k == 1000:
-            detector.reset()
-        found.append(detector.update(t[k], q[k], v[k], tau[k]))
-    assert any(each.valid for each in found[250:690])
-    assert not any(each.valid for each in found[710:1300])
-    assert {each.reason for each in found[1002:1300]} == {"repeated efforts"}
-    assert found[-1].valid
-
-
-def test_no_effort_of_an_arm_that_stands_upright(model: Model) -> None:
-    """Gravity loads no joint, and yet zeros from the start on give no verdict at any time."""
-    k = 2000
-    t, upright, zero = 0.001 * np.arange(k), np.zeros((k, model.nq)), np.zeros((k, model.nv))
-    detections = detect(model, (t, upright, zero, zero))
-    assert not any(d.valid for d in detections)
-    assert detections[-1].reason == "effort not measured"
-
-
-def test_a_joint_that_carries_nothing_may_have_no_torque(model: Model) -> None:
-    """The base joint turns about the vertical: at rest its torque is zero, truly."""
-    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    tau = gravity_torque(model, q)
-    assert abs(tau[0]) < 1e-9
-    tau[0] = 0.0
-    rng = np.random.default_rng(1)
-    detector = ContactDetector(model, PARAMETERS)
-    for k in range(3000):
-        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
-        detection = detector.update(1.0 + k * DT, q, np.zeros(7), tau + noise)
-    assert detection.valid
-    assert not detection.contact
-
-
-def test_an_effort_of_zero_before_a_gap_does_not_count_after_it(model: Model) -> None:
-    """A push ends, the effort is truly zero, then messages stop: the verdict must return."""
-    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    tau = gravity_torque(model, q)
-    tau[0] = 0.0
-    pushed = tau - 20.0 * np.eye(7)[0]
-    rng = np.random.default_rng(1)
-    detector = ContactDetector(model, PARAMETERS)
-    samples = [tau] * 300 + [pushed] * 200 + [tau] + [tau] * 1000
-    for k, effort in enumerate(samples):
-        stamp = 1.0 + k * DT + 50.0 * (k > 500)
-        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
-        detection = detector.update(stamp, q, np.zeros(7), effort + noise)
-    assert detection.valid, detection.reason
-    assert not detection.contact
-
-
-@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
-def test_an_effort_of_zero_after_a_push_is_one(model: Model, observer: str) -> None:
-    """The residual of a slow observer fades for longer than repeated_time; that shows no load."""
-    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-    tau = gravity_torque(model, q)
-    tau[0] = 0.0
-    slow = replace(PARAMETERS, observer=observer, observer_gain=(20.0,), repeated_time=0.06)
-    rng = np.random.default_rng(1)
-    detector = ContactDetector(model, slow)
-    for k in range(2000):
-        effort = tau - 12.0 * np.eye(7)[0] if 300 <= k < 500 else tau
-        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
-        detection = detector.update(1.0 + k * DT, q, np.zeros(7), effort + noise)
-        assert detection.valid or k < 150, (k, detection.reason)
-    assert not detection.contact
-
-
 @pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize("frozen", [60, 150, 300])
 def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(
-    model: Model, frozen: int, live: bool
+    model: Model, live: bool
 ) -> None:
     """A repeated sample pairs a torque that accelerates the arm with a motion that stands still.
 
     The efforts may go on (``live``), because they may come from other hardware.
     """
+    frozen = 150
     t = DT * np.arange(1500)
     angle = np.where(t > 0.5, 2.0 * (t - 0.5) ** 2, 0.0)[:, None]
     rate = np.where(t > 0.5, 4.0 * (t - 0.5), 0.0)[:, None]
@@ -473,32 +262,60 @@ def test_a_driver_that_repeats_each_sample_gives_the_verdicts_of_a_slow_one(
     assert np.array_equal(repeated.level[slow], own.level)
 
 
-def test_a_torque_that_passes_through_zero_is_one(model: Model) -> None:
-    """A pendulum swings through its lowest point; one exact zero there is no failure."""
-    q = np.zeros((600, 7))
-    q[:, 3] = -1.4
-    q[:, 1] = 0.6 * np.sin(0.01 * np.arange(600))
-    v = np.gradient(q, 0.01, axis=0)
-    tau = inverse_dynamics(model, q, v, np.gradient(v, 0.01, axis=0))
-    tau[np.abs(tau) < 0.05] = 0.0
+def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarray, ...]) -> None:
+    t, q, v, tau = (column[:100] for column in recording)
+    detector, other = (ContactDetector(model, PARAMETERS) for _ in range(2))
+    for d in (detector, other):
+        d.update_block(t[:50], q[:50], v[:50], tau[:50])
+    late, bad = t[50:].copy(), tau[50:].copy()
+    late[7] = late[6]
+    bad[3, 2] = np.nan
+    for args, match in (
+        ((late, q[50:], v[50:], tau[50:]), "stamp"),
+        ((t[50:], q[50:], v[50:], bad), "tau"),
+        ((t[50:], q[49:], v[49:], tau[49:]), "stamps"),
+        ((t[49:], q[49:], v[49:], tau[49:]), "stamp"),
+    ):
+        with pytest.raises(InputError, match=match):
+            detector.update_block(*args)
+    with pytest.raises(InputError, match=r"tau\[2\] is nan"):
+        detector.update(t[50], q[50], v[50], bad[3])
+    rest = (t[50:], q[50:], v[50:], tau[50:])
+    np.testing.assert_array_equal(
+        detector.update_block(*rest).residual, other.update_block(*rest).residual
+    )
+
+
+def test_repeated_efforts_stay_repeated_after_a_restart(model: Model) -> None:
+    """[61] A restart must not give five seconds of verdicts without efforts."""
+    rng = np.random.default_rng(4)
+    t = 10.0 + 0.01 * np.arange(1400)
+    rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    q, v = rest + rng.normal(0.0, 1e-5, (t.size, 7)), rng.normal(0.0, 1e-4, (t.size, 7))
+    tau = gravity_torque(model, rest) + rng.normal(0.0, 0.02, (t.size, 7))
+    tau[200:1300] = tau[200]
     detector = ContactDetector(model, PARAMETERS)
-    found = detector.update_block(1.0 + 0.01 * np.arange(600), q, v, tau)
-    assert (tau == 0.0).any()
-    assert found.valid[20:].all()
+    found = []
+    for k in range(t.size):
+        if k == 1000:
+            detector.reset()
+        found.append(detector.update(t[k], q[k], v[k], tau[k]))
+    assert any(each.valid for each in found[250:690])
+    assert not any(each.valid for each in found[710:1300])
+    assert {each.reason for each in found[1002:1300]} == {"repeated efforts"}
+    assert found[-1].valid
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("friction_viscous", 1e23),
-        ("friction_viscous", 1e308),
-        ("friction_offset", 1e23),
-        ("friction_coulomb", 1e308),
-        ("effort_gain", 1e23),
-        ("effort_gain", -1e308),
-    ],
-)
-def test_numbers_that_no_arm_has_are_refused(name: str, value: float) -> None:
-    """test_parameter_bounds.py runs the detector with values at the bounds."""
-    with pytest.raises(ParameterError, match=name):
-        replace(PARAMETERS, **{name: (value,)})
+def test_a_repeated_sample_after_dropped_ones_gives_no_verdict(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
+    """The driver fails, and then sends its last good sample again for a while."""
+    pushed = changed(recording, 3, slice(400, 1000), 3, recording[3][400:1000, 3] - 8.0)
+    failing = changed(pushed, 3, slice(700, 704), 1, 1e30)
+    for column in failing[1:]:
+        column[704:720] = column[699]
+    detections = detect(model, failing)
+    assert detections[701].contact
+    assert not any(d.valid for d in detections[702:720])
+    assert not any(d.valid and not d.contact for d in detections[702:990])
+    assert detections[980].contact

@@ -32,14 +32,11 @@ def test_tare_takes_a_constant_error_off(model: Model) -> None:
         np.testing.assert_allclose(detection.residual, 0.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
-def test_a_tare_leaves_little_in_noise(model: Model, observer: str) -> None:
+def test_a_tare_leaves_little_in_noise(model: Model) -> None:
     """[60] It succeeds only with what has been averaged for a second, at whatever time it comes."""
     bias, rng = on_joint(3, 0.9) + on_joint(1, 5.0), np.random.default_rng(4)
-    parameters = replace(
-        PARAMETERS, observer=observer, contact_threshold=(10.0,), collision_threshold=(40.0,)
-    )
-    for wait in (0.02, 0.15, 0.5, 1.0, 1.3, 4.0):
+    parameters = replace(PARAMETERS, contact_threshold=(10.0,), collision_threshold=(40.0,))
+    for wait in (0.02, 0.5, 1.3):
         bench = Bench(model, parameters)
 
         def run(duration: float, bench: Bench = bench) -> None:
@@ -79,15 +76,6 @@ def test_a_reset_with_clear_tare_ends_the_contact_of_a_tare(model: Model) -> Non
     assert not last.contact
     np.testing.assert_allclose(last.residual, on_joint(1, -0.9), atol=1e-5)
     np.testing.assert_allclose(bench.detector.tare(), on_joint(1, -0.9), atol=1e-5)
-
-
-def test_a_cleared_tare_stays_cleared(model: Model) -> None:
-    bench = Bench(model)
-    bench.run(2.0, on_joint(1, 0.9))
-    bench.detector.tare()
-    bench.detector.reset(clear_tare=True)
-    bench.detector.set_parameters(replace(PARAMETERS, observer_gain=(50.0,)))
-    np.testing.assert_allclose(bench.run(1.0, on_joint(1, 0.9))[-1].residual[1], 0.9, atol=1e-5)
 
 
 def test_a_tare_wants_a_second_after_every_change(model: Model) -> None:

@@ -1,4 +1,4 @@
-"""Default thresholds of an uncalibrated arm follow from its effort limits and its reach."""
+"""Thresholds: defaults from effort limits and reach, and the share of friction at reversals."""
 
 from dataclasses import replace
 
@@ -10,6 +10,8 @@ from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
+    less_friction,
+    reversals,
     uncalibrated,
     with_default_thresholds,
 )
@@ -27,6 +29,8 @@ URDF = """<robot name="arm">
   <joint name="slide" type="prismatic"><parent link="lower"/><child link="finger"/>
     <axis xyz="0 0 1"/><limit lower="0" upper="0" effort="{slide}" velocity="1"/></joint>
 </robot>"""
+
+
 LINK = """<link name="{}"><inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1"
   ixy="0" ixz="0" iyz="0"/></inertial></link>"""
 
@@ -84,26 +88,28 @@ def test_the_detector_uses_them() -> None:
     np.testing.assert_allclose(detector.contact_threshold, expected)
 
 
-def test_a_floating_base_has_them_too() -> None:
-    model = Model.from_urdf(
-        URDF.format(
-            links="".join(LINK.format(name) for name in ("upper", "lower", "tool", "finger"))
-            + LINK.format("base").replace('name="base"', 'name="root"')
-            + '<joint name="hold" type="fixed"><parent link="root"/><child link="base"/></joint>',
-            shoulder=80.0,
-            elbow=50.0,
-            slide=20.0,
-        ),
-        floating_base=True,
-    )
-    thresholds = default_contact_thresholds(model)
-    assert thresholds.shape == (9,)
-    np.testing.assert_allclose(thresholds[6:], (8.0, 3.2, 2.0))
-    assert np.isfinite(thresholds).all()
-    assert (thresholds > 0.0).all()
+SLOW, POLE = np.array([0.02]), np.array([50.0])
 
 
-def test_an_absurd_effort_limit_leads_to_the_largest_thresholds() -> None:
-    given = with_default_thresholds(DetectorParameters(), arm(elbow=1e153))
-    assert given.contact_threshold[1] == 1e5
-    assert given.collision_threshold[1] == 1e6
+def traces(v: np.ndarray, dt: float = 0.001) -> np.ndarray:
+    v = np.asarray(v, dtype=float)[:, None]
+    return reversals(np.full(len(v) - 1, dt), v, SLOW, POLE)[:, 0]
+
+
+def test_fades_with_the_time_constant_whatever_the_step() -> None:
+    fine = traces(np.full(101, 0.5))
+    np.testing.assert_allclose(fine, np.exp(-50.0 * 0.001 * np.arange(1, 101)), rtol=1e-12)
+    coarse = traces(np.full(11, 0.5), dt=0.01)
+    np.testing.assert_allclose(coarse, fine[9::10], rtol=1e-12)
+
+
+def test_slow_joints_and_changes_of_sign_are_reversals() -> None:
+    moving = [0.5] * 50
+    assert traces([*moving, 0.01])[-1] == 1.0
+    assert traces([*moving, -0.5])[-1] == 1.0
+    assert traces([*moving, 0.5])[-1] < 0.1
+
+
+def test_friction_explains_no_more_than_its_allowance() -> None:
+    found = [less_friction.py_func(r, 1.0) for r in (-3.0, -1.0, 0.4, 2.5)]
+    np.testing.assert_allclose(found, [-2.0, 0.0, 0.0, 1.5], atol=1e-15)
