@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from rbd_control.control.drive_response import CERTAIN
 from rbd_control.control.samples import CHECKS, Late
+from rbd_control.control.watches import Observed
+from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.joint_states.checks import PASSED, Check, Checks, Finding, Sample, make_settings
 
 SETTINGS = {
@@ -74,3 +77,40 @@ class LoneCheck:
         zero = np.zeros(len(self.names))
         compiled(Late)(Sample(stamp, now, zero, zero, zero), self.settings, self.memory)
         return float(self.memory.arm["excess"][0])
+
+
+class LoneWatch:
+    """One check of the arm's motion; arguments as of :class:`LoneCheck`."""
+
+    def __init__(self, kind: type[Check], model: Model, **joint: Any) -> None:
+        self.kind, self.model = kind, model
+        self.settings = make_settings(model.nv, joint, {})
+        self.memory = Checks((kind,), model.nv).memory
+
+    def take(
+        self,
+        dt: float = 0.001,
+        now: float = 0.0,
+        v: Any = None,
+        acting: Any = None,
+        demanded: Any = None,
+    ) -> str:
+        """Return the sentence if the check fails for a sample, otherwise an empty text.
+
+        Args:
+            dt, now, v, acting: see :class:`~rbd_control.control.watches.Observed`.
+            demanded: torque that the desired acceleration demands, (n,) [N·m].
+        """
+        zero, packed = np.zeros(self.model.nv), self.model.packed
+        a_d = zero
+        if demanded is not None:
+            a_d = np.linalg.solve(mass_matrix(self.model, zero), demanded)
+        v, acting = zero if v is None else v, zero if acting is None else acting
+        motion = Observed(
+            dt, now, zero, v, False, zero, acting, a_d, False, packed, packed, CERTAIN
+        )
+        joint = int(compiled(self.kind)(motion, self.settings, self.memory))
+        if joint == PASSED:
+            return ""
+        name = self.model.joint_names[joint]
+        return self.kind.sentence(Finding(name, joint, self.settings, self.memory))

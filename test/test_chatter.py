@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from control_loop import HOME, IDEAL, RIGID, SCRIPTED, Loop, rigid, started
+from lone_check import LoneWatch
 from robots import urdf_path
 
 from rbd_control.control import (
@@ -51,13 +52,13 @@ def told(
     """
     model = Model.from_urdf(arm7_urdf())
     limits = ArmLimits.of(model, ControllerParameters(**parameters))
-    chatter = Chatter(model.nv)
+    watch = LoneWatch(Chatter, model, torque=limits.torque, torque_rate=limits.torque_rate)
     for k, size in enumerate(torques):
         torque, reference = np.zeros((2, model.nv))
         torque[-1] = size * limits.torque[-1]
         if demanded is not None:
             reference[-1] = demanded[k] * limits.torque[-1]
-        said = chatter.fault(k / rate, torque, reference, limits)
+        said = watch.take(now=k / rate, acting=torque, demanded=reference)
         if said:
             return k / rate, said
     return np.inf, ""

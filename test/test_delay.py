@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from control_loop import HOME, NO_RATE, STILL, assert_zero, started
+from lone_check import LoneCheck
 
 from rbd_control.control import Command, PassivityController
-from rbd_control.control.samples import CLOCK_DRIFT, Delay
+from rbd_control.control.samples import CLOCK_DRIFT, Late
 from rbd_control.dynamics import Model
 
 EPOCH = 1.7e9
@@ -65,11 +66,11 @@ def test_a_growing_delay_is_a_fault_soon_after_it_has_grown(model: Model, rate: 
 @pytest.mark.parametrize("drift", [2e-4])
 def test_drift_is_never_an_excess(drift: float) -> None:
     """A quarter of an hour of it, with jitter."""
-    delay = Delay()
+    late = LoneCheck(Late)
     times = np.arange(0.0, 900.0, 0.01)
     jitter = RNG.uniform(0.0, 0.004, times.size)
     excess = [
-        delay.excess(EPOCH + t, t + drift * t + j)
+        late.delay(EPOCH + t, t + drift * t + j)
         for t, j in zip(times.tolist(), jitter.tolist(), strict=True)
     ]
     # Not more than the jitter: rounding of stamps since 1970 is 2.4e-7 s.

@@ -9,8 +9,9 @@ import pytest
 from control_loop import HOME, SHIPPED, Loop
 
 from rbd_control.control import Command
-from rbd_control.control.drive_response import CERTAIN, find_fault
+from rbd_control.control.drive_response import CERTAIN, WrongDrive, find_fault
 from rbd_control.dynamics import Model, kinetic_energy, mass_matrix
+from rbd_control.joint_states.checks import NO_JOINT, PASSED, Checks, make_settings
 from rbd_control.simulation import arm7_urdf
 
 FRICTION = {"coulomb": (0.3,), "viscous": (0.3,)}
@@ -100,11 +101,14 @@ def test_motors_that_have_moved_their_joints_are_not_swapped(
     proven: tuple[int, ...], is_named: bool
 ) -> None:
     """Friction and coupling made a moving, healthy wrist show the torque of its neighbour."""
-    memory, products = np.ones((5, 2)), np.array([[0.0, 1.0], [1.0, 0.0]])
-    is_proven = np.isin(np.arange(2), proven)
-    v, slowest = np.array([1.0, 1.0]), np.array([0.5, 0.5])
-    i, j = find_fault(memory, products, np.ones(2), v, slowest, is_proven, CERTAIN)
-    assert (i, j) == ((0, 1) if is_named else (-1, -1))
+    memory = Checks((WrongDrive,), 2).memory
+    for name in memory.joint.dtype.names:
+        memory.joint[name] = 1.0
+    memory.pairs[:], memory.arm["compared"] = [[0.0, 1.0], [1.0, 0.0]], 1.0
+    memory.joint["proof"] = np.isin(np.arange(2), proven)
+    settings = make_settings(2, {"effort": 1.0, "slowest": 0.5}, {})
+    i, j = find_fault(np.array([1.0, 1.0]), settings, memory, CERTAIN)
+    assert (i, j) == ((0, 1) if is_named else (PASSED, NO_JOINT))
 
 
 @pytest.mark.parametrize("seed", range(3))

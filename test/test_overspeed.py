@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from control_loop import HOME, SCRIPTED, STILL, Loop, started
+from lone_check import LoneWatch
 
 from rbd_control.control import Command, ControllerParameters
 from rbd_control.control.limits import ArmLimits
@@ -23,11 +24,12 @@ def model() -> Model:
 
 def watched(model: Model, speeds: list[float], dt: float = 0.001) -> int | None:
     """Return the sample at which joint 1 with these speeds, in velocity limits, is a fault."""
-    watch, limits = Overspeed(), ArmLimits.of(model, ControllerParameters())
+    limits = ArmLimits.of(model, ControllerParameters())
+    watch = LoneWatch(Overspeed, model, overspeed=limits.overspeed)
     v = STILL.copy()
     for k, speed in enumerate(speeds):
         v[0] = speed * model.velocity_limit[0]
-        if watch.fault(dt, v, limits):
+        if watch.take(dt=dt, v=v):
             return k
     return None
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from control_loop import HOME, NO_RATE, STILL, Loop, started
+from lone_check import LoneCheck
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.control.samples import Frozen

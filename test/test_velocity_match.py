@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from control_loop import HOME, SHIPPED, STILL, Loop
+from lone_check import LoneCheck
 from robots import REAL_PANDA
 from scipy.signal import butter, lfilter
 
@@ -138,8 +139,7 @@ def test_velocities_of_a_real_arm_match_its_positions(factor: float, contradicts
     messages = list(read_recording(REAL_PANDA, "joint_states").messages())
     match = LoneCheck(Contradictory, tuple(messages[0].name))
     reasons = {
-        match.take(x.stamp, np.array(x.position), factor * np.array(x.velocity))
-        for x in messages
+        match.take(x.stamp, np.array(x.position), factor * np.array(x.velocity)) for x in messages
     }
     assert (reasons != {""}) == contradicts
 
