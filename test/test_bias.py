@@ -16,7 +16,7 @@ def test_it_integrates_the_velocity_error_beyond_the_dead_zone() -> None:
     bias = Bias(EFFORT, SPEED, 2.0)
     s = np.array([0.5, -1.0, 0.9 * ZONE * 4.0])
     for _ in range(100):
-        bias.learn(s, 0.001)
+        bias.learn(s, 0.001, np.zeros(3))
     excess = np.array([0.5 - ZONE * 2.0, -1.0 + ZONE * 2.5, 0.0])
     assert np.allclose(bias.torque, -0.2 * SHARE * EFFORT * excess / SPEED, rtol=1e-12)
 
@@ -24,9 +24,9 @@ def test_it_integrates_the_velocity_error_beyond_the_dead_zone() -> None:
 def test_it_is_bounded_and_returns_from_the_bound() -> None:
     bias = Bias(EFFORT, SPEED, 20.0)
     for _ in range(1000):
-        bias.learn(-10.0 * SPEED, 0.01)
+        bias.learn(-10.0 * SPEED, 0.01, np.zeros(3))
     assert (bias.torque == SHARE * EFFORT).all()
-    bias.learn(SPEED, 0.001)
+    bias.learn(SPEED, 0.001, np.zeros(3))
     assert (bias.torque < SHARE * EFFORT).all()
     bias.reset()
     assert not bias.torque.any()
@@ -55,7 +55,7 @@ def test_it_injects_no_energy_beyond_its_dead_zone(seed: int) -> None:
     for _ in range(3000):
         error, before = bias.torque - d, s
         s = s + dt * np.linalg.solve(M, error - K_D @ s)
-        bias.learn(0.5 * (s + before), dt)
+        bias.learn(0.5 * (s + before), dt, np.zeros(3))
         V.append(storage())
         middle = 0.5 * (s + before)
         constant = 0.5 * (error + bias.torque - d) @ np.clip(middle, -ZONE * SPEED, ZONE * SPEED)

@@ -93,14 +93,12 @@ def test_a_constant_passes_and_a_restart_begins_at_the_input() -> None:
     desired = DesiredState(HOME, 0.2 * np.ones(7), STILL)
     q, v = HOME + 0.1, np.full(7, 0.5)
     for dt in (0.0, 0.001):
-        roll_off.measure(v, dt)
-        feedback = roll_off.feedback(q, v, desired)
+        feedback = roll_off.track(q, v, dt, desired)
         assert feedback is not None
         assert np.allclose(feedback.q, q, rtol=1e-12)
         assert np.allclose(feedback.v, v, rtol=1e-12)
     roll_off.restart()
-    roll_off.measure(-v, 0.001)
-    feedback = roll_off.feedback(q + 0.1, -v, desired)
+    feedback = roll_off.track(q + 0.1, -v, 0.001, desired)
     assert feedback is not None
     assert np.allclose(feedback.q, q + 0.1, rtol=1e-12)
     assert np.allclose(feedback.v, -v, rtol=1e-12)

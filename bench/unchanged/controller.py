@@ -122,7 +122,7 @@ class Run:
                 stamp, q, v, effort = sample
                 command = controller.update(stamp, q, v, self.now, effort)
                 balance = controller.energy.balance(effort)
-                self.energies.append(_checksum(*asdict(balance).values()) if balance else 0)
+                self.energies.append(_checksum(*balance) if balance else 0)
             elif k % 10 == 0:
                 command = controller.silence(self.now)
             if self.verdict is not None and k % 20 == 0:

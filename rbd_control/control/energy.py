@@ -88,16 +88,16 @@ control with variable stiffness*, ICRA 2013. The account along v is our choice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import exp, isfinite, isnan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters, EnergyParameters
 from rbd_control.control.gains import law_gains
-from rbd_control.control.kernels import no_bounds
+from rbd_control.control.kernels import law_step, no_bounds
 from rbd_control.control.limits import SoftLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
@@ -111,6 +111,8 @@ from rbd_control.dynamics.spatial import copy
 from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.errors import InputError
 from rbd_control.robot.friction import NoFriction
+
+Array = NDArray[np.float64]
 
 
 class LastSample(NamedTuple):
@@ -197,6 +199,28 @@ def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
     return np.nan, np.nan, np.nan, np.nan
 
 
+FixedLaw = tuple[Array, Any, Any, int, Any]
+"""The fixed law, see :attr:`SlotineLiController.constants`."""
+
+
+@compiled
+def law_balance_step(law, bias, last, sample, acting, dt):
+    """Return the results of :func:`balance_step` for a sample under the fixed law.
+
+    Args:
+        law: the law, as :attr:`SlotineLiController.constants`.
+        bias: (n,) torque that is added to that of the law [N·m or N].
+        last, acting, dt: as of :func:`balance_step`.
+        sample: measured q, v and desired q, v, a, (n,) each.
+    """
+    packed, gains, bounds, kind, friction = law
+    q, v, q_d, v_d, a_d = sample
+    v_r, _, torque = law_step(packed, gains, bounds, kind, friction, q, v, q, v, q_d, v_d, a_d)
+    for i in range(q.shape[0]):
+        torque[i] += bias[i]
+    return balance_step(packed, gains, bounds, last, q, v, q_d, v_r, torque, acting, dt)
+
+
 @compiled
 def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
     """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``; return the share that was used.
@@ -233,11 +257,8 @@ def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
 if TYPE_CHECKING:
     from rbd_control.control.configuration import Setup
 
-Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class EnergyBalance:
+class EnergyBalance(NamedTuple):
     """Energies of the period that ends with a sample [J].
 
     For the first sample after a start or reset of the monitor all are zero, except ``storage``.
@@ -296,6 +317,7 @@ class EnergyMonitor:
         self._gains = law_gains(parameters, model)
         self._bounds = no_bounds(n) if soft is None else soft.bounds()
         self._last = LastSample(*(np.zeros(n) for _ in range(4)), *(np.zeros(1) for _ in range(2)))
+        self._of_law: Callable[..., tuple[float, float, float, float]] | None = None
         self._balance = for_types_of(
             balance_step,
             (model.packed, self._gains, self._bounds, self._last, *np.zeros((6, n)), 0.0),
@@ -364,23 +386,44 @@ class EnergyMonitor:
         Raises:
             InputError: for arguments that are not finite; the monitor is then unchanged.
         """
-        before = float(self._last.storage[0])
-        period = dt if self._started else 0.0
-        storage, dissipated, injected, bound = self._balance(
-            self.model.packed,
-            self._gains,
-            self._bounds,
-            self._last,
-            q,
-            v,
-            q_d,
-            v_r,
-            law,
-            acting,
-            period,
-        )
+        before, period = float(self._last.storage[0]), dt if self._started else 0.0
+        constants = self.model.packed, self._gains, self._bounds, self._last
+        result = self._balance(*constants, q, v, q_d, v_r, law, acting, period)
+        return self._balanced(before, period, *result)
+
+    def step_of_law(
+        self, law: FixedLaw, bias: Array, sample: tuple[Array, ...], acting: Array, dt: float
+    ) -> EnergyBalance:
+        """Process one sample under the fixed law as :meth:`step` does, in one compiled call.
+
+        Args:
+            law: the law, as :attr:`SlotineLiController.constants`.
+            bias: torque that is added to that of the law, (nv,) [N·m or N].
+            sample: q, v, q_d, v_d and a_d, as of :meth:`SlotineLiController.step`.
+            acting, dt: as of :meth:`step`.
+
+        Raises:
+            InputError: as :meth:`step`.
+        """
+        before, period = float(self._last.storage[0]), dt if self._started else 0.0
+        if self._of_law is None:
+            given = law, bias, self._last, sample, acting, 0.0
+            self._of_law = for_types_of(law_balance_step, given)
+        result = self._of_law(law, bias, self._last, sample, acting, period)
+        return self._balanced(before, period, *result)
+
+    def _balanced(
+        self,
+        before: float,
+        period: float,
+        storage: float,
+        dissipated: float,
+        injected: float,
+        bound: float,
+    ) -> EnergyBalance:
+        """Return the result of a period for the results of :func:`balance_step`."""
         if isnan(storage):
-            raise InputError(f"an argument is not finite: q = {q}, v = {v}, law = {law}")
+            raise InputError("an argument of the energy balance is not finite")
         rise = storage - before if self._started else 0.0
         self._started = True
         decay = exp(-period / self._energy.passivity_window)

@@ -34,7 +34,7 @@ import yaml
 from numpy.typing import NDArray
 
 from rbd_control.dynamics.checks import checked_array
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, for_types_of
 from rbd_control.errors import InputError
 from rbd_control.files.yaml_input import read_yaml
 
@@ -190,6 +190,8 @@ class Bias:
         self._bound: Array = np.where(np.isfinite(effort), SHARE * effort, 0.0)
         self._speed, self._rate = speed, rate
         self.torque: Array = np.zeros(len(effort))
+        zero = self.torque
+        self._learn = for_types_of(learn_bias, (zero, zero, zero, zero, 0.0, zero))
 
     def take_over(self, before: Bias) -> None:
         """Continue from the estimates of another object for the same arm, within the bounds."""
@@ -200,32 +202,33 @@ class Bias:
         """Set the estimates to zero."""
         self.torque = np.zeros(len(self._bound))
 
-    def learn(self, s: Array, dt: float) -> None:
-        """Correct the estimates.
+    def learn(self, s: Array, dt: float, torque: Array) -> None:
+        """Correct the estimates, and add them to a torque.
 
         Args:
             s: (nv,) velocity error v - v_r [rad/s or m/s].
             dt: time since the previous sample [s].
+            torque: (nv,) [N·m or N], changed in place.
         """
-        if self._rate > 0.0 and dt > 0.0:
-            self.torque = learned(self.torque, s, self._bound, self._speed, self._rate * dt)
+        self._learn(self.torque, s, self._bound, self._speed, self._rate * max(dt, 0.0), torque)
 
 
 @compiled
-def learned(b, s, bound, speed, step):  # type: ignore[no-untyped-def]
-    """Return the estimates after a step; see the module.
+def learn_bias(b, s, bound, speed, step, torque):  # type: ignore[no-untyped-def]
+    """Correct the estimates in place, see the module, and add them to a torque in place.
 
     Args:
         b, bound: estimates and their bounds, (n,) each [N·m or N].
         s, speed: velocity errors and largest reference speeds, (n,) each [rad/s or m/s].
         step: rate times the time since the previous sample.
+        torque: (n,) [N·m or N].
     """
-    out = np.empty(b.shape[0])
     for i in range(b.shape[0]):
         zone = ZONE * speed[i]
         excess = s[i] - min(max(s[i], -zone), zone)
         change = -step * bound[i] * excess / speed[i]
         if change * b[i] < 0.0:
             change *= UNLEARNING
-        out[i] = min(max(b[i] + change, -bound[i]), bound[i])
-    return out
+        if step > 0.0:
+            b[i] = min(max(b[i] + change, -bound[i]), bound[i])
+        torque[i] += b[i]

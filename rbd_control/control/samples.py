@@ -345,7 +345,8 @@ def judge(sample, settings, memory, out):  # type: ignore[no-untyped-def]
         sample: the sample. Its positions are unwrapped in place. If it is implausible, its speeds
             are reduced to the highest plausible ones, in place.
         settings, memory: numbers of the checks.
-        out: (2,), written: time since the last valid sample by the stamps, and by the arrivals [s].
+        out: (4,), written for a valid sample: time since the last one by the stamps, and by the
+            arrivals [s], largest recent period [s], and 1 for a sample that repeats the last one.
 
     Returns:
         Index of the first check in ``CHECKS`` that fails, 0 for a valid sample; and the result of
@@ -392,6 +393,7 @@ def judge(sample, settings, memory, out):  # type: ignore[no-untyped-def]
             sample.q[i] -= turns
         each.q, each.v = sample.q[i], sample.v[i]
     arm.stamp, arm.now, arm.follows = sample.stamp, sample.now, True
+    out[2], out[3] = arm.longest_period, arm.repeats
     return _VALID, PASSED
 
 
@@ -435,6 +437,9 @@ class SampleJudge:
             publishers whose joint states contradict each other. All samples are refused then,
             until valid samples have made up for one unusable sample: 17 without another one.
         refusal: the reason if the last sample could not be used, otherwise an empty text.
+        longest_period: largest period of recent samples, up to ``timeout`` [s]; ``timeout`` at
+            first. It rises at once, and falls by 5 % of the difference with each shorter period.
+        is_repeating: whether the last valid sample repeats the one before.
     """
 
     def __init__(self, model: Model) -> None:
@@ -444,14 +449,15 @@ class SampleJudge:
         self.stamp = self.now = -inf
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
-        self.dt = self.wait = 0.0
+        self.dt = self.wait = self.longest_period = 0.0
+        self.is_repeating: bool | float = False
         self.good = self.lost = self.mixed = False
         self.refusal = ""
         self._in_a_row, self._unusable = 0, 0.0
         self._checks = Checks(CHECKS, n)
         self._joint, self._arm, _ = self._checks.memory
         self._settings: Records | None = None
-        self._times, self._no_effort = np.zeros(2), np.full(n, nan)
+        self._times, self._no_effort = np.zeros(4), np.full(n, nan)
 
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
         """Use other limits and parameters from the next sample on."""
@@ -471,7 +477,7 @@ class SampleJudge:
             },
         )
         if is_first:
-            self._arm["longest_period"] = parameters.timeout
+            self._arm["longest_period"] = self.longest_period = parameters.timeout
             zero = np.zeros(self._n)
             sample = Sample(0.0, 0.0, zero, zero, zero)
             given = sample, self._settings, self._checks.memory, self._times
@@ -483,7 +489,7 @@ class SampleJudge:
         self.mixed, self._in_a_row, self._unusable = False, 0, 0.0
         for check in (Implausible, Late, Frozen, Contradictory):
             self._checks.forget(check)
-        self._arm["longest_period"] = self._parameters.timeout
+        self._arm["longest_period"] = self.longest_period = self._parameters.timeout
 
     def lose(self) -> None:
         """Mark the last sample as out of date: the next one is not checked for a jump from it.
@@ -537,7 +543,7 @@ class SampleJudge:
                 self.lost, self.refusal = True, sentence
                 return sentence
             return self._reject(sentence, now)
-        self.dt, self.wait = self._times.tolist()
+        self.dt, self.wait, self.longest_period, self.is_repeating = self._times.tolist()
         self.stamp, self.now, self.q, self.v = stamp, now, sample.q, sample.v
         return self._forgive()
 
@@ -561,19 +567,6 @@ class SampleJudge:
     def silent(self, now: float) -> bool:
         """Return whether the last valid sample arrived more than ``timeout`` before ``now`` [s]."""
         return now - self.now > self._parameters.timeout
-
-    @property
-    def longest_period(self) -> float:
-        """Largest period of recent samples, up to ``timeout`` [s]; ``timeout`` at first.
-
-        It rises at once, and falls by 5 % of the difference with each shorter period.
-        """
-        return float(self._arm["longest_period"][0])
-
-    @property
-    def is_repeating(self) -> bool:
-        """Whether positions and velocities of the last two samples were equal."""
-        return bool(self._arm["repeats"][0])
 
     @property
     def longest_repetition(self) -> float:

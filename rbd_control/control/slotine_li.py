@@ -119,6 +119,9 @@ class SlotineLiController:
         parameters: ``bandwidth`` (Lambda), ``damping``, ``damping_rate`` and joint friction.
         limits: soft position limits, which bound v_r and add springs; none by default.
 
+    Attributes:
+        constants: the first arguments of :func:`~.kernels.law_step`.
+
     Raises:
         InputError: for a floating base, which has no torque at its root.
         ParameterError: for a per-joint parameter of the wrong length.
@@ -133,11 +136,11 @@ class SlotineLiController:
         n = model.nv
         self._gains = law_gains(parameters, model)
         friction = parameters.friction(n).monotone()
-        self._friction_kind, self._friction = friction.kind, friction.coefficients(n)
         self._bounds = no_bounds(n) if limits is None else limits.bounds()
         self._margin: Array = np.zeros(n) if limits is None else limits.margin
-        arm = (model.packed, self._gains, self._bounds, self._friction_kind, self._friction)
-        self._step = for_types_of(law_step, (*arm, *np.zeros((7, n))))
+        law = model.packed, self._gains, self._bounds, friction.kind, friction.coefficients(n)
+        self.constants = law
+        self._step = for_types_of(law_step, (*law, *np.zeros((7, n))))
 
     def reference(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
         """Return v_r, its rate a_r and s = v - v_r; arguments, all arrays, as of :meth:`torque`.
@@ -208,20 +211,7 @@ class SlotineLiController:
             feedback: position and velocity whose errors are fed back, in place of ``q`` and ``v``.
         """
         q_f, v_f = feedback or (q, v)
-        v_r, s, torque = self._step(
-            self.model.packed,
-            self._gains,
-            self._bounds,
-            self._friction_kind,
-            self._friction,
-            q,
-            v,
-            q_f,
-            v_f,
-            q_d,
-            v_d,
-            a_d,
-        )
+        v_r, s, torque = self._step(*self.constants, q, v, q_f, v_f, q_d, v_d, a_d)
         return LawTorque(torque, v_r, s)
 
     def floating(self, packed: Array, q: Array, v: Array, least: float = 0.0) -> LawTorque:
@@ -265,7 +255,8 @@ class SlotineLiController:
 class RollOff:
     """Filters the errors of one arm, by the equations of this module.
 
-    Call :meth:`measure` for each valid sample, and :meth:`feedback` if the law tracks a motion.
+    For each valid sample call :meth:`track` if the law tracks a motion, otherwise :meth:`measure`
+    and :meth:`restart`.
 
     Args:
         joints: number of joints.
@@ -277,23 +268,18 @@ class RollOff:
     def __init__(self, joints: int) -> None:
         self.v: Array = np.zeros(joints)
         self._errors, self._velocity = np.zeros((2, 4, joints)), np.zeros((4, joints))
-        self._resonance, self._dt = np.zeros(joints), 0.0
-        self._restarts = True
+        self._resonance, self._restarts = np.zeros(joints), True
         each = self.v
         self._filtered = for_types_of(filtered, (each, each, 0.0, self._velocity))
-        self._filtered_errors = for_types_of(
-            filtered_errors, (each, each, each, each, each, 0.0, self._errors)
-        )
+        memory = self._velocity, self._errors
+        self._tracked = for_types_of(tracked, (each, each, each, each, each, 0.0, 0.0, memory))
 
     def set_resonances(self, resonances: Array) -> None:
         """Use other resonances, (nv,) [Hz], from the next sample on; 0: errors are not filtered."""
         self._resonance = 2.0 * np.pi * resonances
 
     def restart(self) -> None:
-        """Use the error of the next sample of :meth:`feedback` without a filter.
-
-        Call it for each sample in which the law does not track a motion.
-        """
+        """Use the error of the next sample of :meth:`track` without a filter."""
         self._restarts = True
 
     def measure(self, v: Array, dt: float) -> None:
@@ -303,24 +289,28 @@ class RollOff:
             v: (nv,) measured velocity [rad/s or m/s].
             dt: time since the previous sample [s]; 0 restarts the filter.
         """
-        self._dt = dt
         self.v = v
         if self._resonance[0] != 0.0:
             self.v = self._filtered(v, self._resonance, dt, self._velocity)
 
-    def feedback(self, q: Array, v: Array, desired: DesiredState) -> Feedback | None:
-        """Return the desired state plus the filtered errors; None if they are not filtered.
+    def track(self, q: Array, v: Array, dt: float, desired: DesiredState) -> Feedback | None:
+        """Take a sample as :meth:`measure` does; return the desired state plus filtered errors.
 
         Args:
-            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s], of the
-                sample that :meth:`measure` took last.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            dt: time since the previous sample [s]; 0 restarts the filter.
             desired: the desired state.
+
+        Returns:
+            None if errors are not filtered.
         """
         if self._resonance[0] == 0.0:
+            self.v = v
             return None
-        dt, self._restarts = 0.0 if self._restarts else self._dt, False
-        q_d, v_d = desired.q_d, desired.v_d
-        return Feedback(*self._filtered_errors(q, v, q_d, v_d, self._resonance, dt, self._errors))
+        since, self._restarts = 0.0 if self._restarts else dt, False
+        q_d, v_d, memory = desired.q_d, desired.v_d, (self._velocity, self._errors)
+        self.v, q_f, v_f = self._tracked(q, v, q_d, v_d, self._resonance, dt, since, memory)
+        return Feedback(q_f, v_f)
 
 
 @inlined
@@ -362,18 +352,21 @@ def filtered(x, w, dt, memory):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def filtered_errors(q, v, q_d, v_d, w, dt, memory):  # type: ignore[no-untyped-def]
-    """Return the desired position and velocity, (n,) each, plus the filtered errors.
+def tracked(q, v, q_d, v_d, w, dt, since, memory):  # type: ignore[no-untyped-def]
+    """Return the filtered velocity, and the desired state plus the filtered errors, (n,) each.
 
     Args:
         q, v, q_d, v_d: measured and desired positions and velocities, (n,) each [rad or m, rad/s
             or m/s].
         w, dt: as of :func:`filtered`.
-        memory: (2, 4, n), changed in place: memory of :func:`filtered` for both errors.
+        since: time since the last errors [s]; 0 restarts the filter of the errors.
+        memory: changed in place: memory of :func:`filtered` for the velocity, (4, n), and for both
+            errors, (2, 4, n).
     """
-    n = q.shape[0]
-    q_f, v_f = np.empty(n), np.empty(n)
+    n, (velocity, errors) = q.shape[0], memory
+    v_slow, q_f, v_f = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
-        q_f[i] = q_d[i] + filter_joint(q[i] - q_d[i], w[i], dt, memory[0], i)
-        v_f[i] = v_d[i] + filter_joint(v[i] - v_d[i], w[i], dt, memory[1], i)
-    return q_f, v_f
+        v_slow[i] = filter_joint(v[i], w[i], dt, velocity, i)
+        q_f[i] = q_d[i] + filter_joint(q[i] - q_d[i], w[i], since, errors[0], i)
+        v_f[i] = v_d[i] + filter_joint(v[i] - v_d[i], w[i], since, errors[1], i)
+    return v_slow, q_f, v_f

@@ -432,8 +432,8 @@ class TorquePath:
             # A contact is reported late, so the law may have learned from it. Without feedback
             # nothing corrects a weight that was learned wrongly.
             law.forget_recent()
-        self._roll_off.measure(samples.v, samples.dt)
         if desired is None:
+            self._roll_off.measure(samples.v, samples.dt)
             self._roll_off.restart()
             # An arm that floats from a fast motion is braked first; a hand may move it then.
             self._slows = (self._slows or self.is_tracking) and bool(
@@ -443,7 +443,7 @@ class TorquePath:
         else:
             # Contact and saturation would falsify the estimates of the adaptive law.
             learn = samples.dt if may_learn and not self._is_limited else 0.0
-            feedback = self._roll_off.feedback(samples.q, samples.v, desired)
+            feedback = self._roll_off.track(samples.q, samples.v, samples.dt, desired)
             wanted = law.torque(samples.q, samples.v, desired, learn, feedback)
         # The limits would turn NaN into a number.
         require_finite(wanted.torque, "torque of the law")

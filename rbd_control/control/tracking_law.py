@@ -219,8 +219,7 @@ class TrackingLaw:
         """
         if self.adaptive is None:
             wanted = self._fixed.step(q, v, *desired, feedback)
-            self._bias.learn(wanted.s, learn)
-            wanted = LawTorque(wanted.torque + self._bias.torque, wanted.v_r, wanted.s)
+            self._bias.learn(wanted.s, learn, wanted.torque)
         else:
             wanted = self.adaptive.step(q, v, *desired, learn, feedback)
             self._learned |= self.adaptive.learning
@@ -278,15 +277,13 @@ class TrackingLaw:
         """
         if not self._has_torque:
             return None
-        last = self._last
-        if (
-            last is None
-        ):  # The balance is of the law without filter: the filter is part of the loop.
-            if self.adaptive is None:
-                last = self._fixed.step(q, v, *desired)
-                last = LawTorque(last.torque + self._bias.torque, last.v_r, last.s)
-            else:
-                last = self.adaptive.step(q, v, *desired)
+        last = self._last  # None: The balance is of the law without filter, a part of the loop.
+        if self.adaptive is None and last is None:
+            law, bias, sample = self._fixed.constants, self._bias.torque, (q, v, *desired)
+            return self._monitor.step_of_law(law, bias, sample, acting, dt)
+        if last is None:
+            assert self.adaptive is not None
+            last = self.adaptive.step(q, v, *desired)
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
             self._use_estimates()

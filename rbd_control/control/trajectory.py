@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.waypoints import Points, TrajectoryPoint, Waypoints
-from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.compiled import compiled, for_types_of, inlined
 from rbd_control.errors import TrajectoryError
 
 __all__ = ["DesiredState", "JointLimits", "Trajectory", "TrajectoryPoint"]
@@ -113,8 +114,10 @@ class Trajectory:
     """(n,) last position [rad or m]."""
 
     def __post_init__(self) -> None:
-        # The kernels of the control law take contiguous arrays.
-        object.__setattr__(self, "final", np.ascontiguousarray(self.final, dtype=np.float64))
+        # Kernels that take no other arrays are called for each sample.
+        for name in ("coefficients", "final"):
+            array = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, array)
 
     @property
     def duration(self) -> float:
@@ -272,7 +275,7 @@ class Trajectory:
             return DesiredState.at_rest(self.final)
         t = max(t, 0.0)
         i = bisect_right(self.knots, t) - 1
-        return DesiredState(*polynomials(self.coefficients, i, t - self.knots[i]))
+        return DesiredState(*_polynomials()(self.coefficients, i, t - self.knots[i]))
 
     def resumed(self, t: float, start: DesiredState, limits: JointLimits) -> Trajectory:
         """Return the remainder of this trajectory after a stop at time ``t``, with a lead-in.
@@ -475,6 +478,12 @@ def polynomials(coefficients, i, u):
             value = value * u + coefficients[i, k, j]
         q[j], v[j], a[j] = value, rate, 2.0 * half
     return q, v, a
+
+
+@cache
+def _polynomials() -> Callable[..., tuple[Array, Array, Array]]:
+    """Return the machine code of :func:`polynomials`."""
+    return for_types_of(polynomials, (np.zeros((1, 6, 1)), 0, 0.0))
 
 
 @compiled

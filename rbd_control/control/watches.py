@@ -466,7 +466,7 @@ class Watches:
             samples.now,
             samples.q,
             samples.v,
-            samples.is_repeating,
+            samples.is_repeating > 0.0,
             sent,
             acting,
             acceleration,
