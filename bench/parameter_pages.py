@@ -7,7 +7,7 @@ with the fields, so that no value and no text has a second home.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from textwrap import wrap
@@ -15,6 +15,7 @@ from typing import Any
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.files.yaml_output import yaml_text
+from rbd_control.node_parameters import FrameParameters, NodeParameters
 from rbd_control.nodes.contact_detector import ContactDetectorParameters
 from rbd_control.nodes.contact_guard import ContactGuardParameters
 from rbd_control.nodes.demo_scenario import DemoScenarioParameters
@@ -120,6 +121,20 @@ PARTS = (
 )
 
 
+EVERY_NODE = {
+    item.name: item for kind in (NodeParameters, FrameParameters) for item in fields(kind)
+}
+"""Parameters that are the same in every node that has them."""
+
+ON_A_ROBOT = (
+    RobotParameters,
+    ContactDetectorParameters,
+    PassivityControllerParameters,
+    ContactGuardParameters,
+)
+"""Parameters of which the page describes those that are chosen for an arm."""
+
+
 def part_of(item: Field[Any]) -> int:
     """Return the index of the part of file and page in which a parameter stands."""
     return 2 if item.metadata["expert"] else int(item.metadata["found_by_calibrate"])
@@ -184,32 +199,60 @@ def _entry(item: Field[Any], value: Any) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return ``docs/parameters.md``: all parameters of all nodes."""
+    """Return ``docs/parameters.md``: what is to be chosen for an arm, and all other bounds."""
     lines = [
         "# Parameters",
         "",
-        "Made by `python -m bench.parameter_pages`. `ros2 param describe` shows the same.",
-        "A list for joints holds one value for all, or one for each in the order of `joints`.",
+        "Made by `python -m bench.parameter_pages`. This page describes what you choose for an arm. Of "
+        "all other parameters it has the default and, in brackets, the permitted values; the file of "
+        "each section and `ros2 param describe` describe them.",
+        "",
+        "A list for joints holds one value for all, or one for each in the order of `joints`. "
         "Parameters marked with * do not change while the node is active.",
+        "",
+        "## every node",
+        "",
+        *_table(EVERY_NODE.values()),
     ]
     for file in FILES:
-        lines += ["", f"## {file.name}", "", file.use]
-        for part, (title, text) in enumerate(PARTS):
-            found = file.groups(part)
-            if not found:
-                continue
-            lines += ["", f"### {title} ({file.name})", "", text, ""]
-            lines += ["| parameter | default | permitted | what it is |", "|---|---|---|---|"]
-            for heading, items in found.items():
-                lines.append(f"| **{heading}** | | | |")
-                lines += map(_row, items)
+        lines += ["", f"## {file.name}", "", f"{file.use} ([file](../config/{file.name}.yaml))"]
+        groups = [file.groups(part) for part in range(len(PARTS))]
+        chosen = groups.pop(0) if file.kind in ON_A_ROBOT else {}
+        if chosen:
+            lines += ["", *_table(item for items in chosen.values() for item in _own(items))]
+        for part, found in zip(PARTS[-len(groups) :], groups, strict=True):
+            rows = [
+                f"- {heading}: {'; '.join(map(_brief, _own(items)))}."
+                for heading, items in found.items()
+                if _own(items)
+            ]
+            if rows:
+                lines += ["", f"{part[0]}:", "", *rows]
     return "\n".join(lines) + "\n"
 
 
-def _row(item: Field[Any]) -> str:
-    star = "" if item.metadata["live"] else "*"
-    text = description(item).replace("|", "\\|")
-    return f"| `{item.name}`{star} | {value_text(item.default)} | {range_text(item)} | {text} |"
+def _own(items: Iterable[Field[Any]]) -> list[Field[Any]]:
+    """Return the parameters that are not the same in every node."""
+    return [item for item in items if item.name not in EVERY_NODE]
+
+
+def _table(items: Iterable[Field[Any]]) -> Iterator[str]:
+    """Yield a table of parameters with their descriptions."""
+    yield "| parameter | default | permitted | what it is |"
+    yield "|---|---|---|---|"
+    for item in items:
+        text = description(item).replace("|", "\\|")
+        yield f"| {_name(item)} | {value_text(item.default)} | {range_text(item)} | {text} |"
+
+
+def _brief(item: Field[Any]) -> str:
+    """Return name, default and permitted values of a parameter."""
+    permitted = range_text(item)
+    return f"{_name(item)} {value_text(item.default)}" + (f" ({permitted})" if permitted else "")
+
+
+def _name(item: Field[Any]) -> str:
+    return f"`{item.name}`{'' if item.metadata['live'] else '*'}"
 
 
 def generated() -> dict[Path, str]:
