@@ -7,7 +7,7 @@ with the fields, so that no value and no text has a second home.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from textwrap import wrap
@@ -15,7 +15,6 @@ from typing import Any
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.files.yaml_output import yaml_text
-from rbd_control.node_parameters import FrameParameters, NodeParameters
 from rbd_control.nodes.contact_detector import ContactDetectorParameters
 from rbd_control.nodes.contact_guard import ContactGuardParameters
 from rbd_control.nodes.demo_scenario import DemoScenarioParameters
@@ -31,14 +30,15 @@ ROOT = Path(__file__).parents[1]
 WIDTH = 100
 ABOUT = (
     "The values are the defaults. A list for joints holds one value for all, or one for each in "
-    "the order of `joints`. docs/parameters.md has the bounds. Made by bench/parameter_pages.py."
+    "the order of `joints`. Brackets at the end of a text have the permitted values; a parameter "
+    "that is fixed does not change while the node is active. Made by bench/parameter_pages.py."
 )
 """Last lines of the comment at the head of each file."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A parameter file, and a section of the page of parameters."""
+    """A parameter file."""
 
     name: str
     """Name of the file without its ending."""
@@ -121,22 +121,8 @@ PARTS = (
 )
 
 
-EVERY_NODE = {
-    item.name: item for kind in (NodeParameters, FrameParameters) for item in fields(kind)
-}
-"""Parameters that are the same in every node that has them."""
-
-ON_A_ROBOT = (
-    RobotParameters,
-    ContactDetectorParameters,
-    PassivityControllerParameters,
-    ContactGuardParameters,
-)
-"""Parameters of which the page describes those that are chosen for an arm."""
-
-
 def part_of(item: Field[Any]) -> int:
-    """Return the index of the part of file and page in which a parameter stands."""
+    """Return the index of the part of the file in which a parameter stands."""
     return 2 if item.metadata["expert"] else int(item.metadata["found_by_calibrate"])
 
 
@@ -153,20 +139,23 @@ def value_text(value: Any) -> str:
 
 
 def range_text(item: Field[Any]) -> str:
-    """Return the permitted values of a parameter: its choices, or its bounds."""
-    data = item.metadata
-    if data["choices"]:
-        return ", ".join(data["choices"])
+    """Return the permitted values of a parameter, and whether it is fixed in an active node."""
+    data, found = item.metadata, []
+    if any(choice not in data["description"] for choice in data["choices"]):
+        found.append(", ".join(data["choices"]))
     low, high, above = data["lower"], data["upper"], data["above"]
-    if not math.isfinite(high):
-        return ""
-    return f"above {above:g}, to {high:g}" if math.isfinite(above) else f"{low:g} to {high:g}"
+    if math.isfinite(high):
+        is_above = math.isfinite(above)
+        found.append(f"above {above:g}, to {high:g}" if is_above else f"{low:g} to {high:g}")
+    if not data["live"]:
+        found.append("fixed")
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def description(item: Field[Any]) -> str:
-    """Return the description of a parameter with its unit."""
+    """Return the description of a parameter with its unit and its bounds."""
     unit = item.metadata["unit"]
-    return item.metadata["description"] + (f" [{unit}]" if unit else "")
+    return item.metadata["description"] + (f" [{unit}]" if unit else "") + range_text(item)
 
 
 def config_text(file: File) -> str:
@@ -199,60 +188,19 @@ def _entry(item: Field[Any], value: Any) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return ``docs/parameters.md``: what is to be chosen for an arm, and all other bounds."""
+    """Return ``docs/parameters.md``, which shows the parameter files."""
     lines = [
         "# Parameters",
         "",
-        "Made by `python -m bench.parameter_pages`. This page describes what you choose for an arm. Of "
-        "all other parameters it has the default and, in brackets, the permitted values; the file of "
-        "each section and `ros2 param describe` describe them.",
-        "",
-        "A list for joints holds one value for all, or one for each in the order of `joints`. "
-        "Parameters marked with * do not change while the node is active.",
-        "",
-        "## every node",
-        "",
-        *_table(EVERY_NODE.values()),
+        "The files in `config/` describe all parameters of all nodes; `python -m "
+        "bench.parameter_pages` makes them. Copy what you change into a file of your own. "
+        "`ros2 param describe` shows the same.",
     ]
     for file in FILES:
-        lines += ["", f"## {file.name}", "", f"{file.use} ([file](../config/{file.name}.yaml))"]
-        groups = [file.groups(part) for part in range(len(PARTS))]
-        chosen = groups.pop(0) if file.kind in ON_A_ROBOT else {}
-        if chosen:
-            lines += ["", *_table(item for items in chosen.values() for item in _own(items))]
-        for part, found in zip(PARTS[-len(groups) :], groups, strict=True):
-            rows = [
-                f"- {heading}: {'; '.join(map(_brief, _own(items)))}."
-                for heading, items in found.items()
-                if _own(items)
-            ]
-            if rows:
-                lines += ["", f"{part[0]}:", "", *rows]
+        path = f"../config/{file.name}.yaml"
+        lines += ["", f"## {file.name}", "", f"{file.use} [{path[3:]}]({path})"]
+        lines += ["", f"```{{literalinclude}} {path}", ":language: yaml", "```"]
     return "\n".join(lines) + "\n"
-
-
-def _own(items: Iterable[Field[Any]]) -> list[Field[Any]]:
-    """Return the parameters that are not the same in every node."""
-    return [item for item in items if item.name not in EVERY_NODE]
-
-
-def _table(items: Iterable[Field[Any]]) -> Iterator[str]:
-    """Yield a table of parameters with their descriptions."""
-    yield "| parameter | default | permitted | what it is |"
-    yield "|---|---|---|---|"
-    for item in items:
-        text = description(item).replace("|", "\\|")
-        yield f"| {_name(item)} | {value_text(item.default)} | {range_text(item)} | {text} |"
-
-
-def _brief(item: Field[Any]) -> str:
-    """Return name, default and permitted values of a parameter."""
-    permitted = range_text(item)
-    return f"{_name(item)} {value_text(item.default)}" + (f" ({permitted})" if permitted else "")
-
-
-def _name(item: Field[Any]) -> str:
-    return f"`{item.name}`{'' if item.metadata['live'] else '*'}"
 
 
 def generated() -> dict[Path, str]:

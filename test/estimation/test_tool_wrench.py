@@ -203,7 +203,7 @@ def test_the_detector_gives_it_with_the_lag_of_the_observer(model: Model) -> Non
 
 
 def test_for_a_recording_it_equals_that_of_the_detector(model: Model) -> None:
-    """The wrench is computed from the residuals of a block, as docs/detection.md shows."""
+    """The wrench is computed from the residuals of a block, as docs/detection_how_to.md shows."""
     count = 300
     stamps, q = DT * np.arange(1, count + 1), np.tile(POSTURE, (count, 1))
     tau = gravity_torque(model, POSTURE) - jacobian(model, POSTURE, "tool").T @ WRENCH
