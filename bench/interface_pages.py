@@ -231,8 +231,7 @@ def policy(found: dict[str, list[Rights]]) -> str:
 
 def topics_table() -> str:
     """Return the table of the topics that the nodes publish."""
-    lines = ["| topic | type | quality of service | content: when it is published |"]
-    lines.append("|---|---|---|---|")
+    lines = ["| topic | type | content: when it is published |", "|---|---|---|"]
     for kind in NODES:
         name = kind.__module__.rpartition(".")[2]
         lines += [_row(name, output) for output in kind.outputs]
@@ -243,16 +242,16 @@ def _row(node: str, output: Output[Any]) -> str:
     topic = output.topic.replace("~", node, 1)
     package, kind = output.kind.__module__.partition(".")[0], output.kind.__name__
     read = "; only while it is read" if output.while_read else ""
-    return f"| `{topic}` | {package}/{kind} | {_qos(output.qos)} | {output.text}{read} |"
+    return f"| `{topic}` | {package}/{kind} | {output.text}{read}{_qos(output.qos)} |"
 
 
 def _qos(qos: QoSProfile | int) -> str:
-    if isinstance(qos, int):
-        return f"depth {qos}"
-    kept = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    """Return what a subscriber must know of a profile that is not volatile."""
+    if isinstance(qos, int) or qos.durability != DurabilityPolicy.TRANSIENT_LOCAL:
+        return ""
     lifespan = qos.lifespan.nanoseconds * 1e-6
-    expires = f", expires after {lifespan:g} ms" if kept and 0.0 < lifespan < 1e6 else ""
-    return f"depth {qos.depth}{', transient local' if kept else ''}{expires}"
+    expires = f", expires after {lifespan:g} ms" if 0.0 < lifespan < 1e6 else ""
+    return f"; transient local{expires}"
 
 
 def page() -> str:

@@ -30,14 +30,15 @@ ROOT = Path(__file__).parents[1]
 WIDTH = 100
 ABOUT = (
     "The values are the defaults. A list for joints holds one value for all, or one for each in "
-    "the order of `joints`. docs/parameters.md has the bounds. Made by bench/parameter_pages.py."
+    "the order of `joints`. Brackets at the end of a text have the permitted values; a parameter "
+    "that is fixed does not change while the node is active. Made by bench/parameter_pages.py."
 )
 """Last lines of the comment at the head of each file."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A parameter file, and a section of the page of parameters."""
+    """A parameter file."""
 
     name: str
     """Name of the file without its ending."""
@@ -121,7 +122,7 @@ PARTS = (
 
 
 def part_of(item: Field[Any]) -> int:
-    """Return the index of the part of file and page in which a parameter stands."""
+    """Return the index of the part of the file in which a parameter stands."""
     return 2 if item.metadata["expert"] else int(item.metadata["found_by_calibrate"])
 
 
@@ -138,20 +139,23 @@ def value_text(value: Any) -> str:
 
 
 def range_text(item: Field[Any]) -> str:
-    """Return the permitted values of a parameter: its choices, or its bounds."""
-    data = item.metadata
-    if data["choices"]:
-        return ", ".join(data["choices"])
+    """Return the permitted values of a parameter, and whether it is fixed in an active node."""
+    data, found = item.metadata, []
+    if any(choice not in data["description"] for choice in data["choices"]):
+        found.append(", ".join(data["choices"]))
     low, high, above = data["lower"], data["upper"], data["above"]
-    if not math.isfinite(high):
-        return ""
-    return f"above {above:g}, to {high:g}" if math.isfinite(above) else f"{low:g} to {high:g}"
+    if math.isfinite(high):
+        is_above = math.isfinite(above)
+        found.append(f"above {above:g}, to {high:g}" if is_above else f"{low:g} to {high:g}")
+    if not data["live"]:
+        found.append("fixed")
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def description(item: Field[Any]) -> str:
-    """Return the description of a parameter with its unit."""
+    """Return the description of a parameter with its unit and its bounds."""
     unit = item.metadata["unit"]
-    return item.metadata["description"] + (f" [{unit}]" if unit else "")
+    return item.metadata["description"] + (f" [{unit}]" if unit else "") + range_text(item)
 
 
 def config_text(file: File) -> str:
@@ -184,32 +188,19 @@ def _entry(item: Field[Any], value: Any) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return ``docs/parameters.md``: all parameters of all nodes."""
+    """Return ``docs/parameters.md``, which shows the parameter files."""
     lines = [
         "# Parameters",
         "",
-        "Made by `python -m bench.parameter_pages`. `ros2 param describe` shows the same.",
-        "A list for joints holds one value for all, or one for each in the order of `joints`.",
-        "Parameters marked with * do not change while the node is active.",
+        "The files in `config/` describe all parameters of all nodes; `python -m "
+        "bench.parameter_pages` makes them. Copy what you change into a file of your own. "
+        "`ros2 param describe` shows the same.",
     ]
     for file in FILES:
-        lines += ["", f"## {file.name}", "", file.use]
-        for part, (title, text) in enumerate(PARTS):
-            found = file.groups(part)
-            if not found:
-                continue
-            lines += ["", f"### {title} ({file.name})", "", text, ""]
-            lines += ["| parameter | default | permitted | what it is |", "|---|---|---|---|"]
-            for heading, items in found.items():
-                lines.append(f"| **{heading}** | | | |")
-                lines += map(_row, items)
+        path = f"../config/{file.name}.yaml"
+        lines += ["", f"## {file.name}", "", f"{file.use} [{path[3:]}]({path})"]
+        lines += ["", f"```{{literalinclude}} {path}", ":language: yaml", "```"]
     return "\n".join(lines) + "\n"
-
-
-def _row(item: Field[Any]) -> str:
-    star = "" if item.metadata["live"] else "*"
-    text = description(item).replace("|", "\\|")
-    return f"| `{item.name}`{star} | {value_text(item.default)} | {range_text(item)} | {text} |"
 
 
 def generated() -> dict[Path, str]:

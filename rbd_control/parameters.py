@@ -69,7 +69,7 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
     or links of the robot description, to which launch files add the prefix of an arm; its
     ``keywords`` are texts that are no such names, such as 'all'.
 
-    The files in ``config`` and ``docs/parameters.md`` are made from the fields. In them ``expert``
+    The files in ``config`` are made from the fields. In them ``expert``
     parameters, which hardly any arm needs, stand after those to choose for an arm. ``rbd-control
     calibrate`` writes the parameters ``found_by_calibrate`` to the file of the arm. ``compiled``
     parameters of the detector are read by its compiled code, under their names
@@ -140,7 +140,7 @@ class Parameters:
     """
 
     HEADING: ClassVar[str] = ""
-    """Heading of this class's own parameters in parameter files and on the page of parameters."""
+    """Heading of this class's own parameters in parameter files."""
 
     FORMER_NAMES: ClassVar[Mapping[str, str]] = {}
     """Present names of this class's own parameters by former name; both names are accepted."""

@@ -41,9 +41,10 @@ def _tables() -> dict[str, dict[str, str]]:
         heading = re.match(r"### `(.+)`", line)
         if heading:
             section = heading[1]
-        row = re.match(r"\| `(.+?)` \| (.*?) \|", line)
+        row = re.match(r"\| (`.+?`) \|(.*?)\|", line)
         if row and section:
-            found.setdefault(section, {})[row[1]] = row[2]
+            keys = re.findall("`(.+?)`", row[1])
+            found.setdefault(section, {}).update(dict.fromkeys(keys, row[2].strip() or "always"))
         if line.startswith("## "):
             section = ""
     return found

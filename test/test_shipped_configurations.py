@@ -307,7 +307,7 @@ def test_real_panda() -> None:
 def test_identification_explains_most_of_a_real_arm(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, urdf: str
 ) -> None:
-    """The RMS residual of docs/detection.md, joint by joint, from 24 s of a real Panda."""
+    """The RMS residual of the page "Detecting contact: measured", from 24 s of a real Panda."""
     out = str(tmp_path / "detector.yaml")
     assert main(["calibrate", str(REAL_PANDA), "--urdf", urdf, "--out", out]) == 0
     rows = re.findall(

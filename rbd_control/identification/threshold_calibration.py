@@ -76,7 +76,7 @@ class CalibratedParameters(DetectorParameters, InertialCorrections):
 
 START = CalibratedParameters(observer="second_order", observer_damping=0.7)
 """Default parameters from which a calibration starts: the observer with the best measured results
-(docs/detection.md)."""
+(docs/detection_measurements.md)."""
 
 
 Array = NDArray[np.float64]
