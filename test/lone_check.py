@@ -24,10 +24,13 @@ SETTINGS = {
 """Settings of the arm."""
 
 
-@cache
 def compiled(kind: type[Check]) -> Any:
     """Return the test of a check as a function that Python can call."""
-    test = kind.test
+    return _compiled(kind.test)
+
+
+@cache
+def _compiled(test: Any) -> Any:
 
     def run(what: Any, settings: Any, memory: Any) -> Any:
         return test(what, settings, memory)

@@ -78,7 +78,7 @@ def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Mode
         for _ in range(round(time / 0.1)):
             loop.controller.contact(flag)
             loop.run(0.1)
-        return loop.controller.law._bias.torque
+        return loop.controller.law._bias.torque.copy()
 
     before = run(False, 0.8)
     assert np.abs(before).min() > 0.0
@@ -96,7 +96,7 @@ def test_it_is_kept_during_a_contact_and_forgotten_in_safe_and_float(model: Mode
 
 def test_it_continues_within_new_bounds() -> None:
     before, after = Bias(EFFORT, SPEED, 2.0), Bias(0.1 * EFFORT, SPEED, 2.0)
-    before.learn(-SPEED, 0.25)
+    before.learn(-SPEED, 0.25, np.zeros(3))
     after.take_over(before)
     assert (after.torque == 0.1 * SHARE * EFFORT).all()
     off = Bias(EFFORT, SPEED, 0.0)

@@ -102,7 +102,7 @@ def test_motors_that_have_moved_their_joints_are_not_swapped(
 ) -> None:
     """Friction and coupling made a moving, healthy wrist show the torque of its neighbour."""
     memory = Checks((WrongDrive,), 2).memory
-    for name in memory.joint.dtype.names:
+    for name in WrongDrive.JOINT:
         memory.joint[name] = 1.0
     memory.pairs[:], memory.arm["compared"] = [[0.0, 1.0], [1.0, 0.0]], 1.0
     memory.joint["proof"] = np.isin(np.arange(2), proven)

@@ -16,7 +16,7 @@ from rbd_control.control.controller_parameters import AdaptationParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.robot.friction import (
-    FRICTION_MODELS,
+    MODELS,
     CoulombViscousFriction,
     Friction,
     FrictionParameters,
@@ -29,7 +29,7 @@ ANY = st.floats(-50.0, 50.0)
 
 
 @given(
-    st.sampled_from(FRICTION_MODELS),
+    st.sampled_from(sorted(MODELS)),
     st.tuples(POSITIVE, POSITIVE, ANY, st.floats(1e-3, 1.0)),
     st.tuples(POSITIVE, POSITIVE, ANY),
 )

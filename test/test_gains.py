@@ -97,8 +97,7 @@ def test_an_arm_without_friction_is_stable_in_any_posture(
         K_D = np.diag(gains.damping) + gains.damping_rate * inertia
         with_rotors = inertia + LIGHTEST * np.eye(7)
         for _ in range(1500):
-            filters.measure(e_dot, 1e-3)
-            errors = filters.feedback(e, e_dot, rest)
+            errors = filters.track(e, e_dot, 1e-3, rest)
             assert errors is not None
             sent.append(K_D @ (errors.v + gains.Lambda * errors.q))
             e_dot = e_dot - 1e-3 * np.linalg.solve(with_rotors, sent.pop(0))

@@ -112,8 +112,7 @@ def test_the_motion_itself_is_not_filtered() -> None:
     random = np.random.default_rng(1)
     for k in range(20):
         q, v = random.uniform(-1.0, 1.0, (2, 7))
-        roll_off.measure(v, 0.001 * bool(k))
-        feedback = roll_off.feedback(q, v, DesiredState(q, v, STILL))
+        feedback = roll_off.track(q, v, 0.001 * bool(k), DesiredState(q, v, STILL))
         assert feedback is not None
         assert (feedback.q == q).all()
         assert (feedback.v == v).all()
@@ -123,6 +122,5 @@ def test_a_rigid_arm_has_no_filter() -> None:
     roll_off = RollOff(7)
     v = np.ones(7)
     for _ in range(2):
-        roll_off.measure(v, 0.001)
+        assert roll_off.track(HOME, v, 0.001, DesiredState.at_rest(HOME)) is None
         assert roll_off.v is v
-        assert roll_off.feedback(HOME, v, DesiredState.at_rest(HOME)) is None

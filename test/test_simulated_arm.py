@@ -231,8 +231,7 @@ def test_a_changed_arm_goes_on_as_an_arm_made_with_the_change(model: Model) -> N
     made = SimulatedArm(loaded, other)
     changed = SimulatedArm(model, replace(IDEAL, mass_error=0.1))
     changed.set_model(loaded)
-    changed.set_friction(other)
-    assert changed.parameters == other
+    changed.set_friction(other.coulomb_viscous(7))
     for _ in range(20):
         made.step(np.zeros(7))
         changed.step(np.zeros(7))

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
-from rbd_control.identification.effort_scale import FRICTION, stray_bounds
+from rbd_control.identification.effort_scale import SHAPE, stray_bounds
 from rbd_control.identification.mismatch import unit_payloads
 from rbd_control.identification.motion import Motion, in_range
 from rbd_control.identification.regression import filtered_columns
@@ -192,7 +192,7 @@ def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evide
     own = np.stack([need - columns.x, need, rotor], axis=-1)
     gravity = columns.inertia[..., 2:5] - weightless[..., None]
     raw = np.concatenate([own, gravity, columns.inertia[..., 5:9]], axis=-1)
-    return Evidence.of(raw, columns.friction[:, :, FRICTION, :3], field)
+    return Evidence.of(raw, columns.friction[:, :, SHAPE, :3], field)
 
 
 def rms(x: Array) -> Array:

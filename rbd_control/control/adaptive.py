@@ -110,7 +110,7 @@ from rbd_control.dynamics.spatial import (
 )
 from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.errors import InputError
-from rbd_control.robot.friction import CoulombViscousFriction, Friction
+from rbd_control.robot.friction import Friction
 
 LARGEST = 10.0
 """Largest permitted eigenvalue of W, the scaled pseudo-inertia of an adapted body.
@@ -576,10 +576,10 @@ def learned_friction(friction: Friction, limits: ArmLimits) -> JointFriction:
     """
     n, speed = limits.effort.size, limits.assumed_velocity
     unit = np.where(np.isfinite(limits.effort), USUAL_FRICTION * limits.effort, 0.0)
-    # The coefficients of other classes, also of derived ones, have another meaning.
     given, scale = np.zeros((2, n)), np.zeros(n)
-    if type(friction) is CoulombViscousFriction:
-        given, scale = np.array([friction.coulomb, friction.viscous]), friction.velocity_scale
+    known = friction.learned()
+    if known is not None:
+        given, scale = np.array(known[:2]), known[2]
     return JointFriction(
         np.zeros((2, n)),
         np.zeros((2, n)),

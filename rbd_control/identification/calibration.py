@@ -42,6 +42,7 @@ from rbd_control.identification.mismatch import Mismatch, find_mismatches
 from rbd_control.identification.motion import Motion, judged_samples, refuse_little_motion
 from rbd_control.identification.regression import (
     Identification,
+    best_model,
     external_means,
     filtered_columns,
     filtered_external,
@@ -58,6 +59,7 @@ from rbd_control.identification.threshold_calibration import (
     refuse_contact,
     with_thresholds,
 )
+from rbd_control.robot.friction import IDENTIFIED
 from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
 
 Array = NDArray[np.float64]
@@ -208,7 +210,7 @@ def calibrate(
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
     free = _free_motions(stretches, known, felt, noise, least_time)
-    refuse_contact(free, found.coulomb, felt)
+    refuse_contact(free, found.friction.dry(felt.nv), felt)
     known = with_thresholds(
         known,
         felt,
@@ -247,10 +249,12 @@ def _identified(
         raise RecordingError(f"the detector judges no sample: {'; '.join(ignored)}")
     note: tuple[str, ...] = ()
     # A delay changes only the measured torque, not how it depends on friction and masses.
-    columns = filtered_columns(recorded, felt, gap, variations(felt))
+    changes = variations(felt)
+    columns = [filtered_columns(recorded, felt, gap, changes, kind) for kind in IDENTIFIED]
     for _ in range(MOST_ROUNDS):
         motions = [with_delay(motion, felt, delay) for motion in recorded]
-        found = identify(replace(columns, x=filtered_external(motions, felt, gap)), felt)
+        x = filtered_external(motions, felt, gap)
+        found = best_model(identify(replace(each, x=x), felt) for each in columns)
         known = _with_model(replace(start, velocity_delay=delay), found)
         if start.velocity_delay > 0.0:
             break
@@ -270,15 +274,11 @@ def _with_model(start: CalibratedParameters, found: Identification) -> Calibrate
     corrections: dict[str, Any] = dict(
         zip(CORRECTIONS, map(tuple, found.corrections.T), strict=True)
     )
+    model, values = found.friction.named()
+    corrections |= {name: tuple(value) for name, value in values.items()}
     return replace(
         start,
-        friction_model="stribeck" if found.stribeck.any() else "coulomb_viscous",
-        friction_coulomb=tuple(found.coulomb),
-        friction_viscous=tuple(found.viscous),
-        friction_offset=tuple(found.offset),
-        friction_velocity_scale=tuple(found.velocity_scale),
-        friction_stribeck=tuple(found.stribeck),
-        friction_stribeck_velocity=tuple(found.stribeck_velocity),
+        friction_model=model,
         **corrections,
     )
 
@@ -342,7 +342,8 @@ def _what_does_not_fit(
     """
     motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
-    large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
+    dry = known.friction(model.nv).dry(model.nv)
+    large = np.maximum(GROSS_FRICTION * dry, GROSS_SHARE * limit) + 0.1
     large = np.minimum(large, 0.5 * LARGEST_THRESHOLD)
     plain = replace(
         known,

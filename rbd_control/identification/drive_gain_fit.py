@@ -65,10 +65,8 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.identification.motion import Motion
 from rbd_control.identification.regression import (
-    COLUMNS,
+    FRICTION,
     PAYS,
-    PLAIN_SHAPES,
-    SHAPES,
     Columns,
     filtered_columns,
     filtered_external,
@@ -115,7 +113,7 @@ class GainRows:
     """Acceleration (n, nv) of each joint [rad/s² or m/s²]; zero for a model with rotors."""
     friction: Array
     """Friction (n, nv, shapes, 4) per unit of each coefficient: Coulomb, viscous, offset and excess
-    near standstill, for each of :data:`~rbd_control.identification.regression.SHAPES`."""
+    near standstill, for each of its shapes."""
     noise: Array
     """Covariance (nv, N, N) of the noise of ``torque``, ``corrections``, ``payload`` and
     ``acceleration``, N = P + 12 columns in this order, in the products of their units."""
@@ -404,7 +402,7 @@ def _joint(i: int, rows: Sequence[GainRows], payloads: Array) -> _Joint:
     torque = np.concatenate([part.torque[:, i] for part in rows])
     acceleration = np.concatenate([part.acceleration[:, i] for part in rows])
     shared = _shared(i, rows)
-    friction = np.stack([_friction(i, rows, shape) for shape in range(len(SHAPES))])
+    friction = np.stack([_friction(i, rows, shape) for shape in range(len(FRICTION.shapes))])
     described = torque + shared[:, shared.shape[1] - payloads.size :] @ payloads
     both = np.column_stack([described, acceleration])
     chosen = friction[_friction_shape(current, both, friction)]
@@ -434,8 +432,9 @@ def _friction(i: int, rows: Sequence[GainRows], shape: int) -> Array:
     """Return the columns (n, 4 (L + 1)) of friction of joint ``i``, four for each load."""
     parts = []
     for load, part in enumerate(rows):
-        columns = np.zeros((len(part.torque), COLUMNS * len(rows)))
-        columns[:, COLUMNS * load : COLUMNS * (load + 1)] = part.friction[:, i, shape]
+        count = len(FRICTION.linear)
+        columns = np.zeros((len(part.torque), count * len(rows)))
+        columns[:, count * load : count * (load + 1)] = part.friction[:, i, shape]
         parts.append(columns)
     return np.concatenate(parts)
 
@@ -446,7 +445,7 @@ def _friction_shape(current: Array, described: Array, friction: Array) -> int:
     for columns in friction:
         A = np.column_stack([described, columns])
         errors.append(float(np.std(current - A @ _least_squares(A, current))))
-    plain, best = int(np.argmin(errors[:PLAIN_SHAPES])), int(np.argmin(errors))
+    plain, best = int(np.argmin(errors[: FRICTION.simple])), int(np.argmin(errors))
     return best if errors[best] < PAYS * errors[plain] else plain
 
 

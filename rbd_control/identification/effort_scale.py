@@ -30,7 +30,7 @@ from rbd_control.estimation.observers import LARGEST
 from rbd_control.identification.delays import velocity_fits, wrong_velocities
 from rbd_control.identification.mismatch import unit_payloads
 from rbd_control.identification.motion import SLOW, Motion, implausible, in_range
-from rbd_control.identification.regression import SHAPES, filtered_columns, filtered_external
+from rbd_control.identification.regression import filtered_columns, filtered_external
 
 Array = NDArray[np.float64]
 
@@ -56,8 +56,8 @@ STRAY_SHARE = 0.01
 """Largest fraction of implausible samples that are left out; more are refused."""
 STRAY_FACTOR = 1000.0
 """Ratio of an effort to the joint's median magnitude above which it is implausible."""
-FRICTION = SHAPES.index((0.05, None))
-"""Index in ``SHAPES`` of the friction that the efforts are regressed on."""
+SHAPE = 4
+"""Index of the shape of friction that the efforts are regressed on: a velocity scale of 0.05."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _regressors(
     columns = filtered_columns(still, model, maximum_gap)
     # The motor torque enters the external torque with a negative sign.
     effort = columns.x - filtered_external(motions, model, maximum_gap)
-    return columns.x, columns.friction[:, :, FRICTION, :3], effort
+    return columns.x, columns.friction[:, :, SHAPE, :3], effort
 
 
 def _regressions(need: Array, friction: Array, effort: Array) -> tuple[Array, Array, Array]:

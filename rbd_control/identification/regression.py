@@ -19,7 +19,7 @@ negative, and the shape of friction are chosen joint by joint in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -31,6 +31,7 @@ from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.observers import SecondOrderObserver
 from rbd_control.identification.motion import Motion
+from rbd_control.robot.friction import Friction, StribeckFriction
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import listed
 
@@ -43,21 +44,16 @@ PER_RATE = 0.3
 """Largest product of the filter's natural frequency and the sample period."""
 SETTLING = 5.0
 """Number of time constants after which the initial state of the filter has decayed."""
-SHAPES: tuple[tuple[float, float | None], ...] = (
-    *((scale, None) for scale in (0.003, 0.006, 0.01, 0.02, 0.05, 0.1, 0.2)),
-    *((scale, stribeck) for scale in (0.003, 0.01, 0.02) for stribeck in (0.05, 0.15)),
-)
-"""Shapes of friction that are tried: velocity scale and Stribeck velocity [rad/s or m/s]."""
-PLAIN_SHAPES = sum(stribeck is None for _, stribeck in SHAPES)
-"""Number of shapes without a Stribeck effect; they are the first of :data:`SHAPES`."""
+FRICTION = StribeckFriction
+"""Friction whose shapes the regressions of efforts and of drive gains try."""
 LEAST_FADING = 0.05
-"""Value of ``stribeck_velocity``, without effect, for joints without a Stribeck effect
-[rad/s or m/s]."""
+"""Value of a field of friction without effect, such as ``stribeck_velocity`` for joints without a
+Stribeck effect."""
 FOLDS = 4
 """Number of parts of the motion for cross-validation; each is predicted from the others."""
 PAYS = 0.95
 """Ratio to which the prediction error, as a geometric mean over the joints, must decrease for
-corrections to be kept; and the ratio for the Stribeck effect of one joint."""
+corrections, or for another model of friction; and the ratio for the Stribeck effect of a joint."""
 ROTOR_PAYS = 0.9
 """Ratio to which the prediction error of a joint must decrease for its rotor to be kept; delayed
 torque and a wrong shape of a body have a similar effect."""
@@ -72,33 +68,13 @@ IMPLAUSIBLE_SHIFT = 0.05
 LEAST_SPREAD = 1e-4
 """Smallest standard deviation in the weights [N·m or N], for data without noise."""
 
-COLUMNS = 4
-"""Number of friction coefficients of a joint: Coulomb, viscous, offset, excess near standstill."""
-
-LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
-"""Lower bounds of the friction coefficients, each zero or none; only the offset may be negative."""
-
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """Identified friction and corrections; arrays have one row or value per joint.
+    """Identified friction and corrections; arrays have one row or value per joint."""
 
-    Friction is the function of
-    :class:`~rbd_control.robot.friction.StribeckFriction` with these coefficients.
-    """
-
-    coulomb: Array
-    """(nv,) Coulomb friction [N·m or N]."""
-    viscous: Array
-    """(nv,) viscous friction [N·m·s/rad or N·s/m]."""
-    offset: Array
-    """(nv,) constant torque that counts as friction [N·m or N]."""
-    velocity_scale: Array
-    """(nv,) speed at which 76 % of the Coulomb friction is reached [rad/s or m/s]."""
-    stribeck: Array
-    """(nv,) excess over Coulomb friction near standstill [N·m or N]."""
-    stribeck_velocity: Array
-    """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
+    friction: Friction
+    """The friction of the joints, of a model in :data:`~rbd_control.robot.friction.IDENTIFIED`."""
     corrections: Array
     """(nv, 5) mass [kg], x, y, z of the centre of mass [m] and rotor inertia [kg·m² or kg], to add
     to the description; zero if they were not kept."""
@@ -121,14 +97,16 @@ class Columns:
     x: Array
     """Mean external torque of the described model without friction, (n, nv) [N·m or N]."""
     friction: Array
-    """Torque per unit of each friction coefficient (Coulomb, viscous, offset, excess near
-    standstill), for each of :data:`SHAPES`, (n, nv, shapes, 4)."""
+    """Torque per unit of each linear coefficient of the friction, for each of its shapes,
+    (n, nv, shapes, c)."""
     inertia: Array
     """Mean external torque per unit of each correction, (n, nv, P)."""
     which: NDArray[np.int64]
     """(P, 2) joint (index in v) and column (index in ``CORRECTIONS``) of each correction."""
     spread: Array
     """(P,) prior standard deviation of each correction [kg or m]; infinite for rotors."""
+    model: type[Friction]
+    """The model of the friction, which has c linear coefficients."""
 
     def only(self, chosen: NDArray[np.bool_]) -> Columns:
         """Return the columns with only the corrections that are True in ``chosen`` (P,)."""
@@ -151,7 +129,7 @@ def identify(columns: Columns, model: Model) -> Identification:
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
-    shapes = _best_shapes(kept.x, kept.friction)
+    shapes = _best_shapes(kept.x, kept.friction, kept.model)
     error = uncorrected = _prediction_error(kept, shapes)
     corrected = _tried(columns.only(bodies), shapes)
     pays = bool(np.exp(np.log(corrected[-1] / uncorrected).mean()) < PAYS)
@@ -165,7 +143,11 @@ def identify(columns: Columns, model: Model) -> Identification:
     n = len(kept.which)
     corrections = np.zeros((model.nv, len(CORRECTIONS)))
     corrections[tuple(kept.which.T)] = found[:n]
-    friction = found[n:].reshape(model.nv, COLUMNS)
+    kind = columns.model
+    fields = dict(zip(kind.linear, found[n:].reshape(model.nv, -1).T, strict=True))
+    for name in kind.shapes[0]:
+        values = np.array([kind.shapes[shape][name] for shape in shapes])
+        fields[name] = np.where(np.isnan(values), LEAST_FADING, values)
     notes = _implausible(model, corrections)
     if not pays:
         notes.append(
@@ -173,12 +155,7 @@ def identify(columns: Columns, model: Model) -> Identification:
             "motion more predictable"
         )
     return Identification(
-        coulomb=friction[:, 0],
-        viscous=friction[:, 1],
-        offset=friction[:, 2],
-        velocity_scale=np.array([SHAPES[shape][0] for shape in shapes]),
-        stribeck=friction[:, 3],
-        stribeck_velocity=np.array([SHAPES[shape][1] or LEAST_FADING for shape in shapes]),
+        friction=kind(**fields),
         corrections=corrections,
         uncorrected_error=uncorrected,
         error=error,
@@ -186,12 +163,21 @@ def identify(columns: Columns, model: Model) -> Identification:
     )
 
 
+def best_model(found: Iterable[Identification]) -> Identification:
+    """Return the identification that predicts best; a later one must be clearly better."""
+    best, *others = found
+    for each in others:
+        if np.exp(np.log(each.error / best.error).mean()) < PAYS:
+            best = each
+    return best
+
+
 def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArray[np.int64], Array]:
     """Return columns, and shapes of friction and prediction error with all their corrections."""
     found = _fit(_Factors.together(_factors(columns, shapes)), columns)
     # With corrected masses, another shape of friction may fit better.
     others = _best_shapes(
-        columns.x + columns.inertia @ found[: len(columns.which)], columns.friction
+        columns.x + columns.inertia @ found[: len(columns.which)], columns.friction, columns.model
     )
     return columns, others, _prediction_error(columns, others)
 
@@ -220,6 +206,7 @@ def filtered_columns(
     model: Model,
     maximum_gap: float,
     changes: Sequence[tuple[int, int, Model]] = (),
+    kind: type[Friction] = FRICTION,
 ) -> Columns:
     """Return the filtered columns of the regression: external torque, friction, corrections.
 
@@ -239,15 +226,11 @@ def filtered_columns(
     rows: list[tuple[Array, Array, Array]] = []
     for part, thin in _parts(motions, model, maximum_gap):
         x = thin(external_means(part, model))
-        friction = np.zeros((*x.shape, len(SHAPES), COLUMNS))
-        friction[..., 1] = thin(means(part.v))[..., None]
-        friction[..., 2] = 1.0
-        for s, (scale, stribeck) in enumerate(SHAPES):
-            dry = np.tanh(part.v / scale)
-            friction[:, :, s, 0] = thin(means(dry))
-            if stribeck is not None:
-                dry *= np.exp(-np.square(part.v / stribeck))
-                friction[:, :, s, 3] = thin(means(dry))
+        friction = np.zeros((*x.shape, len(kind.shapes), len(kind.linear)))
+        for s, shape in enumerate(kind.shapes):
+            for c, column in enumerate(kind.columns(part.v, shape)):
+                if column is not None:
+                    friction[:, :, s, c] = thin(means(column))
         still = replace(part, tau=np.zeros_like(part.tau))
         inertial = np.empty((*x.shape, len(changes)))
         for c, (_, _, change) in enumerate(changes):
@@ -259,7 +242,7 @@ def filtered_columns(
         which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[model.dof_row[which[:, 0]]], COM_SPREAD
     )
     spread[which[:, 1] == ROTOR] = np.inf
-    return Columns(x, friction, inertial, which, spread)
+    return Columns(x, friction, inertial, which, spread, kind)
 
 
 def filtered_external(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Array:
@@ -361,22 +344,23 @@ def _factors(columns: Columns, shapes: NDArray[np.int64]) -> list[_Factors]:
 
 
 def _fit(factors: _Factors, columns: Columns) -> Array:
-    """Return the coefficients: corrections, then friction joint by joint, (P + 4 nv,)."""
+    """Return the coefficients: corrections, then friction joint by joint, (P + c nv,)."""
     from scipy.optimize import lsq_linear
 
     nv, r, _ = factors.R.shape
     P = len(columns.which)
-    size = P + COLUMNS * nv
+    count = len(columns.model.linear)
+    size = P + count * nv
     lower = np.full(size, -np.inf)
     lower[:P][columns.which[:, 1] == ROTOR] = 0.0
-    lower[P:].reshape(nv, COLUMNS)[:] = LOWER
+    lower[P:].reshape(nv, count)[:] = columns.model.lowest
     prior = np.zeros((P, size))
     prior[:, :P] = np.diag(1.0 / columns.spread)
     # All joints share the corrections, and each has friction of its own.
     A = np.zeros((nv, r, size + 1))
     A[:, :, :P], A[:, :, -1] = factors.R[:, :, :P], -factors.R[:, :, -1]
     for i in range(nv):
-        A[i, :, P + COLUMNS * i :][:, :COLUMNS] = factors.R[i, :, P:-1]
+        A[i, :, P + count * i :][:, :count] = factors.R[i, :, P:-1]
     weight = np.ones(nv)
     for _ in range(2):
         weighted = (A / weight[:, None, None]).reshape(-1, size + 1)
@@ -391,8 +375,8 @@ def _fit(factors: _Factors, columns: Columns) -> Array:
 
 
 def _by_joint(found: Array, P: int, nv: int) -> Array:
-    """Return the coefficients of each joint: all P corrections, then its friction, (nv, P + 4)."""
-    return np.column_stack([np.tile(found[:P], (nv, 1)), found[P:].reshape(nv, COLUMNS)])
+    """Return the coefficients of each joint: all P corrections, then its friction, (nv, P + c)."""
+    return np.column_stack([np.tile(found[:P], (nv, 1)), found[P:].reshape(nv, -1)])
 
 
 def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
@@ -404,10 +388,10 @@ def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
     return np.maximum(np.sqrt(squares / n), LEAST_SPREAD)
 
 
-def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
-    """Return the index in :data:`SHAPES` of the friction that predicts each joint best, (nv,).
+def _best_shapes(x: Array, friction: Array, kind: type[Friction]) -> NDArray[np.int64]:
+    """Return the index in ``shapes`` of the friction that predicts each joint best, (nv,).
 
-    A Stribeck effect must reduce the error by a margin; between velocity scales the best is chosen.
+    A shape that is not simple, as a Stribeck effect, must reduce the error by a margin.
     """
     _, nv, count, _ = friction.shape
     A = np.concatenate(
@@ -415,15 +399,15 @@ def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
     )
     error = np.zeros((nv, count))
     for part, others in _Factors.left_out(_Factors.of(A.transpose(1, 2, 0, 3))):
-        error += part.squares(_friction_alone(others))
-    plain = np.argmin(error[:, :PLAIN_SHAPES], axis=1)
+        error += part.squares(_friction_alone(others, np.array(kind.lowest)))
+    plain = np.argmin(error[:, : kind.simple], axis=1)
     best = np.argmin(error, axis=1)
     pays = error.min(axis=1) < PAYS**2 * error[np.arange(nv), plain]
     return np.where(pays, best, plain)
 
 
-def _friction_alone(factors: _Factors) -> Array:
-    """Return the friction coefficients, within their bounds, that fit each regression, (..., 4).
+def _friction_alone(factors: _Factors, lowest: Array) -> Array:
+    """Return the friction coefficients, at least ``lowest``, that fit each regression, (..., c).
 
     The coefficients that are at their bound of zero in the solution are unknown. For each choice of
     these, the others are a solution of linear equations. Of the solutions within the bounds the one
@@ -434,13 +418,13 @@ def _friction_alone(factors: _Factors) -> Array:
     scale[scale == 0.0] = 1.0  # a zero column, whose coefficient is zero
     A = A / scale[..., None, :]
     # The small diagonal makes the equations solvable if columns are zero or alike.
-    normal = A.swapaxes(-1, -2) @ A + 1e-12 * np.eye(COLUMNS)
+    normal = A.swapaxes(-1, -2) @ A + 1e-12 * np.eye(lowest.size)
     moment = -A.swapaxes(-1, -2) @ x
     best = np.zeros(scale.shape)
     least = np.full(scale.shape[:-1], np.inf)
-    bounded = np.flatnonzero(np.isfinite(LOWER))
+    bounded = np.flatnonzero(np.isfinite(lowest))
     for at_zero in product((True, False), repeat=bounded.size):
-        free = np.ones(COLUMNS, dtype=bool)
+        free = np.ones(lowest.size, dtype=bool)
         free[bounded[list(at_zero)]] = False
         coefficients = np.zeros(scale.shape)
         coefficients[..., free] = np.linalg.solve(
@@ -448,7 +432,7 @@ def _friction_alone(factors: _Factors) -> Array:
         )[..., 0]
         coefficients /= scale
         square = factors.squares(coefficients)
-        is_better = (coefficients >= LOWER).all(axis=-1) & (square < least)
+        is_better = (coefficients >= lowest).all(axis=-1) & (square < least)
         best[is_better], least[is_better] = coefficients[is_better], square[is_better]
     return best
 

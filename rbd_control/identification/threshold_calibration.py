@@ -182,7 +182,7 @@ def with_thresholds(
     half = 0.5 * false_alarms_per_hour
     speed = np.concatenate([motion.speed for motion in motions])
     maxima = np.concatenate([block_maxima(part.t, np.abs(part.residual)) for part in motions])
-    coulomb = known.for_joints("friction_coulomb", model.nv)
+    coulomb = known.friction(model.nv).dry(model.nv)
     threshold = MARGIN * alarm_levels(maxima, half / model.nv) + REVERSAL * coulomb
     moving = _moving_ratio(motions, threshold, half / model.nv)
     known = _with_statistic(known, motions, threshold * (1.0 - moving), half, prediction_error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ModelParameters
 from rbd_control.parameters import parameter
-from rbd_control.robot.friction import FrictionParameters
+from rbd_control.robot.friction import Friction, NoFriction
 from rbd_control.ros.contact_messages import ForceWriter
 from rbd_control.ros.diagnostics import WARN, Status
 from rbd_control.ros.guarded_node import Output
@@ -96,21 +96,6 @@ class Lockstep:
 
 DESCRIBE_PERIOD = 0.1
 """Period at which a robot description that the middleware refused is published again [s]."""
-
-SIMULATED_FRICTION = frozenset(
-    ("friction_model", "friction_coulomb", "friction_viscous", "friction_velocity_scale")
-)
-"""Friction parameters that are simulated; others must not change while the node is configured."""
-
-SIMULATED_MODELS = frozenset(("none", "coulomb_viscous", "stribeck"))
-"""Values of ``friction_model`` that may be set while the node is configured.
-
-``stribeck`` is simulated only if all ``friction_stribeck`` are zero, as Coulomb and viscous
-friction.
-"""
-
-_ONLY = "only Coulomb and viscous friction are"
-"""End of the error about friction that is not simulated."""
 
 STATES = Output("joint_states", JointState, EVERY_SAMPLE, "sensor readings: each step")
 TRUE_TORQUES = Output(
@@ -265,45 +250,30 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             self._undescribed = ""
 
     def check_parameters(self, new: SimulatedArmParameters) -> None:
-        """Raise an error for a change that does not fit the arm, or is not simulated.
+        """Raise an error for a change that does not fit the arm.
 
         Raises:
-            ParameterError: for a per-joint parameter of the wrong length, and for a change to
-                friction other than Coulomb and viscous friction, or to different
-                ``friction_velocity_scale`` of the joints.
+            ParameterError: for a per-joint parameter of the wrong length.
             InputError: for an impossible payload.
         """
         self.robot.with_parameters(new)
-        _refuse_other_friction(new, self.parameters)
         self._make_arm(new)
 
     def parameters_changed(self) -> None:
         """Apply new parameters of payload, friction and effort from the next step on."""
         self.robot = self.robot.with_parameters(self.parameters)
         self._arm.set_model(self.robot.model)
-        self._arm.set_friction(self._with_friction(self.parameters))
+        self._arm.set_friction(self._friction)
 
     def _make_arm(self, parameters: SimulatedArmParameters) -> SimulatedArm:
-        """Return an arm with the robot's friction if a friction model is set."""
-        return SimulatedArm(
-            self.robot.model, self._with_friction(parameters), parameters.obstacles()
-        )
-
-    def _with_friction(self, parameters: SimulatedArmParameters) -> SimulatedArmParameters:
-        """Return the parameters in the order of the model, with the robot's friction if it is set.
-
-        Args:
-            parameters: per-joint values in the order of ``joints``.
-        """
         parameters = self.robot.in_model_order(parameters)
-        if parameters.friction_model in ("coulomb_viscous", "stribeck"):
-            parameters = replace(
-                parameters,
-                coulomb=parameters.friction_coulomb,
-                viscous=parameters.friction_viscous,
-                friction_smoothing=float(np.mean(parameters.friction_velocity_scale)),
-            )
-        return parameters
+        return SimulatedArm(self.robot.model, parameters, parameters.obstacles(), self._friction)
+
+    @property
+    def _friction(self) -> Friction | None:
+        """The friction of the robot; None if no friction model is set."""
+        friction = self.robot.friction
+        return None if isinstance(friction, NoFriction) else friction
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -407,27 +377,6 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         status.add("steps that were too fast to simulate", self._arm.stops)
         if self._arm.braked:
             status.raise_to(WARN, "brakes closed: no commands")
-
-
-def _refuse_other_friction(new: SimulatedArmParameters, present: SimulatedArmParameters) -> None:
-    """Raise an error for a change of friction that is not simulated.
-
-    Raises:
-        ParameterError: naming the parameter.
-    """
-    names = FrictionParameters.names()
-    changed = {name for name in names if getattr(new, name) != getattr(present, name)}
-    for name in sorted(changed - SIMULATED_FRICTION):
-        raise ParameterError(f"{name} is not simulated; {_ONLY}")
-    if "friction_model" in changed and (
-        new.friction_model not in SIMULATED_MODELS
-        or (new.friction_model == "stribeck" and any(new.friction_stribeck))
-    ):
-        raise ParameterError(f"friction_model {new.friction_model} is not simulated; {_ONLY}")
-    if "friction_velocity_scale" in changed and len(set(new.friction_velocity_scale)) > 1:
-        raise ParameterError(
-            "friction_velocity_scale differs between the joints; the simulation has one for all"
-        )
 
 
 def _groups(name: str, numbers: Sequence[float], size: int) -> list[Sequence[float]]:

@@ -2,12 +2,17 @@
 
 The torque of a joint is ``tau = M a + C v + g + tau_friction - tau_ext``. A friction model gives
 ``tau_friction(v)``, with the sign of the velocity. The detector subtracts it from the measured
-torque, the controller adds it to the commanded torque.
+torque, the controller adds it to the commanded torque, and the simulated arm has it.
+
+A model is a class in :data:`MODELS`, with its equation in :func:`joint_friction` and its parameters
+in :class:`FrictionParameters`. The choices of ``friction_model``, what ``rbd-control calibrate``
+identifies and writes, what the adaptive law learns and the exported C follow from it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,9 +25,6 @@ _TORQUE = "N·m or N"
 
 _LARGEST = 1e4
 """Bound on the friction torques of the parameters [N·m or N]."""
-
-FRICTION_MODELS = ("none", "coulomb_viscous", "stribeck", "sigmoid")
-"""Values of the parameter ``friction_model``."""
 
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction models in compiled code; ``STEP`` is Coulomb, viscous and Stribeck friction."""
@@ -54,6 +56,21 @@ def joint_friction(kind, coefficients, i, v):
 
 
 @inlined
+def friction_slope(kind, coefficients, i, speed):
+    """Return ``(tau_friction(v) - tau_friction(0)) / v`` of joint ``i``, the secant slope.
+
+    Args:
+        kind, coefficients, i: as of :func:`joint_friction`.
+        speed: magnitude of v, positive [rad/s or m/s].
+    """
+    if kind == STEP and coefficients[4, i] == 0.0:
+        c = coefficients
+        return c[1, i] + c[0, i] * math.tanh(speed / c[3, i]) / speed
+    rest = joint_friction(kind, coefficients, i, 0.0)
+    return (joint_friction(kind, coefficients, i, speed) - rest) / speed
+
+
+@inlined
 def _sigmoid(x):
     # The half-angle form of 1 / (1 + exp(-x)); it cannot overflow.
     return 0.5 * (1.0 + math.tanh(0.5 * x))
@@ -67,9 +84,59 @@ def _torques(kind, coefficients, v, out):
 
 
 class Friction:
-    """Interface of friction models; each model is a dataclass of (nv,) arrays."""
+    """Interface of friction models; each model is a dataclass of (nv,) arrays.
 
+    Attributes:
+        name: value of the parameter ``friction_model``.
+        kind: kind of the equation in :func:`joint_friction`.
+        parameters: the parameter of each field; zeros for a field without one.
+        linear: fields on which the torque depends linearly, which ``calibrate`` solves for; empty
+            for a model that it does not identify. The coefficient 0 of the others must not matter.
+        lowest: lower bound of each of them, zero or minus infinity.
+        shapes: values of the other fields that ``calibrate`` tries, simplest shapes first; a NaN
+            means that the field has no effect.
+        simple: number of simple shapes; another one must fit clearly better.
+        dry_row: row of the coefficients with the friction at any speed; -1 for none.
+    """
+
+    name: ClassVar[str] = "none"
     kind: ClassVar[int] = NONE
+    parameters: ClassVar[Mapping[str, str]] = {}
+    linear: ClassVar[tuple[str, ...]] = ()
+    lowest: ClassVar[tuple[float, ...]] = ()
+    shapes: ClassVar[tuple[Mapping[str, float], ...]] = ()
+    simple: ClassVar[int] = 0
+    dry_row: ClassVar[int] = -1
+
+    @classmethod
+    def columns(
+        cls,
+        v: np.ndarray,
+        shape: Mapping[str, float],
+    ) -> Iterator[np.ndarray | None]:
+        """Yield the torque per unit of each field of ``linear``; None if it is zero.
+
+        Args:
+            v: velocities [rad/s or m/s].
+            shape: an element of ``shapes``.
+        """
+        raise NotImplementedError
+
+    def named(self) -> tuple[str, dict[str, np.ndarray]]:
+        """Return the value of ``friction_model``, and the values (nv,) of its parameters."""
+        return self.name, {name: getattr(self, key) for key, name in self.parameters.items()}
+
+    def learned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return Coulomb and viscous friction and velocity scale, (nv,) each; None for others.
+
+        The adaptive law corrects these coefficients; beside another model it learns Coulomb and
+        viscous friction from zero.
+        """
+        return None
+
+    def dry(self, n: int) -> np.ndarray:
+        """Return the part that reverses with the motion at any speed, (n,) [N·m or N]."""
+        return self.coefficients(n)[self.dry_row] if self.dry_row >= 0 else np.zeros(n)
 
     def coefficients(self, n: int) -> np.ndarray:
         """Return the coefficients of n joints as :func:`joint_friction` reads them, (ROWS, n).
@@ -108,7 +175,14 @@ class CoulombViscousFriction(Friction):
     and a switching sign would add the whole Coulomb torque to the residual at each crossing.
     """
 
-    kind = STEP
+    name, kind = "coulomb_viscous", STEP
+    parameters = {
+        "coulomb": "friction_coulomb",
+        "viscous": "friction_viscous",
+        "offset": "friction_offset",
+        "velocity_scale": "friction_velocity_scale",
+    }
+    dry_row = 0
 
     coulomb: np.ndarray
     """(nv,) Coulomb torque [N·m or N]."""
@@ -125,6 +199,10 @@ class CoulombViscousFriction(Friction):
             n, self.coulomb, self.viscous, self.offset, self.velocity_scale, 0.0 * self.coulomb
         )
 
+    def learned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return Coulomb friction, viscous friction and velocity scale, (nv,) each."""
+        return self.coulomb, self.viscous, self.velocity_scale
+
 
 @dataclass(frozen=True, eq=False)
 class StribeckFriction(CoulombViscousFriction):
@@ -137,6 +215,26 @@ class StribeckFriction(CoulombViscousFriction):
     Compensation Methods for the Control of Machines with Friction*, Automatica 30(7), 1994.
     """
 
+    name = "stribeck"
+    parameters = CoulombViscousFriction.parameters | {
+        "excess": "friction_stribeck",
+        "stribeck_velocity": "friction_stribeck_velocity",
+    }
+    linear = ("coulomb", "viscous", "offset", "excess")
+    lowest = (0.0, 0.0, -math.inf, 0.0)
+    shapes = (
+        *(
+            {"velocity_scale": scale, "stribeck_velocity": math.nan}
+            for scale in (0.003, 0.006, 0.01, 0.02, 0.05, 0.1, 0.2)
+        ),
+        *(
+            {"velocity_scale": scale, "stribeck_velocity": stribeck}
+            for scale in (0.003, 0.01, 0.02)
+            for stribeck in (0.05, 0.15)
+        ),
+    )
+    simple = 7
+
     excess: np.ndarray
     """(nv,) excess over the Coulomb torque near standstill [N·m or N]."""
     stribeck_velocity: np.ndarray
@@ -147,6 +245,23 @@ class StribeckFriction(CoulombViscousFriction):
         rows = super().coefficients(n)
         rows[4], rows[5] = self.excess, self.stribeck_velocity
         return rows
+
+    @classmethod
+    def columns(cls, v: np.ndarray, shape: Mapping[str, float]) -> Iterator[np.ndarray | None]:
+        """Yield the torque per unit of Coulomb and viscous friction, offset and excess."""
+        step, fading = np.tanh(v / shape["velocity_scale"]), shape["stribeck_velocity"]
+        yield step
+        yield v
+        yield np.ones_like(v)
+        yield None if math.isnan(fading) else step * np.exp(-np.square(v / fading))
+
+    def named(self) -> tuple[str, dict[str, np.ndarray]]:
+        """Return the name and the parameters; Coulomb and viscous friction without an excess."""
+        name, values = super().named()
+        return name if self.excess.any() else CoulombViscousFriction.name, values
+
+    def learned(self) -> None:
+        """Return None: the law learns beside the model, whose excess it does not compensate."""
 
     def monotone(self) -> Friction:
         """Return Coulomb and viscous friction with the offset, without the excess."""
@@ -161,7 +276,8 @@ class SigmoidFriction(Friction):
     Emika Panda Robot*, IEEE RA-L 2019, eq. (25) in the form identified there.
     """
 
-    kind = SIGMOID
+    name, kind = "sigmoid", SIGMOID
+    parameters = {"F1": "friction_f1", "F2": "friction_f2", "F3": "friction_f3"}
 
     F1: np.ndarray
     """(nv,) height of the step [N·m or N]."""
@@ -182,6 +298,16 @@ def _rows(n: int, *values: np.ndarray) -> np.ndarray:
     return rows
 
 
+MODELS: dict[str, type[Friction]] = {
+    model.name: model
+    for model in (NoFriction, CoulombViscousFriction, StribeckFriction, SigmoidFriction)
+}
+"""The friction models by the value of the parameter ``friction_model``."""
+
+IDENTIFIED = tuple(model for model in MODELS.values() if model.linear)
+"""The models that ``calibrate`` fits; a later one must predict the motion clearly better."""
+
+
 @dataclass(frozen=True)
 class FrictionParameters(Parameters):
     """Parameters of the joint friction, which detector and controller share."""
@@ -191,7 +317,7 @@ class FrictionParameters(Parameters):
     friction_model: str = parameter(
         "none",
         "Joint friction model; tau_friction is part of the measured and of the commanded torque",
-        choices=FRICTION_MODELS,
+        choices=tuple(MODELS),
         found_by_calibrate=True,
     )
     friction_coulomb: tuple[float, ...] = parameter(
@@ -282,24 +408,5 @@ class FrictionParameters(Parameters):
         Raises:
             ParameterError: if a parameter of that model has neither one value nor ``n`` values.
         """
-        if self.friction_model in ("coulomb_viscous", "stribeck"):
-            step = CoulombViscousFriction(
-                coulomb=self.for_joints("friction_coulomb", n),
-                viscous=self.for_joints("friction_viscous", n),
-                offset=self.for_joints("friction_offset", n),
-                velocity_scale=self.for_joints("friction_velocity_scale", n),
-            )
-            if self.friction_model == "coulomb_viscous":
-                return step
-            return StribeckFriction(
-                **vars(step),
-                excess=self.for_joints("friction_stribeck", n),
-                stribeck_velocity=self.for_joints("friction_stribeck_velocity", n),
-            )
-        if self.friction_model == "sigmoid":
-            return SigmoidFriction(
-                F1=self.for_joints("friction_f1", n),
-                F2=self.for_joints("friction_f2", n),
-                F3=self.for_joints("friction_f3", n),
-            )
-        return NoFriction()
+        model = MODELS[self.friction_model]
+        return model(**{key: self.for_joints(name, n) for key, name in model.parameters.items()})

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
+from rbd_control.robot.friction import ROWS, Friction
 from rbd_control.simulation.plant import Obstacle, Sensors, Surroundings, Truth, advance
 from rbd_control.simulation.simulation_parameters import SimulationParameters
 from rbd_control.wording import quoted
@@ -28,12 +29,6 @@ LARGEST_PUSH = 1e4
 """Largest accepted component of a push's force [N] or moment [N·m].
 
 Far larger pushes make the state of the arm infinite.
-"""
-
-BRAKE_SMOOTHING = 1e-7
-"""Speed v_s in the friction tanh(v / v_s) of the closed brakes [rad/s or m/s].
-
-A brake under 76 % of its holding torque creeps at this speed, under a smaller load more slowly.
 """
 
 
@@ -83,6 +78,8 @@ class SimulatedArm:
         obstacles: the obstacles. Each link is a capsule from its joint to the next (the last link
             to the farthest frame fixed to it), of radius ``link_radius``. A ball touches the arm at
             the deepest point only, a half-space at the far end of every capsule.
+        friction: friction of the joints; by default the Coulomb and viscous friction of
+            ``parameters``.
 
     Attributes:
         model: the arm as described.
@@ -101,6 +98,7 @@ class SimulatedArm:
         model: Model,
         parameters: SimulationParameters | None = None,
         obstacles: Sequence[Obstacle] = (),
+        friction: Friction | None = None,
     ) -> None:
         if model.nq != model.nv:
             raise InputError(f"{model.name}: an arm with a floating base cannot be simulated")
@@ -135,9 +133,9 @@ class SimulatedArm:
         self._brake = np.where(np.isfinite(model.effort_limit), model.effort_limit, 1e3)
         bodies, ends = _capsules(model)
         self._surroundings = Surroundings(
-            p.for_joints("coulomb", n),
-            p.for_joints("viscous", n),
-            p.friction_smoothing,
+            0,
+            np.zeros((ROWS, n)),
+            np.zeros(n),
             np.array(model.lower_limit),
             np.array(model.upper_limit),
             bodies,
@@ -148,6 +146,7 @@ class SimulatedArm:
             np.zeros((0, 3)),
             np.zeros((0, 6)),
         )
+        self.set_friction(friction)
         self._reading: JointSample | None = JointSample(
             0.0, self._sensors.position, np.zeros(n), np.zeros(n)
         )
@@ -245,27 +244,19 @@ class SimulatedArm:
         self.model = model
         self.true_model = _with_wrong_masses(model, self._mass_factor)
 
-    def set_friction(self, parameters: SimulationParameters) -> None:
-        """Use other joint friction from the next step on.
+    def set_friction(self, friction: Friction | None) -> None:
+        """Use another joint friction from the next step on.
 
         Args:
-            parameters: only ``coulomb``, ``viscous`` and ``friction_smoothing`` are used; the
-                other parameters of the arm keep their values.
+            friction: the friction; None for the Coulomb and viscous friction of the parameters.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length; nothing is then changed.
         """
         n = self.model.nv
+        friction = friction or self.parameters.coulomb_viscous(n)
         self._surroundings = self._surroundings._replace(
-            coulomb=parameters.for_joints("coulomb", n),
-            viscous=parameters.for_joints("viscous", n),
-            smoothing=parameters.friction_smoothing,
-        )
-        self.parameters = replace(
-            self.parameters,
-            coulomb=parameters.coulomb,
-            viscous=parameters.viscous,
-            friction_smoothing=parameters.friction_smoothing,
+            friction=friction.kind, coefficients=friction.coefficients(n)
         )
 
     def push(
@@ -326,9 +317,7 @@ class SimulatedArm:
         around = self._surroundings
         if self._command is None:
             self._torque = np.zeros(n)
-            around = around._replace(
-                coulomb=around.coulomb + self._brake, smoothing=BRAKE_SMOOTHING
-            )
+            around = around._replace(brake=self._brake)
         else:
             limit = self.model.effort_limit
             self._torque = np.minimum(np.maximum(self._command, -limit), limit)

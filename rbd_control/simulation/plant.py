@@ -14,11 +14,11 @@ Each substep of length h solves, for the new velocity v+,
         = M v + h (tau - C v - g + sum Jᵀ push + sum_c k_c x_c j_cᵀ)
 
 and moves on with ``q+ = q + h v+``. D is the secant slope of the joint friction at v, so that
-``D v`` is Coulomb (smoothed to ``tanh(v / v_s)``) plus viscous friction; c runs over the contacts
-at depth ``x_c > 0``, with ``j_c v`` the speed at which a contact opens. Friction, springs and
-dampers are evaluated at the end of the substep (implicit Euler), so they are stable at any
-stiffness, and friction can stop a joint but not reverse it. A contact with a negative force would
-pull: it is removed, and the step is solved again.
+``D v`` is the friction less its value at rest; c runs over the contacts at depth ``x_c > 0``, with
+``j_c v`` the speed at which a contact opens. Friction, springs and dampers are evaluated at the end
+of the substep (implicit Euler), so they are stable at any stiffness, and friction can stop a joint
+but not reverse it. A contact with a negative force would pull: it is removed, and the step is
+solved again.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
+from rbd_control.robot.friction import friction_slope, joint_friction
 from rbd_control.simulation.simulation_parameters import SimulationParameters
 
 Array = NDArray[np.float64]
@@ -213,6 +214,15 @@ def _check(obstacle: Obstacle) -> None:
 STOP_STIFFNESS = 20000.0
 """Stiffness of the stops at the position limits [N·m/rad or N/m]."""
 
+BRAKE_SMOOTHING = 1e-7
+"""Speed v_s in the friction tanh(v / v_s) of the closed brakes [rad/s or m/s].
+
+A brake under 76 % of its holding torque creeps at this speed, under a smaller load more slowly.
+"""
+
+LEAST_SPEED = 1e-11
+"""Speed at which the slope of the friction of a joint at rest is taken [rad/s or m/s]."""
+
 STOP_DAMPING = 200.0
 """Damping of the stops at the position limits [N·m·s/rad or N·s/m]."""
 
@@ -224,9 +234,9 @@ class Surroundings(NamedTuple):
     pushes (p).
     """
 
-    coulomb: np.ndarray  # (n,) [N·m or N]
-    viscous: np.ndarray  # (n,) [N·m·s/rad or N·s/m]
-    smoothing: float  # v_s [rad/s or m/s]
+    friction: int  # kind of the friction, see joint_friction
+    coefficients: np.ndarray  # (ROWS, n) its coefficients
+    brake: np.ndarray  # (n,) friction of closed brakes [N·m or N]
     lower: np.ndarray  # (n,) stops [rad or m]
     upper: np.ndarray  # (n,)
     capsule_body: np.ndarray  # (k,) row of the body
@@ -385,8 +395,8 @@ def advance(packed, q, v, tau, around, h, substeps, truth):
     n, rows = q.shape[0], model.parent.shape[0]
     s, memory = new_sweep(rows), np.empty(12 * rows)
     M, C, A = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
-    CTv, g, D, b, v_new, outside = (
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    CTv, g, D, b, v_new, outside, rest = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     )  # fmt: skip
     most = around.obstacles.shape[0] * max(around.capsule_body.shape[0], 1) + n
     contacts = Contacts(
@@ -416,11 +426,11 @@ def advance(packed, q, v, tau, around, h, substeps, truth):
             _add_wrench(model, s, body, wrench, outside)
         count = _find_contacts(model, q, s, around, contacts)
         for i in range(n):
-            speed = max(abs(v[i]), 1e-9 * around.smoothing)
-            D[i] = (
-                around.viscous[i] + around.coulomb[i] * math.tanh(speed / around.smoothing) / speed
-            )
-            b[i] = h * (tau[i] - g[i] + outside[i])
+            speed = max(abs(v[i]), LEAST_SPEED)
+            D[i] = friction_slope(around.friction, around.coefficients, i, speed)
+            D[i] += around.brake[i] * math.tanh(speed / BRAKE_SMOOTHING) / speed
+            rest[i] = joint_friction(around.friction, around.coefficients, i, 0.0)
+            b[i] = h * (tau[i] - g[i] + outside[i] - rest[i])
             for j in range(n):
                 b[i] += (M[i, j] - h * C[i, j]) * v[j]
         pulling = True
@@ -457,6 +467,6 @@ def advance(packed, q, v, tau, around, h, substeps, truth):
                         truth.point[body, x] = contacts.point[c, x]
         for i in range(n):
             truth.external[i] += share * outside[i]
-            truth.friction[i] -= share * D[i] * v_new[i]
+            truth.friction[i] -= share * (D[i] * v_new[i] + rest[i])
             v[i] = v_new[i]
             q[i] += h * v[i]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rbd_control.parameters import Parameters, parameter
+from rbd_control.robot.friction import CoulombViscousFriction
 
 
 @dataclass(frozen=True)
 class SimulationParameters(Parameters):
     """Parameters of :class:`SimulatedArm`, which reads them when it is created.
 
-    Only ``coulomb``, ``viscous`` and ``friction_smoothing`` can change later, by
-    ``SimulatedArm.set_friction``. If ``friction_model`` is ``coulomb_viscous`` or ``stribeck``, the
-    node ``simulated_arm`` takes them from ``friction_coulomb``, ``friction_viscous`` and the mean
-    of ``friction_velocity_scale`` over the joints, and does not simulate the other parameters of
-    the friction model; with any other friction model it uses them as given.
+    The friction of the parameter ``friction_model`` replaces ``coulomb``, ``viscous`` and
+    ``friction_smoothing`` in the node ``simulated_arm``.
     """
 
     HEADING = "Arm, sensors and motors"
@@ -42,8 +42,7 @@ class SimulationParameters(Parameters):
     )
     coulomb: tuple[float, ...] = parameter(
         (0.5,),
-        "Coulomb friction; friction_coulomb replaces it if friction_model is coulomb_viscous or "
-        "stribeck",
+        "Coulomb friction, unless friction_model is set",
         unit="N·m or N",
         lower=0.0,
         upper=1e4,
@@ -52,8 +51,7 @@ class SimulationParameters(Parameters):
     )
     viscous: tuple[float, ...] = parameter(
         (0.5,),
-        "viscous friction; friction_viscous replaces it if friction_model is coulomb_viscous or "
-        "stribeck",
+        "viscous friction, unless friction_model is set",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         upper=1e4,
@@ -134,3 +132,16 @@ class SimulationParameters(Parameters):
         upper=2**32 - 1,
         live=False,
     )
+
+    def coulomb_viscous(self, n: int) -> CoulombViscousFriction:
+        """Return the Coulomb and viscous friction of ``n`` joints.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        return CoulombViscousFriction(
+            coulomb=self.for_joints("coulomb", n),
+            viscous=self.for_joints("viscous", n),
+            offset=np.zeros(n),
+            velocity_scale=np.full(n, self.friction_smoothing),
+        )

@@ -14,8 +14,6 @@ from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification import Motion
 from rbd_control.identification.regression import (
-    COLUMNS,
-    LOWER,
     Identification,
     _Factors,
     _friction_alone,
@@ -23,8 +21,11 @@ from rbd_control.identification.regression import (
     filtered_columns,
     identify,
 )
+from rbd_control.robot.friction import StribeckFriction
 from rbd_control.robot.inertial_corrections import InertialCorrections, variations
 from rbd_control.simulation import arm7_urdf
+
+COLUMNS, LOWER = len(StribeckFriction.linear), np.array(StribeckFriction.lowest)
 
 
 def test_friction_alone_is_the_bounded_solution_of_scipy() -> None:
@@ -34,7 +35,7 @@ def test_friction_alone_is_the_bounded_solution_of_scipy() -> None:
     A[::3, :, 3] = 0.0  # as without a Stribeck effect
     A *= 10.0 ** rng.uniform(-4.0, 2.0, (300, 1, COLUMNS + 1))  # as of slow joints
     factors = _Factors(_triangular(A), 30)
-    found = _friction_alone(factors)
+    found = _friction_alone(factors, LOWER)
     exact = np.array(
         [
             lsq_linear(R[:, :-1], -R[:, -1], bounds=(LOWER, np.inf), method="bvls").x

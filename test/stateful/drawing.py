@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
 from rbd_control.control.gains import Loop
-from rbd_control.robot.friction import FRICTION_MODELS
+from rbd_control.robot.friction import MODELS
 from stateful.arms import JOINTS, make_arm
 from stateful.rig import Rig
 from stateful.setup import Elastic, Setup
@@ -70,7 +70,7 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "passivity_margin": numbers(0.0, 1.0),
     "passivity_tolerance": numbers(0.0, 10.0),
     "passivity_window": numbers(0.01, 1.0),
-    "friction_model": st.sampled_from(FRICTION_MODELS),
+    "friction_model": st.sampled_from(list(MODELS)),
     "friction_coulomb": each(0.0, 0.2),
     "friction_viscous": each(0.0, 0.2),
     "friction_offset": st.just((0.0,)),

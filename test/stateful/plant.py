@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import gravity_torque, mass_matrix
+from rbd_control.robot.friction import CoulombViscousFriction
 from rbd_control.simulation.plant import Surroundings, Truth, advance
 from stateful.setup import Setup
 
@@ -89,10 +90,13 @@ class Plant:
         """Model with the announced payload; an arm that compensates gravity uses its weight."""
         self.attach(setup.payload)
         coulomb, viscous = setup.friction
+        friction = CoulombViscousFriction(
+            np.full(n, coulomb), np.full(n, viscous), np.zeros(n), np.full(n, 0.01)
+        )
         self._around = Surroundings(
-            np.full(n, coulomb),
-            np.full(n, viscous),
-            0.01,
+            friction.kind,
+            friction.coefficients(n),
+            np.zeros(n),
             model.lower_limit - STOPS_BEYOND,
             model.upper_limit + STOPS_BEYOND,
             np.zeros(0, dtype=np.int64),

@@ -72,8 +72,6 @@ UNSIMULATED: dict[str, dict[str, Any]] = {
     "length of a gain": {"effort_gain": [1.0, 2.0, 3.0]},
     "link": {"payload_link": "nonsense"},
     "inertia of no body": {"payload_mass": 1.0, "payload_inertia": [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
-    "not simulated": {"friction_offset": [1.0]},
-    "model not simulated": {"friction_model": "sigmoid"},
     "fixed while configured": {"coulomb": [1.0]},
 }
 """Changes of parameters that the simulated arm cannot apply while it runs."""
