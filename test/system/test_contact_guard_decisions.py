@@ -1,10 +1,12 @@
-"""Decisions of the contact guard in this process: collisions, late stops, pauses, its report."""
+"""Decisions of the contact guard in this process: collisions, retreat, overload, life cycle.
+
+The numbers in brackets are the rows of ``docs/faults.md``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -14,7 +16,6 @@ from detector_bench import Bench, on_joint
 from diagnostic_msgs.msg import DiagnosticArray
 from fake_node import FakePublisher
 from lifecycle_msgs.msg import State
-from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from robots import panda_arm_urdf
@@ -24,24 +25,14 @@ from std_msgs.msg import Bool
 from rbd_control.contact_stop import ContactStop
 from rbd_control.contact_stop.arm_motion import RECOVERY
 from rbd_control.dynamics import Model
-from rbd_control.nodes.contact_guard import LATEST_RETREAT, STAMPED, ContactGuard
-from rbd_control.nodes.retreat_output import RetreatOutput
-from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders, StopRequest
+from rbd_control.nodes.contact_guard import LATE_LOOKS, LATEST_RETREAT, STAMPED, ContactGuard
+from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders
 from rbd_control.ros.contact_messages import StampedVerdict, event_message
-from rbd_control.ros.diagnostics import ERROR, Status
 from rbd_control.ros.messages import Stamp, to_stamp
 from rbd_control.ros.threads import CallbackWatchdog
 
-from .fault_setting import ros_here
-from .test_contact_guard_retreat import STEP, Cell, cell
-
-
-def report(guard: ContactGuard) -> tuple[Status, dict[str, str]]:
-    """Return the status of a guard, and its values."""
-    status = Status()
-    guard._report(status)
-    return status, {item.key: item.value for item in status.values}
-
+from .controller_setting import ros_here
+from .guard_cell import DURATION, STEP, Cell, cell, seconds
 
 # Collisions ---------------------------------------------------------------------------------------
 
@@ -69,9 +60,9 @@ def test_a_contact_that_becomes_a_collision_stops_the_arm_at_once() -> None:
         for message in messages[:before]:
             c.guard._on_level(message)
         c.run(0.5)
-        assert report(c.guard)[1]["guard"] == "watching"
+        assert c.report()[1]["guard"] == "watching"
         c.guard._on_level(messages[before])
-        values = report(c.guard)[1]
+        values = c.report()[1]
         assert (values["guard"], values["stops"]) == ("stopping", "1")
         assert c.guard._stop.reason == "collision"
 
@@ -85,12 +76,6 @@ def test_only_a_guard_that_stops_at_collisions_subscribes_to_the_level() -> None
         for value, expected in (("collision", [f"/{STAMPED}"]), ("contact", [])):
             c.guard.set_parameters([Parameter("stop_at", value=value)])
             assert topics(c.guard) == expected
-        c.guard.set_parameters([Parameter("stop_at", value="collision")])
-        c.guard.trigger_deactivate()
-        c.guard.trigger_cleanup()
-        assert topics(c.guard) == []
-        c.guard.trigger_configure()
-        assert topics(c.guard) == [f"/{STAMPED}"]
 
 
 @pytest.mark.parametrize(("level", "state"), [("contact", "watching"), ("collision", "stopping")])
@@ -100,25 +85,130 @@ def test_the_release_of_a_collision_stops_the_arm(level: Any, state: str) -> Non
         released = replace(EVENT, phase="release", level=level, release=9.5)
         for event in (EVENT, released):
             c.guard._on_events(event_message("detector", event, Stamp(9, 0)))
-        assert report(c.guard)[1]["guard"] == state
+        assert c.report()[1]["guard"] == state
 
 
 # The retreat --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("delay", "retreats"), [(-0.2, True), (0.2, False)])
-def test_after_a_late_stop_there_is_no_retreat(delay: float, retreats: bool) -> None:
-    """An operator may have begun to move the arm; the path is still stored."""
+def test_a_retreat_that_is_slowed_down_is_supervised_to_its_end() -> None:
+    """[115] The hold is at the arm, not at the planned position, which is ahead of it."""
+    with cell() as c:
+        c.arm.scale = 0.5
+        c.retreat()
+        assert c.report()[1]["retreat"] == "retreating"
+        c.run(DURATION)
+        assert c.resume() == "cannot resume: the retreat has not ended yet"
+        c.flag = True
+        c.step()
+        hold = c.assert_held("contact")
+        assert hold.points[0].positions[0] == pytest.approx(c.arm.position, abs=0.002)
+        assert seconds(hold) == pytest.approx(0.1)
+        assert "cannot resume: the retreat has not ended yet" in c.resume()
+        c.flag = False
+        c.run_until(lambda: c.resume() == "watching", 1.0)
+        assert c.report()[1]["retreat"] == "none"
+
+
+def test_missing_joint_states_stop_the_retreat_where_it_is_planned() -> None:
+    """[115] The position of the arm is that of the plan then."""
+    with cell() as c:
+        c.retreat()
+        before = c.arm.position
+        c.hears = False
+        assert c.run_until(lambda: len(c.trajectories) > 1) < 0.6
+        hold = c.assert_held("no joint states of elbow")
+        # The last joint state is 0.04 rad nearer to the contact.
+        assert before - c.arm.position > 0.03
+        assert hold.points[0].positions[0] == pytest.approx(c.arm.position, abs=0.015)
+        assert abs(hold.points[0].positions[0] - before) / seconds(hold) <= 0.1001
+
+
+def test_a_defect_stops_the_retreat() -> None:
+    """[115] After an exception nothing is certain."""
+    with cell() as c:
+        c.retreat()
+
+        def failing() -> None:
+            raise RuntimeError("injected")
+
+        c.guard.guard.run("callback", failing)
+        c.assert_held("callback failed: RuntimeError: injected")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_deactivation_stops_the_retreat(refused: bool) -> None:
+    with cell() as c:
+        c.retreat()
+        c.refuses = refused
+
+        def accept(period: float) -> None:
+            c.now += period
+            c.refuses = False
+
+        c.clock.sleep = accept
+        c.guard.trigger_deactivate()
+        c.assert_held("the guard is deactivated")
+
+
+def test_a_retreat_that_waits_is_dropped_with_a_new_contact() -> None:
+    """[115] It waits for the middleware."""
+    with cell() as c:
+        c.refuses = True
+        c.stop()
+        c.run_until(lambda: c.guard._retreat.phase == "waiting")
+        c.run(0.2)
+        c.flag = True
+        c.step()
+        assert "the retreat is dropped before it began: contact" in c.said
+        c.refuses = c.flag = False
+        c.run(1.0)
+        assert not c.trajectories
+        assert c.resume() == "watching"
+
+
+def test_a_refused_hold_is_repeated_at_the_present_position() -> None:
+    with cell() as c:
+        c.retreat()
+        c.refuses = c.flag = True
+        c.step()
+        c.run(0.5)
+        assert c.resume() == "cannot resume: the retreat has not ended yet"
+        c.refuses = False
+        c.step()
+        hold = c.assert_held("contact")
+        assert hold.points[0].positions[0] == pytest.approx(c.arm.position, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        ("verdict", "no verdict about contact for"),
+        ("joint states", "standstill is unknown"),
+        ("path", "no travelled path is stored"),
+        ("time", "the stop took more than 5 s"),
+    ],
+)
+def test_no_retreat_begins_without_supervision_or_path(missing: str, reason: str) -> None:
+    """Nor after a late stop: an operator may have begun to move the arm."""
     with cell() as c:
         c.stop()
         with pytest.MonkeyPatch.context() as patch:
             # A server that does not answer delays the end of the stop.
             patch.setattr(type(c.guard._orders_made), "are_settled", False)
-            c.run(LATEST_RETREAT + delay)
+            c.run(0.2)
+            if missing == "verdict":
+                c.flag = None
+            elif missing == "joint states":
+                c.hears = False
+            elif missing == "path":
+                c.guard._retreat.reset()
+            c.run(LATEST_RETREAT if missing == "time" else 1.0)
         c.step()
-        assert bool(c.trajectories) == retreats
-        refused = "no retreat: the stop took more than 5 s"
-        assert (refused in c.said) != retreats
+        assert [line for line in c.said if line.startswith(f"no retreat: {reason}")]
+        c.flag, c.hears = False, True
+        c.run(2.0)
+        assert not c.trajectories
 
 
 def test_joint_states_that_arrive_together_hide_no_gap_in_the_path() -> None:
@@ -139,82 +229,132 @@ def test_joint_states_that_arrive_together_hide_no_gap_in_the_path() -> None:
         assert not c.trajectories
 
 
-@pytest.mark.parametrize("pause", [0.15, 0.4])
-def test_after_a_pause_a_retreat_waits_until_messages_must_be_new(pause: float) -> None:
+def test_after_a_pause_a_retreat_waits_until_messages_must_be_new() -> None:
     """The guard is paused shortly before the stop is confirmed."""
     with cell() as c:
         c.stop()
         c.run(0.05)
-        c.now += pause
+        c.now += 0.15
         end = c.now
         c.guard._watch()  # before the flags and joint states of the pause
         assert not c.trajectories
         c.run(RECOVERY)
         assert not c.trajectories
-        c.run_until(lambda: report(c.guard)[1]["guard"] == "stopped")
+        c.run_until(lambda: c.report()[1]["guard"] == "stopped")
         assert c.now - end >= RECOVERY
-        # After a gap of more than 0.2 s in the joint states, no path is stored.
-        assert bool(c.trajectories) == (pause < 0.2)
+        assert c.trajectories
 
 
-# Configuration and report -------------------------------------------------------------------------
+def test_a_pause_of_the_process_stops_the_retreat_first() -> None:
+    """[115] Also if messages arrive before the check."""
+    with cell() as c:
+        c.retreat()
+        for _ in range(150):
+            c.now += STEP
+            c.arm.step(STEP)
+        c.step()  # a verdict and a joint state arrive before the check
+        c.assert_held("the guard did not run for 1.5 s")
 
 
-def test_an_invalid_retreat_topic_is_refused_with_the_reason() -> None:
-    parameters = ("joints:=[elbow]", "retreat_distance:=0.1", "retreat_topic:=no//topic")
-    with ros_here("autostart:=false", *parameters), pytest.MonkeyPatch.context() as patch:
-        guard, said = ContactGuard(), list[str]()
-        write: Callable[..., None] = lambda text, **_: said.append(text)  # noqa: E731
-        log = SimpleNamespace(info=write, warning=write, error=write)
-        patch.setattr(guard, "get_logger", lambda: log)
-        assert guard.trigger_configure() == TransitionCallbackReturn.FAILURE
-        (line,) = said
-        assert line.startswith("cannot configure: retreat_topic: ")
-        assert "no//topic" in line
-        assert guard._state_machine.current_state[0] == State.PRIMARY_STATE_UNCONFIGURED
-        # Neither clients nor values of a configuration that failed are left.
-        assert guard._orders is None
-        assert report(guard)[1] == {}
+# Overload -----------------------------------------------------------------------------------------
+
+
+def late(c: Cell, time_: float, looks: int = LATE_LOOKS) -> None:
+    """Let the callback thread be late, and the watchdog thread look."""
+    c.now += time_
+    for _ in range(looks):
+        c.guard.guard.run("watchdog", c.guard._watch_late)
+
+
+@pytest.mark.parametrize("stop_on_silence", [True, False])
+def test_silence_stops_the_arm_while_the_callbacks_are_late(stop_on_silence: bool) -> None:
+    """[126] Without ``stop_on_silence`` the overload stops it."""
+    with cell(stop_on_silence=stop_on_silence, silence_timeout=0.2) as c:
+        c.run(0.1)
+        c.flag = None
+        c.run(0.18)
+        late(c, 0.05)
+        silent = "no verdict about contact for 0.2 s"
+        assert c.guard._stop.reason == (silent if stop_on_silence else "")
+        late(c, 0.2)
+        reason = silent if stop_on_silence else "the guard is overloaded or blocked: its checks are"
+        assert c.guard._stop.reason.startswith(reason)
+
+
+def test_after_a_pause_the_callbacks_have_some_time() -> None:
+    with cell() as c:
+        c.run(0.1)
+        late(c, 2.0, LATE_LOOKS - 1)
+        assert not c.guard._stop.is_latched
+        c.step()
+        late(c, 0.0)
+        assert not c.guard._stop.is_latched
+
+
+def test_callbacks_that_hang_hold_a_retreat() -> None:
+    """[126] After 0.5 s, as nothing supervises it."""
+    with cell() as c:
+        c.retreat()
+        late(c, 0.45)
+        assert len(c.trajectories) == 1
+        late(c, 0.1)
+        c.assert_held("the guard is overloaded or blocked: its checks are 0.55 s late")
+        c.run_until(lambda: c.resume() == "watching")
+
+
+def test_a_defect_of_the_watchdog_stops_the_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> bool:
+        raise RuntimeError("injected")
+
+    with cell() as c:
+        c.run(0.1)
+        monkeypatch.setattr(type(c.guard._stop), "check", failing)
+        late(c, 0.1)
+        assert c.guard._stop.reason.startswith("watchdog failed: RuntimeError: injected")
+
+
+def test_the_thread_runs_only_while_the_guard_is_active() -> None:
+    def threads() -> int:
+        return sum(thread.name == "callback watchdog" for thread in enumerate_threads())
+
+    with ros_here("autostart:=false"):
+        guard = ContactGuard()
+        guard.trigger_configure()
+        assert threads() == 0
+        guard.trigger_activate()
+        assert threads() == 1
+        guard.trigger_deactivate()
+        assert threads() == 0
+        guard.trigger_activate()
         guard.end()
+        assert threads() == 0
         guard.destroy_node()
 
 
-def test_an_inactive_guard_reports_no_stop_in_progress() -> None:
-    """After a deactivation in a stop, servers that have not answered are no error any more."""
-
-    def errors(c: Cell) -> list[str]:
-        status = report(c.guard)[0]
-        return status.messages if status.level == ERROR else []
-
-    with cell() as c, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StopRequest, "look", lambda request: setattr(request, "is_there", True))
-        c.guard._look()
-        c.stop()
-        name = "/follow/_action/cancel_goal"
-        assert errors(c) == [f"{name} does not answer"]
-        c.guard.trigger_deactivate()
-        status, values = report(c.guard)
-        assert errors(c) == []
-        assert not any("call ~/resume" in message for message in status.messages)
-        assert (values[name], values["stops"]) == ("there", "1")
-        c.now += STEP
-        c.guard.trigger_activate()
-        assert report(c.guard)[1]["guard"] == "watching"
+# Life cycle ---------------------------------------------------------------------------------------
 
 
-# Lifecycle ----------------------------------------------------------------------------------------
+def start_goal(c: Cell) -> None:
+    """Let the guard receive the status of the action with a goal that has just begun."""
+    status = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
+    c.guard._orders_made._cancellers[0]._on_status(GoalStatusArray(status_list=[status]))
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("the middleware does not support this")
+
+
+STEPS = [
+    (ContactGuard, "deactivate"),
+    (CallbackWatchdog, "stop"),
+    (ContactStop, "end"),
+    (StopOrders, "end"),
+]
+"""Methods of which each may fail in a deactivation."""
 
 
 @pytest.mark.parametrize(
-    ("owner", "step"),
-    [
-        (ContactGuard, "deactivate"),
-        (CallbackWatchdog, "stop"),
-        (ContactStop, "end"),
-        (StopOrders, "end"),
-        (RetreatOutput, "end"),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
+    ("owner", "step"), STEPS, ids=lambda value: getattr(value, "__name__", value)
 )
 def test_a_node_whose_deactivation_fails_is_inactive(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
@@ -223,10 +363,6 @@ def test_a_node_whose_deactivation_fails_is_inactive(
 
     It can be activated again; then it cancels new goals only from the next stop on.
     """
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("the middleware does not support this")
-
     cancelled: list[str] = []
     monkeypatch.setattr(GoalCanceller, "send", lambda canceller: cancelled.append(canceller.name))
     with cell() as c:
@@ -240,73 +376,20 @@ def test_a_node_whose_deactivation_fails_is_inactive(
         assert c.guard._state_machine.current_state[0] == State.PRIMARY_STATE_INACTIVE
         start_goal(c)
         assert c.guard.trigger_activate() == TransitionCallbackReturn.SUCCESS
-        assert c.guard._state_machine.current_state[0] == State.PRIMARY_STATE_ACTIVE
-        assert report(c.guard)[1]["guard"] == "watching"
+        assert c.report()[1]["guard"] == "watching"
         start_goal(c)
         assert cancelled == ["/follow"]
         c.flag = True
         c.step()
-        assert cancelled == 2 * ["/follow"]
         start_goal(c)
         assert cancelled == 3 * ["/follow"]
 
 
-@pytest.mark.parametrize(
-    ("owner", "step"),
-    [(CallbackWatchdog, "stop"), (ContactStop, "end"), (StopOrders, "end")],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_a_deactivation_that_fails_stops_the_retreat(
-    owner: type, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deactivation_that_fails_stops_the_retreat(monkeypatch: pytest.MonkeyPatch) -> None:
     """[116] An inactive guard does not supervise the retreat."""
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("the middleware does not support this")
-
     with cell() as c:
         c.retreat()
         with monkeypatch.context() as patch:
-            patch.setattr(owner, step, fail)
+            patch.setattr(StopOrders, "end", fail)
             c.guard.trigger_deactivate()
         c.assert_held("the guard is deactivated")
-
-
-def test_refused_events_of_transitions_change_no_transition() -> None:
-    """[130] A guard that could not publish them was neither activated nor deactivated."""
-    with cell() as c, pytest.MonkeyPatch.context() as patch:
-        machine = c.guard._state_machine
-        patch.setattr(machine, "_machine", Refusing(machine._machine))
-        for transition, state in (
-            (c.guard.trigger_deactivate, State.PRIMARY_STATE_INACTIVE),
-            (c.guard.trigger_activate, State.PRIMARY_STATE_ACTIVE),
-            (c.guard.trigger_shutdown, State.PRIMARY_STATE_FINALIZED),
-        ):
-            assert transition() == TransitionCallbackReturn.SUCCESS
-            assert machine.current_state[0] == state
-            assert c.guard.is_active == (state == State.PRIMARY_STATE_ACTIVE)
-        assert c.guard.refusals.counts["/contact_guard/transition_event"] == 6
-
-
-class Refusing:
-    """A state machine of rclpy whose middleware refuses the event of each transition."""
-
-    def __init__(self, machine: Any) -> None:
-        self._machine = machine
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._machine, name)
-
-    def trigger_transition_by_id(self, transition: int, publish: bool) -> None:
-        self._machine.trigger_transition_by_id(transition, publish)
-        raise RCLError("Could not publish transition")
-
-    def trigger_transition_by_label(self, label: str, publish: bool) -> None:
-        self._machine.trigger_transition_by_label(label, publish)
-        raise RCLError("Could not publish transition")
-
-
-def start_goal(c: Cell) -> None:
-    """Let the guard receive the status of the action with a goal that has just begun."""
-    status = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
-    c.guard._orders_made._cancellers[0]._on_status(GoalStatusArray(status_list=[status]))

@@ -1,29 +1,50 @@
-"""The middleware refuses messages of the nodes, as it does on a machine at its limit.
+"""The middleware refuses messages of nodes and commands, as it does on a machine at its limit.
 
 The numbers in brackets are the rows of ``docs/faults.md``.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.srv import GetParameters
-from sensor_msgs.msg import JointState
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.client import Client
+from rclpy.publisher import Publisher
+from rclpy.task import Future
 from std_msgs.msg import Bool, Float64MultiArray
 
+from rbd_control.live import requests
+from rbd_control.live.requests import CommandNode, run_payload
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
+from rbd_control.nodes.demo_scenario import PUSH, TRAJECTORY, Scenario, ScenarioDriver
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
+from rbd_control.robot.payload import PayloadParameters
+from rbd_control.ros.diagnostics import ERROR, Status
 from rbd_control.ros.guarded_node import GuardedPublisher
+from rbd_control.ros.processes import reserved_domain
 
-from . import detector_scenarios as detector
-from .bringup import BringUp, Process
-from .controller_scenarios import COMMANDS, NODE, PARAMETERS, WEIGHT, resting, wait_for_torque
-from .fault_setting import count, resume, ros_here, wait_for_mode
-from .probe import Probe, Source
+from . import detector_setting as detector
+from .bringup import BringUp
+from .controller_setting import (
+    NODE,
+    PARAMETERS,
+    WEIGHT,
+    count,
+    in_space,
+    resting,
+    ros_here,
+    torques,
+    wait_for_more,
+    wait_for_torque,
+)
+from .probe import Probe
 
 REFUSING = """
 from collections import Counter
@@ -59,17 +80,6 @@ def refuses(name, number, _):
 """
 """Each fifth torque, all energies, and half of everything else."""
 
-NO_TORQUE = """
-import time
-begun = []
-def refuses(name, number, _):
-    if not name.endswith("/commands") or number <= 100:
-        return False
-    begun.append(time.monotonic())
-    return time.monotonic() - begun[0] < 2.5
-"""
-"""All torques for 2.5 s after the hundredth."""
-
 NO_FLAG = """
 def refuses(name, number, message):
     if name.endswith("/contact"):
@@ -85,79 +95,46 @@ def refused(topic: str) -> str:
     return f"publications refused on {topic}"
 
 
-def started(bring_up: BringUp, probe: Probe, name: str, preamble: str) -> tuple[Source, Process]:
-    """Return the joint states of an arm at rest and its controller, with topics of their own."""
-    source = probe.stream(resting(), f"{name}/joint_states")
-    topics = (f"joint_states:={name}/joint_states", f"{COMMANDS}:={name}/commands")
-    remapped = [word for rule in (*topics, f"__node:={name}") for word in ("-r", rule)]
-    return source, bring_up.start(NODE, PARAMETERS, remapped, preamble=preamble)
-
-
 def test_single_refusals_do_not_touch_the_control(bring_up: BringUp, probe: Probe) -> None:
     """[104, 105] The arm is held; each topic is counted, and has one warning at a time."""
-    source, process = started(bring_up, probe, "now_and_then", REFUSING + NOW_AND_THEN)
-    commands = probe.listen(Float64MultiArray, "now_and_then/commands")
-    errors = probe.listen(JointState, "now_and_then/tracking_error")
-    probe.listen(Float64MultiArray, "now_and_then/energy")
+    space = "now_and_then"
+    probe.stream(resting(), f"{space}/joint_states")
+    process = bring_up.start(NODE, PARAMETERS, in_space(space), preamble=REFUSING + NOW_AND_THEN)
+    commands = torques(probe, space)
+    probe.listen(Float64MultiArray, f"{space}/energy")
     wait_for_torque(probe, commands, WEIGHT)
-    topics = ("commands", "tracking_error", "energy")
+    topics = ("commands", "energy")
     report = probe.wait_for_report(
-        "now_and_then",
-        lambda r: all(count(r, refused(f"/now_and_then/{topic}")) > 10 for topic in topics),
+        space,
+        lambda r: all(count(r, refused(f"/{space}/{topic}")) > 10 for topic in topics),
         "does not count refused publications",
     )
-    assert report.values["mode"] == "hold"
-    assert report.level == 1
+    assert (report.values["mode"], report.level) == ("hold", 1)
     assert "publications refused" in report.message
     # A service whose response is refused leaves its client without an answer, and that is all.
-    service = probe.node.create_client(GetParameters, "now_and_then/get_parameters")
+    service = probe.node.create_client(GetParameters, f"{space}/get_parameters")
     probe.wait(service.service_is_ready, "no service")
     answers = [service.call_async(GetParameters.Request(names=["timeout"])) for _ in range(2)]
     probe.wait(lambda: any(answer.done() for answer in answers), "answers nothing")
     report = probe.wait_for_report(
-        "now_and_then",
+        space,
         lambda r: any("refused" in key and "get_parameters" in key for key in r.values),
         "does not count refused responses",
     )
     assert report.values["mode"] == "hold"
     first = len(commands)
-    probe.wait(lambda: len(commands) > first + 20, "sends no more torque")
+    wait_for_more(probe, commands)
     assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
-    assert np.allclose([message.effort for message in errors[-20:]], WEIGHT, atol=1e-6)
     assert "safe torque" not in process.output
-
-    def all_are_logged() -> bool:
-        said = [line for line in process.output.splitlines() if "refused to publish" in line]
-        return all(any(topic in line for line in said) for topic in topics)
-
-    probe.wait(all_are_logged, "a refused topic is not in the log")
     process.end()
     assert not np.any(commands[-1].data)
-    source.on = False
-
-
-def test_refused_torques_become_the_safe_torque(bring_up: BringUp, probe: Probe) -> None:
-    """[105] After ``timeout`` without a torque; the safe torque is tried again with each sample."""
-    source, process = started(bring_up, probe, "no_torque", REFUSING + NO_TORQUE)
-    commands = probe.listen(Float64MultiArray, "no_torque/commands")
-    wait_for_torque(probe, commands, WEIGHT)
-    report = wait_for_mode(probe, "safe", "no_torque")
-    assert "no torque could be published for 1" in process.output
-    assert count(report, refused("/no_torque/commands")) > 10
-    first = len(commands)
-    probe.wait(lambda: len(commands) > first, "the safe torque is not tried again")
-    wait_for_torque(probe, commands, WEIGHT)  # at rest the safe torque carries the arm
-    resume(probe, "no_torque")
-    wait_for_mode(probe, "hold", "no_torque")
-    process.end()
-    source.on = False
 
 
 def test_a_refused_verdict_is_published_again(bring_up: BringUp, probe: Probe) -> None:
     """[106] The flag, and the event of the contact; refused markers change nothing."""
     flags = probe.listen(Bool, f"{detector.NODE}/contact")
     events = probe.listen(DiagnosticArray, f"{detector.NODE}/events")
-    process = bring_up.start(detector.NODE, detector.PARAMETERS, preamble=REFUSING + NO_FLAG)
+    bring_up.start(detector.NODE, detector.PARAMETERS, preamble=REFUSING + NO_FLAG)
     source = probe.stream(detector.resting())
     probe.wait(lambda: flags and not flags[-1].data, "no verdict")
     detector.touched(source)
@@ -175,8 +152,6 @@ def test_a_refused_verdict_is_published_again(bring_up: BringUp, probe: Probe) -
     assert count(report, refused(f"/{detector.NODE}/contact")) == 3
     assert count(report, refused(f"/{detector.NODE}/events")) == 3
     assert not [key for key in report.values if key.startswith("failures of")]
-    assert "Traceback" not in process.output
-    process.end()
 
 
 @pytest.mark.parametrize(
@@ -200,3 +175,109 @@ def test_every_publisher_of_a_node_is_guarded(kind: type) -> None:
             assert publisher.refusals is node.refusals
         assert all("send_response" in vars(service) for service in node.services)
         node.destroy_node()
+
+
+# Requests to stop, and messages of the commands ---------------------------------------------------
+
+ACTION, PAUSE = "/arm/follow_joint_trajectory", "/arm/pause"
+CANCEL, STOP = f"{ACTION}/_action/cancel_goal", "/trajectory_execution_event"
+
+
+class Wire:
+    """A middleware that refuses the first messages to some topics and services.
+
+    Attributes:
+        sent: topics and services of the messages to them that were not refused, in order.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, refusals: int, *names: str) -> None:
+        self.sent: list[str] = []
+        self._left = dict.fromkeys(names, refusals)
+        publish = Publisher.publish
+
+        def publish_or_refuse(publisher: Publisher[Any], message: Any) -> None:
+            if publisher.topic_name in names:
+                self._send(publisher.topic_name)
+            else:
+                publish(publisher, message)
+
+        patch.setattr(Client, "call_async", lambda client, _: self._send(client.srv_name))
+        patch.setattr(Client, "remove_pending_request", lambda *_: None)
+        patch.setattr(Publisher, "publish", publish_or_refuse)
+
+    def _send(self, name: str) -> Future:
+        if self._left[name]:
+            self._left[name] -= 1
+            raise RCLError("Failed to send: injected")
+        self.sent.append(name)
+        return Future()
+
+
+def test_a_refused_request_to_stop_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[108] The request is no defect; the stop begins when the middleware takes it."""
+    with ros_here("autostart:=false", f"actions:=[{ACTION}]", f"services:=[{PAUSE}]"):
+        guard = ContactGuard()
+        guard.trigger_configure()
+        guard.trigger_activate()
+        wire = Wire(monkeypatch, 2, CANCEL, PAUSE, STOP)
+
+        def status() -> tuple[Status, dict[str, str]]:
+            found = Status()
+            guard._report(found)
+            return found, {item.key: item.value for item in found.values}
+
+        guard._on_contact(Bool(data=True))
+        guard._watch()
+        assert not wire.sent
+        found, values = status()
+        assert (found.level, values["guard"]) == (ERROR, "stopping")
+        assert f"refuses to send the request to {CANCEL}" in "; ".join(found.messages)
+        assert "flag to requests sent [s]" not in values
+        guard._watch()
+        assert [x for x in wire.sent if x in (CANCEL, PAUSE, STOP)] == [CANCEL, PAUSE, STOP]
+        found, values = status()
+        assert values[f"requests to {CANCEL} that were not sent"] == "2"
+        assert "flag to requests sent [s]" in values
+        guard._watch()
+        assert wire.sent.count(STOP) == 1  # MoveIt logs each event
+        assert not guard.guard.failures
+        monkeypatch.undo()
+        guard.end()
+        guard.destroy_node()
+
+
+def test_the_demo_sends_refused_messages_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[109] The motion begins when the middleware takes the trajectory; no push is left out."""
+    with ros_here():
+        said: list[str] = []
+        node, scenario = CommandNode("demo", said.append), Scenario(20.0)
+        driver = ScenarioDriver(node, scenario, ("joint_1",))
+        wire = Wire(monkeypatch, 1, f"/{TRAJECTORY}", f"/{PUSH}")
+        assert not driver.begin(1.0)
+        assert not driver.has_begun
+        node.refusals.log()
+        assert [f"/{TRAJECTORY}" in line for line in said] == [True]
+        assert driver.begin(3.0)
+        due = 3.0 + scenario.pushes[0].time + 0.01
+        driver.step(due)
+        assert wire.sent == [f"/{TRAJECTORY}"]
+        driver.step(due)
+        assert wire.sent == [f"/{TRAJECTORY}", f"/{PUSH}"]
+        node.destroy_node()
+
+
+@pytest.mark.parametrize("left", [2, 10**9])
+def test_a_refused_payload_is_published_again(
+    left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[109] Without a traceback; after a while the command gives up and says so."""
+    monkeypatch.setattr(requests, "SENDING", 0.1)
+    monkeypatch.setattr(requests, "_listeners", lambda *_: ["/somebody"])
+    monkeypatch.setattr(requests, "_has_taken", lambda *_: True)
+    with reserved_domain() as domain:
+        monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+        wire = Wire(monkeypatch, left, "/payload", "/parameter_events")
+        code = run_payload(PayloadParameters(payload_mass=1.0), "")
+    said = capsys.readouterr().out
+    assert "the middleware refused to publish on" in said
+    assert (code, wire.sent.count("/payload")) == ((0, 1) if left == 2 else (1, 0))

@@ -25,7 +25,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from rbd_control.nodes.follow_joint_trajectory import MOST_GOAL_POINTS
 
 from .bringup import SINGLE_THREADED, STANDSTILL, BringUp, Process
-from .controller_scenarios import COMMANDS, MODEL, NODE
+from .controller_setting import COMMANDS, MODEL, NODE
 from .probe import Probe
 
 pytestmark = pytest.mark.skipif(

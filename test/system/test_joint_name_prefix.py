@@ -12,7 +12,7 @@ from robots import two_arms
 from std_msgs.msg import Bool
 
 from .bringup import BringUp, Process
-from .detector_scenarios import MODEL, NODE, PARAMETERS, resting
+from .detector_setting import MODEL, NODE, PARAMETERS, resting
 from .probe import LATCHED, Probe, Source
 
 OTHERS = [f"left_{name}" for name in MODEL.joint_names]

@@ -8,7 +8,7 @@ from sensor_msgs.msg import JointState
 from rbd_control.ros.messages import to_seconds
 
 from .bringup import BringUp
-from .detector_scenarios import NODE, PARAMETERS, POSTURE, resting
+from .detector_setting import NODE, PARAMETERS, POSTURE, resting
 from .probe import Heard, Probe
 
 MOVED = POSTURE + 0.0005

@@ -14,7 +14,7 @@ from std_msgs.msg import Bool
 from rbd_control.ros.messages import verdict_qos
 
 from .bringup import BringUp
-from .detector_scenarios import NODE, PARAMETERS, released, resting, touched
+from .detector_setting import NODE, PARAMETERS, released, resting, touched
 from .probe import LATCHED, Probe, Source
 
 TOPIC = f"{NODE}/contact"

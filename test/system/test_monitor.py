@@ -13,7 +13,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
-from . import detector_scenarios as scenarios
+from . import detector_setting as scenarios
 from .bringup import BringUp
 from .probe import Probe
 

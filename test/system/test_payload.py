@@ -19,8 +19,7 @@ from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp
-from .controller_scenarios import COMMANDS, NODE, POSTURE, resting, wait_for_torque
-from .fault_setting import resume
+from .controller_setting import COMMANDS, NODE, POSTURE, resting, resume, wait_for_torque
 from .probe import LATCHED, Probe, Report, efforts
 
 DETECTOR = "contact_detector"

@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import gravity_torque
 
 from .bringup import STANDSTILL, BringUp
-from .controller_scenarios import COMMANDS, MODEL, POSTURE, trajectory
+from .controller_setting import COMMANDS, MODEL, POSTURE, trajectory
 from .probe import LATCHED, Probe, Source
 
 CONTROLLER, DETECTOR = "passivity_controller", "contact_detector"

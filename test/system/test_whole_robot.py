@@ -16,8 +16,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process
-from .fault_setting import resume
-from .follower_arms import ALONE
+from .controller_setting import ALONE, resume
 from .probe import Probe, Source
 from .whole_robot import ARM, OPEN, publish_robot, verdict_without_contact, weight
 
