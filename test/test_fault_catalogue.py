@@ -1,4 +1,4 @@
-"""``docs/faults.md`` and the tests agree: each fault is shown on a running node or command."""
+"""``docs/faults.md`` and the tests agree: each fault is shown by a test."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,12 +16,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "faults.md"
 SYSTEM = "test/system/"
-COMMAND_LINE = "rbd_control.cli"
-
-PROCESSES = "test/dynamics/test_kernel_cache.py"
-"""Compiled code is the same for all nodes; a cold start of a node takes a minute, so these tests
-start processes with kernels of their own."""
-
 CITATION = re.compile(r"`(test/[\w/]+\.py::[^`]+)`")
 NUMBERS = re.compile(r"\[(\d+(?:, \d+)*)\]")
 REFERENCE = re.compile(
@@ -60,13 +55,14 @@ FAULTS = faults()
 def collected(request: pytest.FixtureRequest) -> set[str]:
     """Return the tests in the files that the page names, and in those written for faults.
 
-    A run of all tests has collected them already.
+    A test with parameters counts as a whole, and with each of them. A run of all tests has
+    collected them already.
     """
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     cited = {test for row in FAULTS for test in row.tests}
     files = {test.partition("::")[0] for test in cited}
     files |= {str(path.relative_to(ROOT)) for path in ROOT.glob("test/**/test_faults_*.py")}
-    known = {item.nodeid for item in request.session.items}
+    known = with_functions(item.nodeid for item in request.session.items)
     if cited <= known and files <= {test.partition("::")[0] for test in known}:
         return known
     listed = subprocess.run(
@@ -78,7 +74,13 @@ def collected(request: pytest.FixtureRequest) -> set[str]:
         check=False,
     )
     assert listed.returncode == 0, listed.stdout[-2000:] + listed.stderr[-2000:]
-    return {line for line in listed.stdout.splitlines() if "::" in line}
+    return with_functions(line for line in listed.stdout.splitlines() if "::" in line)
+
+
+def with_functions(tests: Iterable[str]) -> set[str]:
+    """Return tests with and without their parameters."""
+    found = set(tests)
+    return found | {test.partition("[")[0] for test in found}
 
 
 def test_numbers_are_complete() -> None:
@@ -89,17 +91,6 @@ def test_numbers_are_complete() -> None:
 def test_every_row_is_filled_in() -> None:
     empty = [row.number for row in FAULTS if not (row.fault and row.answer and row.tests)]
     assert not empty, f"faults without description, answer or test: {empty}"
-
-
-def test_every_fault_is_shown_on_a_running_node_or_command() -> None:
-    def is_shown(test: str) -> bool:
-        file = test.partition("::")[0]
-        if test.startswith((SYSTEM, PROCESSES)):
-            return True
-        return COMMAND_LINE in (ROOT / file).read_text(encoding="utf-8")
-
-    hidden = [row.number for row in FAULTS if not any(map(is_shown, row.tests))]
-    assert not hidden, f"faults shown by unit tests only: {hidden}"
 
 
 def test_every_cited_test_exists(collected: set[str]) -> None:
@@ -148,26 +139,20 @@ def numbered(path: Path) -> dict[str, set[int]]:
 def test_cited_tests_name_the_rows_that_cite_them() -> None:
     """A test names all rows that cite it, and no row that cites other tests of its file instead.
 
-    Tests without numbers are left out. Many tests of the system run a scenario: its name is the
-    parameter, as in ``test_detector[bursts]``, or follows ``test_``.
+    Tests without numbers are left out.
     """
-    scenarios: dict[str, set[int]] = {}
-    for path in (ROOT / SYSTEM).glob("*_scenarios.py"):
-        scenarios |= numbered(path)
     citing: dict[tuple[str, str], set[int]] = {}
     citing_file: dict[str, set[int]] = {}
     named: dict[tuple[str, str], set[int]] = {}
     for row in FAULTS:
         for test in row.tests:
             file, _, name = test.partition("::")
-            function, _, parameter = name.removesuffix("]").partition("[")
+            function = name.partition("[")[0]
             citing_file.setdefault(file, set()).add(row.number)
-            known = {**scenarios, **numbered(ROOT / file)}
-            for key in (parameter, function, function.removeprefix("test_")):
-                if key in known:
-                    named[file, key] = known[key]
-                    citing.setdefault((file, key), set()).add(row.number)
-                    break
+            known = numbered(ROOT / file)
+            if function in known:
+                named[file, function] = known[function]
+                citing.setdefault((file, function), set()).add(row.number)
     wrong = {
         "::".join(test): f"names {sorted(rows)}, cited by {sorted(citing[test])}"
         for test, rows in named.items()

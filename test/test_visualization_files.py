@@ -1,6 +1,6 @@
 """The files for RViz, PlotJuggler, Foxglove and diagnostic_aggregator name what nodes publish.
 
-``test/system/test_documented_topics.py`` compares types and documented keys with the running nodes.
+``test/system/test_together.py`` compares types and documented keys with the running nodes.
 """
 
 from __future__ import annotations

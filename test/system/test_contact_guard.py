@@ -16,6 +16,7 @@ from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from lifecycle_msgs.srv import GetState
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.serialization import serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
@@ -41,18 +42,22 @@ class ArmDriver:
     """Stand-in for a position-controlled arm: one action, one service, joint states."""
 
     def __init__(self, probe: Probe, action: str = ACTION) -> None:
+        self._probe = probe
         self.cancels: list[float] = []
         self.requests: list[CancelGoal.Request] = []
         self.pauses = 0
         self.goals = 0
+        self.lies = False
         self.return_code = CancelGoal.Response.ERROR_NONE
         self.silent: Future | None = None
         node = probe.node
         # A request that waits for its answer keeps nothing else waiting.
         group = ReentrantCallbackGroup()
         name = f"{action}/_action/cancel_goal"
-        node.create_service(CancelGoal, name, self._cancel, callback_group=group)
-        node.create_service(Trigger, "/arm/pause", self._pause)
+        self._services = [
+            node.create_service(CancelGoal, name, self._cancel, callback_group=group),
+            node.create_service(Trigger, "/arm/pause", self._pause),
+        ]
         self._status = node.create_publisher(GoalStatusArray, f"{action}/_action/status", LATCHED)
 
     async def _cancel(
@@ -63,6 +68,8 @@ class ArmDriver:
         if self.silent is not None:
             await self.silent
         response.return_code = self.return_code
+        if self.lies:  # like a server in rclpy whose callback rejects the cancellation
+            return response
         if self.return_code == CancelGoal.Response.ERROR_NONE:
             response.goals_canceling = [GoalInfo() for _ in range(self.goals)]
             if self.goals:
@@ -79,6 +86,12 @@ class ArmDriver:
         self.goals = goals
         status = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
         self._status.publish(GoalStatusArray(status_list=[status] * goals))
+
+    def end(self) -> None:
+        """End the server together with its goals."""
+        for service in self._services:
+            self._probe.node.destroy_service(service)
+        self._probe.node.destroy_publisher(self._status)
 
 
 class Detector:
@@ -144,6 +157,13 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     active(probe)
     probe.wait(lambda: stopped and not stopped[-1].data, "does not tell that it is watching")
     assert resume(probe).message == "watching"
+    malformed = probe.node.create_publisher(Bool, FLAG, 10)
+    probe.wait(malformed.get_subscription_count, "nobody listens to the flag")
+    malformed.publish(serialize_message(Bool())[:4])
+    probe.wait_for_report(
+        GUARD, lambda r: any("malformed" in key for key in r.values), "counts no malformed message"
+    )
+    probe.node.destroy_publisher(malformed)
 
     # Contact: everything is stopped, and the latch holds.
     driver.run(2)
@@ -202,8 +222,29 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
         return delay
 
     usually_in_time(trial, "flag to cancel request")
+    a_server_that_lies_is_named_and_its_goals_end_with_it(probe, detector, driver)
     detector.flag = None
     process.end()
+
+
+def a_server_that_lies_is_named_and_its_goals_end_with_it(
+    probe: Probe, detector: Detector, driver: ArmDriver
+) -> None:
+    """A server agrees to cancel and continues its goal; then it is started again without a goal."""
+    driver.lies = True
+    driver.run(1)
+    probe.wait_for_report(GUARD, lambda r: r.values.get(f"goals of {ACTION}") == "1", "no goal")
+    detector.touch()
+    detector.flag = False
+    report = probe.wait_for_report(GUARD, lambda r: "goes on with a goal" in r.message, "no word")
+    assert (report.level, report.values["guard"]) == (2, "stopping")
+    assert "not confirmed" in resume(probe).message
+    driver.end()
+    new = ArmDriver(probe)
+    probe.wait(lambda: new.cancels, "the new server is not told to stop")
+    report = wait_for_state(probe, "stopped")
+    assert report.values[f"goals of {ACTION}"] == "0"
+    resumed(probe)
 
 
 DEFECT = """
