@@ -6,7 +6,6 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 from dataclasses import replace
-from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -17,22 +16,18 @@ from diagnostic_msgs.msg import DiagnosticArray
 from fake_node import FakePublisher
 from lifecycle_msgs.msg import State
 from rclpy.lifecycle import TransitionCallbackReturn
-from rclpy.parameter import Parameter
 from robots import panda_arm_urdf
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.contact_stop import ContactStop
-from rbd_control.contact_stop.arm_motion import RECOVERY
 from rbd_control.dynamics import Model
-from rbd_control.nodes.contact_guard import LATE_LOOKS, LATEST_RETREAT, STAMPED, ContactGuard
+from rbd_control.nodes.contact_guard import LATE_LOOKS, LATEST_RETREAT, ContactGuard
 from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders
 from rbd_control.ros.contact_messages import StampedVerdict, event_message
-from rbd_control.ros.messages import Stamp, to_stamp
+from rbd_control.ros.messages import Stamp
 from rbd_control.ros.threads import CallbackWatchdog
 
-from .controller_setting import ros_here
-from .guard_cell import DURATION, STEP, Cell, cell, seconds
+from .guard_cell import DURATION, Cell, cell, seconds
 
 # Collisions ---------------------------------------------------------------------------------------
 
@@ -67,17 +62,6 @@ def test_a_contact_that_becomes_a_collision_stops_the_arm_at_once() -> None:
         assert c.guard._stop.reason == "collision"
 
 
-def test_only_a_guard_that_stops_at_collisions_subscribes_to_the_level() -> None:
-    def topics(guard: ContactGuard) -> list[str]:
-        return [each.topic_name for each in guard.subscriptions if STAMPED in each.topic_name]
-
-    with cell() as c:
-        assert topics(c.guard) == []
-        for value, expected in (("collision", [f"/{STAMPED}"]), ("contact", [])):
-            c.guard.set_parameters([Parameter("stop_at", value=value)])
-            assert topics(c.guard) == expected
-
-
 @pytest.mark.parametrize(("level", "state"), [("contact", "watching"), ("collision", "stopping")])
 def test_the_release_of_a_collision_stops_the_arm(level: Any, state: str) -> None:
     """The onset of the contact was of level contact, and no stamped verdict was received."""
@@ -110,20 +94,6 @@ def test_a_retreat_that_is_slowed_down_is_supervised_to_its_end() -> None:
         assert c.report()[1]["retreat"] == "none"
 
 
-def test_missing_joint_states_stop_the_retreat_where_it_is_planned() -> None:
-    """[115] The position of the arm is that of the plan then."""
-    with cell() as c:
-        c.retreat()
-        before = c.arm.position
-        c.hears = False
-        assert c.run_until(lambda: len(c.trajectories) > 1) < 0.6
-        hold = c.assert_held("no joint states of elbow")
-        # The last joint state is 0.04 rad nearer to the contact.
-        assert before - c.arm.position > 0.03
-        assert hold.points[0].positions[0] == pytest.approx(c.arm.position, abs=0.015)
-        assert abs(hold.points[0].positions[0] - before) / seconds(hold) <= 0.1001
-
-
 def test_a_defect_stops_the_retreat() -> None:
     """[115] After an exception nothing is certain."""
     with cell() as c:
@@ -149,22 +119,6 @@ def test_deactivation_stops_the_retreat(refused: bool) -> None:
         c.clock.sleep = accept
         c.guard.trigger_deactivate()
         c.assert_held("the guard is deactivated")
-
-
-def test_a_retreat_that_waits_is_dropped_with_a_new_contact() -> None:
-    """[115] It waits for the middleware."""
-    with cell() as c:
-        c.refuses = True
-        c.stop()
-        c.run_until(lambda: c.guard._retreat.phase == "waiting")
-        c.run(0.2)
-        c.flag = True
-        c.step()
-        assert "the retreat is dropped before it began: contact" in c.said
-        c.refuses = c.flag = False
-        c.run(1.0)
-        assert not c.trajectories
-        assert c.resume() == "watching"
 
 
 def test_a_refused_hold_is_repeated_at_the_present_position() -> None:
@@ -209,51 +163,6 @@ def test_no_retreat_begins_without_supervision_or_path(missing: str, reason: str
         c.flag, c.hears = False, True
         c.run(2.0)
         assert not c.trajectories
-
-
-def test_joint_states_that_arrive_together_hide_no_gap_in_the_path() -> None:
-    """Only the stamps show that the arm moved elsewhere in between, as while the guard paused."""
-    with cell() as c:
-        c.hears = False
-        for k in range(60):
-            stamp, position = (STEP * k, 0.002 * k) if k < 50 else (5.0 + STEP * k, 0.2)
-            message = JointState(name=["elbow"], position=[position], velocity=[0.0])
-            message.header.stamp = to_stamp(100.0 + stamp)
-            c.step()
-            c.guard._on_joint_state(message)
-        c.arm.position, c.hears, c.flag = 0.2, True, True
-        c.step()
-        c.flag = False
-        c.run(1.0)
-        assert "no retreat: no travelled path is stored" in c.said
-        assert not c.trajectories
-
-
-def test_after_a_pause_a_retreat_waits_until_messages_must_be_new() -> None:
-    """The guard is paused shortly before the stop is confirmed."""
-    with cell() as c:
-        c.stop()
-        c.run(0.05)
-        c.now += 0.15
-        end = c.now
-        c.guard._watch()  # before the flags and joint states of the pause
-        assert not c.trajectories
-        c.run(RECOVERY)
-        assert not c.trajectories
-        c.run_until(lambda: c.report()[1]["guard"] == "stopped")
-        assert c.now - end >= RECOVERY
-        assert c.trajectories
-
-
-def test_a_pause_of_the_process_stops_the_retreat_first() -> None:
-    """[115] Also if messages arrive before the check."""
-    with cell() as c:
-        c.retreat()
-        for _ in range(150):
-            c.now += STEP
-            c.arm.step(STEP)
-        c.step()  # a verdict and a joint state arrive before the check
-        c.assert_held("the guard did not run for 1.5 s")
 
 
 # Overload -----------------------------------------------------------------------------------------
@@ -311,24 +220,6 @@ def test_a_defect_of_the_watchdog_stops_the_arm(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(type(c.guard._stop), "check", failing)
         late(c, 0.1)
         assert c.guard._stop.reason.startswith("watchdog failed: RuntimeError: injected")
-
-
-def test_the_thread_runs_only_while_the_guard_is_active() -> None:
-    def threads() -> int:
-        return sum(thread.name == "callback watchdog" for thread in enumerate_threads())
-
-    with ros_here("autostart:=false"):
-        guard = ContactGuard()
-        guard.trigger_configure()
-        assert threads() == 0
-        guard.trigger_activate()
-        assert threads() == 1
-        guard.trigger_deactivate()
-        assert threads() == 0
-        guard.trigger_activate()
-        guard.end()
-        assert threads() == 0
-        guard.destroy_node()
 
 
 # Life cycle ---------------------------------------------------------------------------------------

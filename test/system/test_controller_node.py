@@ -17,7 +17,7 @@ from lifecycle_msgs.srv import GetState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from rbd_control.control import ControllerParameters, Estimates
@@ -94,12 +94,20 @@ def test_description_and_joints(probe: Probe, process: Process) -> None:
     assert f"joint_7 at {POSTURE[6]:.4g} as joint states report" in process.output
 
 
-def test_joint_states_must_be_reliable(probe: Probe, process: Process) -> None:
-    """[23] Without ``best_effort`` joint states that are sent best-effort are not received."""
+def test_joint_states_must_be_reliable(bring_up: BringUp, probe: Probe, process: Process) -> None:
+    """[22, 23] Without ``best_effort`` such joint states are not received, nor is another type."""
     qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
     publisher = probe.node.create_publisher(JointState, f"{SPACE}/joint_states", qos)
     probe.wait_for_report(SPACE, lambda r: "cannot be received" in r.message, "receives all")
     probe.node.destroy_publisher(publisher)
+    other = Probe(bring_up.domain)
+    other.node.create_publisher(String, f"{SPACE}/joint_states", 5)
+    try:
+        probe.wait_for_report(
+            SPACE, lambda r: "std_msgs/msg/String" in r.message, "a wrong type is not told of"
+        )
+    finally:
+        other.close()
 
 
 def test_threads_have_the_priority(probe: Probe, process: Process) -> None:

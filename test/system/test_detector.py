@@ -16,11 +16,10 @@ import pytest
 from builtin_interfaces.msg import Time as Stamp
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, String
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import gravity_torque
@@ -43,7 +42,7 @@ from .detector_setting import (
     touched,
     wait_for_flag,
 )
-from .probe import LATCHED, Heard, Probe, Source, efforts
+from .probe import LATCHED, Heard, Probe, Report, Source, efforts
 from .test_controller import UNUSABLE
 
 ERROR = 2
@@ -88,9 +87,7 @@ def test_no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> 
         probe.wait(lambda: wrenches, "no wrench at the tool")
         good = getattr(source, field)
         setattr(source, field, value)
-        probe.wait_for_report(
-            NODE, lambda r, what=missing: what in r.message, f"a verdict with {missing}"
-        )
+        probe.wait_for_report(NODE, partial(says, missing), f"a verdict with {missing}")
         probe.later_report(NODE)  # what was on its way has come
         first, since = len(contact), to_seconds(probe.node.get_clock().now().to_msg())
         probe.later_report(NODE)
@@ -98,6 +95,10 @@ def test_no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> 
         # Earlier ones may still have been on their way.
         assert to_seconds(wrenches[-1].header.stamp) < since, f"a wrench with {missing}"
         setattr(source, field, good)
+
+
+def says(words: str, report: Report) -> bool:
+    return words in report.message
 
 
 def test_unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
@@ -320,25 +321,6 @@ def test_simulated_time(bring_up: BringUp, probe: Probe) -> None:
         runs = False
     report = probe.report(space)
     assert (report.values["state"], report.values["clock jumps"]) == ("active", "1")
-
-
-def test_publishers_that_cannot_be_received_are_reported(bring_up: BringUp, probe: Probe) -> None:
-    """[22, 23] Another type, and best-effort joint states for a reliable receiver."""
-    space = f"weak/{NODE}"
-    bring_up.start(NODE, {**PARAMETERS, "best_effort": False}, ["-r", "__ns:=/weak"])
-    weak = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
-    probe.node.create_publisher(JointState, "weak/joint_states", weak)
-    probe.wait_for_report(
-        space, lambda r: "of probe cannot be received" in r.message, "a mismatch is not told of"
-    )
-    second = Probe(bring_up.domain)
-    second.node.create_publisher(String, "weak/joint_states", 5)
-    try:
-        probe.wait_for_report(
-            space, lambda r: "std_msgs/msg/String" in r.message, "a wrong type is not told of"
-        )
-    finally:
-        second.close()
 
 
 DEFECT = """

@@ -5,6 +5,7 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import BringUp
+from .bringup import BringUp, Process
 from .controller_setting import (
     ALONE,
     NODE,
@@ -42,6 +43,10 @@ MODEL = Model.from_urdf(arm7_urdf(), gravity=GRAVITY)
 def weight(mass: float, com: tuple[float, float, float]) -> np.ndarray:
     payload = PayloadParameters(payload_mass=mass, payload_com=com)
     return np.asarray(gravity_torque(payload.loaded(MODEL), POSTURE))
+
+
+def says(process: Process, reason: str) -> bool:
+    return reason in process.output
 
 
 def test_a_payload_reaches_both_nodes(bring_up: BringUp, probe: Probe) -> None:
@@ -83,7 +88,7 @@ def test_a_payload_reaches_both_nodes(bring_up: BringUp, probe: Probe) -> None:
     for node, process in processes.items():
         assert f"/{node}: refused, or not checked" in ended.stdout
         for reason in ("too heavy", "finite"):
-            process.wait_until(lambda reason=reason, p=process: reason in p.output)
+            process.wait_until(partial(says, process, reason))
         report = probe.report(node)
         assert float(report.values["payload [kg]"]) == 1.5
     wait_for_more(probe, commands)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ def test_large_trajectories_delay_no_torque(
     def largest_latency(flooded: bool) -> float:
         """Worst time from the receipt of a joint state to its torque, by the node's account."""
         probe.report(NODE)
-        worst = []
+        worst: list[float] = []
         for _ in range(3):
             deadline = time.monotonic() + 0.9
             while flooded and time.monotonic() < deadline:
@@ -215,5 +216,5 @@ def test_a_stop_discards_what_is_being_planned(
         reason = "the clock of the joint states jumped" if jump else "hold"
         return f"is discarded: {reason}" in process.output or not jump
 
-    for jump in (True, False):
-        probe.wait(lambda jump=jump: is_discarded(jump), "is followed")
+    probe.wait(partial(is_discarded, True), "is followed")
+    probe.wait(partial(is_discarded, False), "is followed")

@@ -238,6 +238,7 @@ def reaction(probe: Probe) -> float:
         "the push is not told of",
     )
     probe.wait(lambda: not efforts(truths).any(), "the push does not end")
+    assert touch is not None
     return reacted - touch
 
 

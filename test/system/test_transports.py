@@ -142,13 +142,6 @@ def test_lost_messages_are_repeated_soon(
     assert fromstring(udp_profile()).findtext(path) == "100000000"
 
 
-@pytest.mark.parametrize("lost", ["tempfile.tempdir", "rbd_control.ros.transports._MEMORY"])
-def test_one_folder_for_the_profile_is_enough(lost: str, here: pytest.MonkeyPatch) -> None:
-    here.setattr(lost, "/no/such/folder")
-    with without_shared_memory():
-        assert addresses(fromstring(Path(os.environ[PROFILES]).read_bytes())) == []
-
-
 def test_no_folder_for_the_profile_ends_the_start(here: pytest.MonkeyPatch) -> None:
     here.setattr("tempfile.tempdir", "/no/such/folder")
     here.setattr("rbd_control.ros.transports._MEMORY", "/no/such/folder")

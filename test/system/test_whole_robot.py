@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
-from robots import two_arms, urdf_path
+from robots import urdf_path
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -61,35 +61,6 @@ def test_the_detector_takes_the_joints_whose_effort_is_reported(
     assert not flag[-1].data
     said = detector.output
     assert f"held joints: panda_finger_joint1 at {OPEN:g} as joint states report" in said
-
-
-def test_two_drivers_with_effort_leave_the_choice_to_the_parameter(
-    bring_up: BringUp, probe: Probe
-) -> None:
-    """[122] The node waits, and names both sets; the parameter ``joints`` ends the wait."""
-    topic, joints = "two_arms/joint_states", [f"joint_{i}" for i in range(1, 8)]
-    arms = [
-        Source([f"{prefix}{name}" for name in joints], np.zeros(7), np.zeros(7), np.ones(7))
-        for prefix in ("", "left_")
-    ]
-    for arm in arms:
-        probe.stream(arm, topic)
-    arguments = ["-r", "__ns:=/two_arms", "-r", "__node:=of_two"]
-    given = {"robot_description": two_arms()}
-    process = bring_up.start("contact_detector", given, arguments)
-    name = "two_arms/of_two"
-    report = probe.wait_for_report(
-        name, lambda r: "in the parameter joints" in r.message, "does not ask"
-    )
-    assert "efforts come from joint_1, " in report.message or "left_joint_1" in report.message
-    assert "and from" in report.message
-    assert report.values["state"] == "unconfigured"
-    process.end()
-    chosen = bring_up.start("contact_detector", {**given, "joints": joints}, arguments)
-    probe.wait(lambda: "held joints: left_joint_1 at 0" in chosen.output, "is not configured")
-    chosen.end()
-    for arm in arms:
-        probe.end_stream(arm)
 
 
 def on_a_torso() -> str:
