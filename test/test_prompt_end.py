@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 
 import pytest
 
@@ -123,39 +121,3 @@ def test_no_signal_ends_the_process_once_that_is_called_off() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "called off\n"
     assert end(process, signal.SIGINT) == (0, "orderly\n")
-
-
-# Standard streams --------------------------------------------------------------------------------
-
-STREAMS = """
-import os, sys
-from contextlib import suppress
-from rbd_control.startup.standard_streams import (
-    ensure_standard_streams, release_standard_streams, say
-)
-ensure_standard_streams()
-opened = os.open("/dev/null", os.O_RDONLY)
-assert opened > 2, opened
-with suppress(OSError):
-    print("something")
-say("a line")
-release_standard_streams()
-sys.exit(3)
-"""
-
-
-@pytest.mark.parametrize("closed", [(1,), (0, 1, 2)], ids=str)
-def test_closed_streams_are_opened(closed: Sequence[int]) -> None:
-    def close() -> None:
-        for number in closed:
-            os.close(number)
-
-    assert subprocess.run([sys.executable, "-c", STREAMS], preexec_fn=close).returncode == 3
-
-
-def test_a_reader_that_went_away_is_no_failure() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    ended = subprocess.run([sys.executable, "-c", STREAMS], stdout=writing, stderr=writing)
-    os.close(writing)
-    assert ended.returncode == 3

@@ -6,25 +6,18 @@ for every torque.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import rclpy
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.duration import Duration
-from rclpy.node import Node
 from rclpy.parameter import Parameter
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.ros.processes import reserved_domain
-from rbd_control.ros.transports import without_shared_memory
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL
@@ -165,23 +158,3 @@ def set_parameters(probe: Probe, node: str, **changes: Any) -> Any:
         Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()
     ]
     return probe.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
-
-
-@contextmanager
-def ros_here(*parameters: str) -> Iterator[None]:
-    """Run ROS in this process, in a domain of its own, with parameters as ``name:=value``."""
-    given = [word for parameter in parameters for word in ("-p", parameter)]
-    with reserved_domain() as domain:
-        try:
-            with without_shared_memory():
-                rclpy.init(
-                    args=["--ros-args", *given] if given else [],
-                    domain_id=domain,
-                    signal_handler_options=SignalHandlerOptions.NO,
-                )
-                # The first node of a context creates what all its nodes send through.
-                first = Node("first", start_parameter_services=False, enable_rosout=False)
-            yield
-            first.destroy_node()
-        finally:
-            rclpy.try_shutdown()

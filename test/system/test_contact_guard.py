@@ -13,6 +13,8 @@ from typing import Any
 
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from guard_cell import PARAMETERS as RETREATING
+from guard_cell import STEP, Arm
 from lifecycle_msgs.srv import GetState
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.serialization import serialize_message
@@ -24,8 +26,6 @@ from trajectory_msgs.msg import JointTrajectory
 
 from . import detector_setting
 from .bringup import SINGLE_THREADED, BringUp
-from .guard_cell import PARAMETERS as RETREATING
-from .guard_cell import STEP, Arm
 from .probe import LATCHED, Heard, Probe, Report, Source
 
 GUARD = "contact_guard"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import GetState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
@@ -24,7 +22,6 @@ from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.robot import RobotParameters
-from rbd_control.ros.messages import to_stamp
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process
@@ -184,24 +181,3 @@ def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> N
     probe.wait_for_report(
         "waiting", lambda r: "no verdict about contact for" in r.message, "does not miss it"
     )
-
-
-def test_a_controller_in_simulated_time_is_activated_again_at_once(
-    bring_up: BringUp, probe: Probe
-) -> None:
-    """The wait for other controllers blocks the executor, which also reads ``/clock``."""
-    parameters = {"use_sim_time": True, "discovery_time": 1.0, "timeout": 0.3}
-    bring_up.start(NODE, {**PARAMETERS, **parameters}, in_space("simulated"))
-    states = probe.node.create_publisher(JointState, "simulated/joint_states", 50)
-    clock = probe.node.create_publisher(Clock, "/clock", 50)
-    begin = time.monotonic()
-
-    def tick() -> None:
-        now = to_stamp(100.0 + time.monotonic() - begin)
-        clock.publish(Clock(clock=now))
-        states.publish(resting().message(now))
-
-    probe.every(0.005, tick)
-    probe.wait_for_report("simulated", lambda r: r.values["state"] == "active", "does not start")
-    assert probe.change("simulated", "deactivate")
-    assert probe.change("simulated", "activate")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sensor_msgs.msg import JointState
 
-from .bringup import BringUp, Process
+from .bringup import BringUp
 from .probe import Probe
 
 HEADER = "time,position/elbow,velocity/elbow,effort/elbow"
@@ -17,14 +17,6 @@ HEADER = "time,position/elbow,velocity/elbow,effort/elbow"
 def recording(at: Path, *rows: str) -> str:
     at.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
     return str(at)
-
-
-def play(bring_up: BringUp, topic: str, **parameters: object) -> Process:
-    return bring_up.start(
-        "joint_state_player",
-        {**parameters},
-        ["-r", f"joint_states:={topic}", "-r", f"__node:=player_of_{topic}"],
-    )
 
 
 def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
@@ -54,25 +46,11 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
     assert abs(stamps[-1] - probe.node.get_clock().now().nanoseconds * 1e-9) < 60.0
 
 
-def test_a_loop_over_one_moment_is_no_flood(
-    bring_up: BringUp, probe: Probe, tmp_path: Path
-) -> None:
-    """[64] The loop publishes once a second until its limit, and not longer."""
-    file = recording(tmp_path / "moment.csv", "100.0,0.1,0.0,1.0")
-    states = probe.listen(JointState, "moment")
-    player = play(bring_up, "moment", recording=file, loop=True, restamp=False)
-    probe.wait(lambda: len(states) >= 3, "it does not loop")
-    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
-    assert stamps == pytest.approx([100.0 + k for k in range(len(stamps))])
-    player.end(timeout=10.0)
-    assert "Traceback" not in player.output
-
-
 def test_a_recording_that_is_damaged_further_on(bring_up: BringUp, tmp_path: Path) -> None:
     """[77] Its damage is not found at the start."""
     rows = [f"{100.0 + 0.01 * k:.3f},0.1,0.0,1.0" for k in range(100)]
     file = recording(tmp_path / "damaged.csv", *rows, "101.0,what,0.0,1.0")
-    player = play(bring_up, "damaged", recording=file)
+    player = bring_up.start("joint_state_player", {"recording": file}, ["-r", "__node:=damaged"])
     assert player.wait() == 1
     assert "damaged.csv: line 102" in player.output
     assert "Traceback" not in player.output

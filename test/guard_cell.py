@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.publisher import Publisher
+from ros_here import ros_here
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -19,8 +20,6 @@ from trajectory_msgs.msg import JointTrajectory
 from rbd_control.nodes import contact_guard, retreat_output
 from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.ros.diagnostics import Status
-
-from .controller_setting import ros_here
 
 TOPIC = "/trajectory"
 STEP = 0.01

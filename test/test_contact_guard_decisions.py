@@ -9,11 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from contact_event import EVENT
 from detector_bench import Bench, on_joint
 from diagnostic_msgs.msg import DiagnosticArray
 from fake_node import FakePublisher
+from guard_cell import DURATION, Cell, cell, seconds
 from lifecycle_msgs.msg import State
 from rclpy.lifecycle import TransitionCallbackReturn
 from robots import panda_arm_urdf
@@ -26,8 +30,6 @@ from rbd_control.nodes.stop_orders import GoalCanceller, StopOrders
 from rbd_control.ros.contact_messages import StampedVerdict, event_message
 from rbd_control.ros.messages import Stamp
 from rbd_control.ros.threads import CallbackWatchdog
-
-from .guard_cell import DURATION, Cell, cell, seconds
 
 # Collisions ---------------------------------------------------------------------------------------
 
