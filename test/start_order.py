@@ -48,7 +48,7 @@ SECONDS = {
     "test_tool_wrench_study.py": 11,
     "dynamics/test_arguments.py": 10,
     "system/test_discovery.py": 10,
-    "system/test_loop_measurement.py": 10,
+    "system/test_loop_measurement.py": 15,
     "system/test_whole_robot.py": 10,
     "test_damaged_files.py": 10,
     "test_delay.py": 10,

@@ -11,9 +11,11 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+from rclpy.qos import DurabilityPolicy
+
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
-from rbd_control.ros.messages import Stamp
+from rbd_control.ros.messages import Stamp, verdict_qos
 
 
 @pytest.mark.parametrize("is_completed", [False, True])
@@ -38,3 +40,12 @@ def test_no_tool_wrench_for_late_samples(is_completed: bool) -> None:
         )
         output.publish(judged, verdict)
     assert sent == ["residual", "wrench", "residual"]
+
+
+def test_the_last_verdict_is_kept_only_where_it_expires() -> None:
+    """A middleware without lifespan would keep it for ever."""
+    for middleware in ("rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp", "rmw_cyclonedds_cpp"):
+        qos = verdict_qos(middleware)
+        assert qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
+        assert 0 < qos.lifespan.nanoseconds <= 100_000_000
+    assert verdict_qos("rmw_zenoh_cpp").durability == DurabilityPolicy.VOLATILE

@@ -225,13 +225,3 @@ def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
     assert "Traceback" not in sender.process.output
     assert "goal aborted: the controller was deactivated" in sender.process.output
     assert "; goal aborted" not in sender.process.output
-
-
-def test_detector_and_controller_in_one_process_serve_it(bring_up: BringUp, probe: Probe) -> None:
-    bring_up.stop()  # the arm of the other tests
-    bring_up.start("simulated_arm", ARM)
-    process = bring_up.start("contact_aware_controller", PARAMETERS)
-    wait_for_mode(probe, "hold")
-    sender = Sender(probe, process)
-    assert sender.send(sender.goal(0.05, seconds=0.5)).result()[0] == SUCCEEDED
-    sender.close()

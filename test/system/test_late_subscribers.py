@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 from std_msgs.msg import Bool
-
-from rbd_control.ros.messages import verdict_qos
 
 from .bringup import BringUp
 from .detector_setting import NODE, PARAMETERS, resting, touched, wait_for_flag
@@ -56,12 +54,3 @@ def test_late_subscribers(bring_up: BringUp, probe: Probe) -> None:
     probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "nothing is missed")
     probe.later_report(NODE)
     assert not heard_by_a_newcomer(all_that_comes), "a verdict that was lost before"
-
-
-def test_the_last_verdict_is_kept_only_where_it_expires() -> None:
-    """A middleware without lifespan would keep it for ever."""
-    for middleware in ("rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp", "rmw_cyclonedds_cpp"):
-        qos = verdict_qos(middleware)
-        assert qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
-        assert 0 < qos.lifespan.nanoseconds <= 100_000_000
-    assert verdict_qos("rmw_zenoh_cpp").durability == DurabilityPolicy.VOLATILE
