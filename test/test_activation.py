@@ -110,39 +110,29 @@ def test_an_activation_reads_all_inputs_while_it_waits(bench: Bench) -> None:
     assert bench.read == 3 * once  # during both waits, and before the start
 
 
-def test_gains_that_are_too_high_for_the_joint_states_refuse_the_activation(bench: Bench) -> None:
-    bench.input.period = 1.0 / 30.0
-    with pytest.raises(NotReadyError, match="damping_rate 12 .* too high for a loop at 30 Hz"):
+@pytest.mark.parametrize(
+    ("part", "change", "reason"),
+    [
+        ("input", {"period": 1.0 / 30.0}, "damping_rate 12 .* too high for a loop at 30 Hz"),
+        ("payload", {"is_pending": True}, "the check of the payload that was announced"),
+        ("input", {"is_silent": True}, "waiting for joint states on /joint_states"),
+        (
+            "controller",
+            {"observed": SimpleNamespace(mixed=True, take=lambda *_: None)},
+            "on /joint_states they contradict each other",
+        ),
+    ],
+    ids=["gains", "payload", "silence", "two sources"],
+)
+def test_what_is_missing_after_the_wait_refuses_the_activation(
+    bench: Bench, part: str, change: dict[str, Any], reason: str
+) -> None:
+    """[21, 135] Of two sources the first sample would decide which is taken for the arm's."""
+    vars(getattr(bench, part)).update(change)
+    with pytest.raises(NotReadyError, match=reason):
         bench.node.activate()
-    assert bench.starts == 0
+    assert not bench.starts
     assert not any(output.is_open for output in outputs)
-    bench.input.period = 0.001
-    bench.node.activate()
-    assert bench.starts == 1
-
-
-def test_a_payload_that_is_not_checked_refuses_the_activation(bench: Bench) -> None:
-    """The controller started with the payload before, and so with the wrong weight."""
-    bench.payload.is_pending = True
-    with pytest.raises(NotReadyError, match="the check of the payload that was announced"):
-        bench.node.activate()
-    assert not bench.starts
-    assert not outputs[0].is_open
-
-
-def test_joint_states_that_end_during_the_wait_refuse_the_activation(bench: Bench) -> None:
-    bench.input.is_silent = True
-    with pytest.raises(NotReadyError, match="waiting for joint states on /joint_states"):
-        bench.node.activate()
-    assert not bench.starts
-
-
-def test_joint_states_of_two_sources_refuse_the_activation(bench: Bench) -> None:
-    """[21] The first sample would decide which of them is taken for the arm's."""
-    bench.controller.observed.mixed = True
-    with pytest.raises(NotReadyError, match="on /joint_states they contradict each other"):
-        bench.node.activate()
-    assert not bench.starts
 
 
 def test_a_verdict_that_expires_during_the_wait_refuses_the_activation(bench: Bench) -> None:

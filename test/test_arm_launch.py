@@ -13,19 +13,13 @@ from rbd_control.control.adaptive import adapted_links
 from rbd_control.control.controller_parameters import AdaptationParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
-from rbd_control.parameters import described_names, parameter
+from rbd_control.parameters import described_names
 from rbd_control.simulation import arm7_urdf
 from rbd_control.startup.arm_launch import (
-    ARGUMENTS,
     NAMES,
-    SWITCHES,
-    configuration,
     node_parameters,
     parameter_file,
-    published_description,
-    require_package,
     require_sections,
-    root_link,
 )
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
@@ -142,21 +136,6 @@ def test_every_parameter_with_a_text_holds_names_or_is_known_to_hold_none() -> N
     assert described_names(kinds) == NAMES
 
 
-def test_keywords_belong_to_names() -> None:
-    with pytest.raises(TypeError, match="give in_description"):
-        parameter("", "a topic", keywords=("all",))
-
-
-@pytest.mark.parametrize("text", ["- a\n- b\n", "/**: {}\n", "/**:\n  ros__parameters: 3\n"])
-def test_a_file_without_parameters_is_named(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "odd.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ParameterError, match="odd.yaml"):
-        node_parameters(path, "", "contact_detector")
-    with pytest.raises(ParameterError, match="none.yaml"):
-        node_parameters(tmp_path / "none.yaml", "", "contact_detector")
-
-
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_file_that_ships_can_be_launched(path: Path) -> None:
     for node in ("contact_detector", "passivity_controller", "contact_guard"):
@@ -164,19 +143,10 @@ def test_every_file_that_ships_can_be_launched(path: Path) -> None:
         assert all(value != [] for value in values.values())
 
 
-def test_a_file_that_does_not_exist_is_refused_by_its_name(tmp_path: Path) -> None:
-    """launch_ros passes over such a file with a warning, and the node would start on defaults."""
-    with pytest.raises(ParameterError, match=r"nope\.yaml: cannot be read"):
-        require_sections(tmp_path / "nope.yaml", "", ["contact_detector"])
-    require_sections("", "", ["contact_detector"])
-
-
 @pytest.mark.parametrize(
     ("sections", "namespace", "is_refused"),
     [
-        (["detector"], "", True),
         (["passivity_controller"], "", True),
-        (["contact_detector"], "", False),
         (["contact_detector"], "left", False),
         (["/**"], "left", False),
         (["/left/contact_detector"], "/left/", False),
@@ -187,6 +157,8 @@ def test_a_file_that_does_not_exist_is_refused_by_its_name(tmp_path: Path) -> No
 def test_a_file_without_a_section_for_the_node_is_refused(
     sections: list[str], namespace: str, is_refused: bool, tmp_path: Path
 ) -> None:
+    with pytest.raises(ParameterError, match=r"nope\.yaml: cannot be read"):
+        require_sections(tmp_path / "nope.yaml", namespace, ["contact_detector"])
     path = tmp_path / "odd.yaml"
     content = {name: {"ros__parameters": {"timeout": 1.0}} for name in sections}
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -197,35 +169,3 @@ def test_a_file_without_a_section_for_the_node_is_refused(
         require_sections(path, namespace, ["contact_detector"])
     assert sections[0] in str(refusal.value)
     assert "odd.yaml" in str(refusal.value)
-
-
-def test_a_missing_package_is_named_with_its_argument(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
-    monkeypatch.setenv("ROS_DISTRO", "jazzy")
-    with pytest.raises(ParameterError, match="ros-jazzy-robot-state-publisher") as refusal:
-        require_package("robot_state_publisher", "publish_robot_state")
-    assert "leave publish_robot_state out" in str(refusal.value)
-    marker = tmp_path / "share" / "ament_index" / "resource_index" / "packages"
-    marker.mkdir(parents=True)
-    (marker / "robot_state_publisher").touch()
-    require_package("robot_state_publisher", "publish_robot_state")
-
-
-def test_the_description_for_robot_state_publisher(tmp_path: Path) -> None:
-    path = tmp_path / "arm.urdf"
-    path.write_text(arm7_urdf(), encoding="utf-8")
-    for urdf in ("arm7", str(path)):
-        assert published_description(urdf) == arm7_urdf()
-    assert root_link(arm7_urdf()) == "link_0"
-    with pytest.raises(ParameterError, match="give urdf"):
-        published_description("")
-
-
-def test_the_documentation_names_the_arguments_of_the_launch_files() -> None:
-    page = (CONFIG.parent / "docs" / "topics.md").read_text(encoding="utf-8")
-    table = page.partition("## Launch arguments")[2]
-    for name in (*ARGUMENTS, *SWITCHES):
-        assert f"`{name}`" in table, name
-    assert Path(configuration("demo.yaml")).is_file()

@@ -43,21 +43,6 @@ class Node(FakeNode):
         self.transitions.append("activate")
 
 
-def test_a_node_is_activated_once_nothing_is_missing() -> None:
-    node: Any = Node()
-    start = AutoStart(node)
-    (tick,) = node.timers
-    node.missing = "joint states"
-    tick()
-    assert start.obstacle == "waiting for joint states"
-    node.missing = ""
-    tick()
-    tick()  # a timer that was destroyed may still fire once
-    assert node.transitions == ["configure", "activate"]
-    assert not start.is_pending
-    assert not node.timers
-
-
 def test_a_node_waits_for_another_one_of_its_process() -> None:
     node: Any = Node()
     start = AutoStart(node)

@@ -117,9 +117,7 @@ def test_of_two_files_the_arm_file_of_the_option_urdf_wins(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "values",
     [
-        {"gravity": [0.0, 9.81, 0.0]},
         {"payload_mass": 1.5},
-        {"effort_kind": "torque_without_gravity"},
         {"effort_gain": [-1.0]},
         {"locked_joints": ["elbow"], "locked_positions": [0.5]},
     ],
@@ -166,9 +164,3 @@ def test_sections_of_namespaces_are_kept(tmp_path: Path) -> None:
     assert sections["left", "a"] == {"x": 1}
     assert len(warned) == 1
     assert "contact_threshold (left/" in warned[0]
-
-
-def test_a_file_without_content_is_replaced(tmp_path: Path) -> None:
-    out = arm_file(tmp_path)
-    out.write_text("# nothing\n")
-    assert calibrated(out, tmp_path / "two.urdf")[1] == []

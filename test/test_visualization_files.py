@@ -1,6 +1,6 @@
 """The files for RViz, PlotJuggler, Foxglove and diagnostic_aggregator name what nodes publish.
 
-``test/system/test_documented_topics.py`` compares types and documented keys with the running nodes.
+``test/system/test_together.py`` compares types and documented keys with the running nodes.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -21,8 +19,6 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from diagnostic_msgs.msg import DiagnosticArray
 from published import KEYS, TYPES, key_pattern
 
-from rbd_control.nodes.model_checks import StartCheckStatus
-from rbd_control.ros.diagnostics import Durations
 from rbd_control.startup import executables
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
@@ -68,9 +64,8 @@ def curves() -> list[str]:
     return [str(curve.get("name")) for curve in ElementTree.parse(PLOTJUGGLER).iter("curve")]
 
 
-@pytest.mark.parametrize("series", curves())
-def test_plotjuggler_curves_are_published(series: str) -> None:
-    """The series of JointState are named by joint, those of diagnostics by hardware and name."""
+def assert_is_published(series: str) -> None:
+    """Check a series, named by joint in JointState, by hardware and name in diagnostics."""
     topic, rest = split_topic(series)
     kind = TYPES[topic]
     if kind.__name__ == "JointState":
@@ -87,7 +82,9 @@ def test_plotjuggler_curves_are_published(series: str) -> None:
         assert field_type(kind, rest.replace("/", ".")) in NUMBERS
 
 
-def test_plotjuggler_subscribes_to_what_it_draws() -> None:
+def test_plotjuggler_draws_what_is_published_and_subscribes_to_it() -> None:
+    for series in curves():
+        assert_is_published(series)
     selected = ElementTree.parse(PLOTJUGGLER).find(".//selected_topics")
     assert selected is not None
     topics = set(str(selected.get("value")).split(";"))
@@ -95,31 +92,15 @@ def test_plotjuggler_subscribes_to_what_it_draws() -> None:
     assert {split_topic(series)[0] for series in curves()} <= topics
 
 
-def panels(layout: Any) -> Iterator[str]:
-    if isinstance(layout, str):
-        yield layout
-    else:
-        assert layout["direction"] in ("row", "column")
-        yield from panels(layout["first"])
-        yield from panels(layout["second"])
-
-
-def test_foxglove_shows_each_panel_once() -> None:
-    assert sorted(panels(FOXGLOVE["layout"])) == sorted(FOXGLOVE["configById"])
-
-
 def foxglove_paths() -> Iterator[str]:
     for panel in FOXGLOVE["configById"].values():
         yield from (path["value"] for path in panel.get("paths", ()))
 
 
-@pytest.mark.parametrize("path", list(foxglove_paths()))
-def test_foxglove_paths_are_published(path: str) -> None:
-    topic, _, field = path.partition(".")
-    assert field_type(TYPES[topic], field) in NUMBERS
-
-
-def test_foxglove_topics_are_published() -> None:
+def test_foxglove_shows_what_is_published() -> None:
+    for path in foxglove_paths():
+        topic, _, field = path.partition(".")
+        assert field_type(TYPES[topic], field) in NUMBERS
     panels = FOXGLOVE["configById"]
     arm = panels["3D!arm"]
     named = {*arm["topics"], arm["layers"]["urdf"]["topic"]}
@@ -135,10 +116,10 @@ def displays() -> Iterator[tuple[str, str]]:
                 yield display["Class"], display[name]["Value"]
 
 
-@pytest.mark.parametrize(("kind", "topic"), list(displays()))
-def test_rviz_displays_are_published(kind: str, topic: str) -> None:
-    assert not topic.startswith("/"), "a namespace would not apply"
-    assert TYPES[f"/{topic}"].__name__ == MESSAGES.get(kind, "String")
+def test_rviz_displays_are_published() -> None:
+    for kind, topic in displays():
+        assert not topic.startswith("/"), "a namespace would not apply"
+        assert TYPES[f"/{topic}"].__name__ == MESSAGES.get(kind, "String")
 
 
 def test_the_aggregator_takes_each_node_once() -> None:
@@ -148,7 +129,7 @@ def test_the_aggregator_takes_each_node_once() -> None:
     nodes = {path.stem for path in CONFIG.glob("*.yaml") if hasattr(executables, path.stem)}
     assert len(nodes) == 6
     for node in nodes:
-        for name in (node, f"left/{node}", f"cell/left/{node}"):
+        for name in (node, f"cell/left/{node}"):
             found = [
                 key
                 for key, analyzer in analyzers.items()
@@ -159,25 +140,5 @@ def test_the_aggregator_takes_each_node_once() -> None:
         re.fullmatch(e, "other_contact_detector") for a in analyzers.values() for e in a["regex"]
     )
     assert len(analyzers) == len(nodes)
-
-
-def test_the_aggregator_takes_every_status_of_the_nodes() -> None:
-    """A status without an analyzer is listed under "Other"; that of the start check was."""
-    node: Any = SimpleNamespace(get_fully_qualified_name=lambda: "/left/contact_detector")
-    check: Any = SimpleNamespace(lines=[])
-    # Built without its timer and its checks.
-    reporting = StartCheckStatus.__new__(StartCheckStatus)
-    reporting.seconds, reporting._node, reporting._check = 5.0, node, check
-    reporting._failure, reporting._taken = "", Durations()
-    status = reporting.status()
-    assert status is not None
-    for name in (status.name, status.name.removeprefix("left/"), "left/contact_detector"):
-        found = [
-            analyzer["path"]
-            for analyzer in AGGREGATOR.values()
-            if isinstance(analyzer, dict)
-            and any(re.fullmatch(expression, name) for expression in analyzer["regex"])
-        ]
-        assert found == ["Contact detection"], name
-    paths = [each["path"] for each in AGGREGATOR.values() if isinstance(each, dict)]
-    assert len(set(paths)) == len(paths), "two analyzers would share a path"
+    detection = next(a for a in analyzers.values() if a["path"] == "Contact detection")
+    assert any(re.fullmatch(e, "left/contact_detector: check") for e in detection["regex"])

@@ -15,7 +15,7 @@ import launch_testing
 import yaml
 from rcl_interfaces.srv import GetParameters
 from std_msgs.msg import Bool, String
-from system import detector_scenarios as scenarios
+from system import detector_setting as scenarios
 from system.probe import LATCHED, Source
 from system.test_contact_guard import ArmDriver
 

@@ -15,7 +15,7 @@ pytest.importorskip("launch_testing", reason="launch_testing is not installed; i
 import launch_testing
 import yaml
 from rcl_interfaces.srv import GetParameters
-from system import detector_scenarios as scenarios
+from system import detector_setting as scenarios
 
 from .launching import launched, probe_beside_launch
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("launch_testing", reason="launch_testing is not installed; it comes with ROS 2")
 
 import launch_testing
-from system import scenarios
+from system import test_together as scenarios
 
 from .launching import launched, probe_beside_launch
 
@@ -25,10 +25,7 @@ class TestDemo(unittest.TestCase):
         probe = probe_beside_launch(domain)
         self.addCleanup(probe.close)
         scenarios.come_up(probe)
-        scenarios.truth_is_told(probe)
-        scenarios.move(probe)
-        scenarios.push(probe)
-        scenarios.hold_float_and_resume(probe)
+        scenarios.push_is_found(probe)
 
 
 @launch_testing.post_shutdown_test()

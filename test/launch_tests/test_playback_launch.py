@@ -15,7 +15,7 @@ import launch_testing
 import numpy as np
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
-from system import detector_scenarios as scenarios
+from system import detector_setting as scenarios
 
 from rbd_control.dynamics import gravity_torque
 from rbd_control.ros.contact_messages import event_from_status

@@ -30,17 +30,6 @@ STANDSTILL = 1.0
 """Timeout of the controllers, the longest: on a busy machine joint states may be late [s]."""
 
 
-STIFF: dict[str, Any] = {
-    "resonance": 0.0,
-    "loop_delay": 0.0,
-    "bandwidth": [12.5],
-    "damping_rate": 25.0,
-    "damping": [0.3],
-    "bias_rate": 0.0,
-}
-"""Gains for a rigid arm whose loop has at least 80 Hz: errors demand much torque."""
-
-
 def command(executable: str) -> list[str]:
     """How to start an executable of this environment, or its module when it is not installed."""
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)

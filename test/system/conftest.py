@@ -17,7 +17,7 @@ from rbd_control.ros import transports
 from rbd_control.ros.processes import reserved_domain
 
 from .bringup import BringUp, Process
-from .controller_scenarios import NODE, PARAMETERS, holds, resting
+from .controller_setting import NODE, PARAMETERS, holds, resting
 from .probe import Probe, Source
 from .processor_share import first_at_the_processor
 from .quick_discovery import QUICK, quick_profile
@@ -131,7 +131,7 @@ def process(bring_up: BringUp) -> Process:
 def source(probe: Probe, process: Process) -> Source:
     """Return the joint states that the controller receives, once it holds the arm."""
     source = probe.stream(resting())
-    holds(probe, source)
+    holds(probe)
     return source
 
 

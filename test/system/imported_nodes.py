@@ -33,7 +33,7 @@ from rbd_control.startup.compilation import (
 )
 
 from .bringup import REPORT_PERIOD
-from .controller_scenarios import MODEL
+from .controller_setting import MODEL
 
 __all__ = [
     "contact_aware_controller",

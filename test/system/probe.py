@@ -359,12 +359,6 @@ class Probe:
 
         return self.wait(found, f"{node}: {otherwise}")
 
-    @contextmanager
-    def stalled(self) -> Iterator[None]:
-        """Delay all repetitions and streams, as a machine without time for the probe does."""
-        with self._turn:
-            yield
-
     def begun(self) -> Begun:
         """Return what has been begun so far, for :meth:`end_others`."""
         return Begun(len(self._repetitions), len(self._streams), set(self._heard))

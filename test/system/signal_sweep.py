@@ -31,7 +31,7 @@ from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.run import Signals, run
 from rbd_control.startup import prompt_end
 
-from .controller_scenarios import COMMANDS, resting
+from .controller_setting import COMMANDS, resting
 from .probe import Probe
 from .quick_discovery import quick_profile
 
@@ -47,7 +47,15 @@ WATCHED = {
         "ros/threads",
     )
 }
-ARGUMENTS = ["--ros-args", "-p", "urdf:=arm7", "-p", "discovery_time:=0.0", "-p", "timeout:=1.0"]
+# Traced, the process may receive joint states so slowly that it bears low gains only.
+GIVEN = (
+    "urdf:=arm7",
+    "discovery_time:=0.0",
+    "timeout:=1.0",
+    "damping_rate:=2.0",
+    "bandwidth:=[1.0]",
+)
+ARGUMENTS = ["--ros-args", *(word for parameter in GIVEN for word in ("-p", parameter))]
 PATIENCE = 60.0
 
 

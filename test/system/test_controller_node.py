@@ -1,109 +1,118 @@
-"""Each parameter that only the node of the controller has, and its life cycle by hand."""
+"""Parameters that only the node of the controller has.
+
+The numbers in brackets are the rows of ``docs/faults.md``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from geometry_msgs.msg import WrenchStamped
+from lifecycle_msgs.srv import GetState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
-from urdf_texts import with_root_last
 
 from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.errors import InputError
-from rbd_control.nodes.order_services import LARGEST_FILE, read_estimates, write_estimates
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.robot import RobotParameters
-from rbd_control.ros.messages import to_stamp
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process
-from .controller_scenarios import (
-    COMMANDS,
-    MODEL,
+from .controller_setting import (
     NODE,
     PARAMETERS,
     POSTURE,
-    WEIGHT,
+    in_space,
     resting,
+    torques,
+    wait_for_mode,
+    wait_for_more,
     wait_for_torque,
 )
-from .probe import Heard, Probe, Source
-
-Start = Callable[..., tuple[Process, Heard]]
+from .probe import Probe
 
 LIGHT = re.sub(
     r'<mass value="(.+?)"', lambda found: f'<mass value="{0.5 * float(found[1])}"', arm7_urdf()
 )
 """The arm with half its masses."""
 
+SPACE = "set"
+"""Name of the controller whose parameters are set."""
+
+IN_THIS_FILE = {"urdf", "joints", "best_effort", "frame_prefix", "thread_priority", "estimates"}
+ELSEWHERE = {"robot_description", "autostart", "discovery_time", "queue_depth"}
+"""Shown by ``test_two_arms``, ``test_start_and_end``, ``test_discovery`` and ``test_queue``."""
+
+
+def test_every_parameter_has_a_case() -> None:
+    """Here, or beside the law's in test_controller_parameters.py or the arm's in test_robot.py."""
+    laws = {item.name for item in fields(ControllerParameters)} | {*RobotParameters.names()}
+    names = {item.name for item in fields(PassivityControllerParameters)}
+    assert names == laws | IN_THIS_FILE | ELSEWHERE
+
 
 @pytest.fixture(scope="module")
-def source(probe: Probe) -> Source:
-    return probe.stream(resting())
+def estimates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of the controller's estimates."""
+    return tmp_path_factory.mktemp("learned") / "arm.yaml"
 
 
-@pytest.fixture
-def start(bring_up: BringUp, probe: Probe) -> Iterator[Start]:
-    """Yield a controller and the torque it sends; no two at a time."""
-    processes = []
+@pytest.fixture(scope="module")
+def process(bring_up: BringUp, probe: Probe, estimates: Path) -> Process:
+    """Return a controller in whose order joint_4 comes first and which lacks some joints."""
+    file = estimates.parent / "light.urdf"
+    file.write_text(LIGHT, encoding="utf-8")
+    given = {
+        "urdf": str(file),
+        "joints": [f"joint_{i}" for i in (4, 1, 2, 3, 5, 6)],
+        "best_effort": False,
+        "frame_prefix": "left/",
+        "thread_priority": 7,
+        "adaptive": True,
+        "estimates": str(estimates),
+        "contact_reaction": "none",
+    }
+    process = bring_up.start(NODE, {**PARAMETERS, **given}, in_space(SPACE))
+    probe.stream(resting(), f"{SPACE}/joint_states")
+    return process
 
-    def start(**parameters: Any) -> tuple[Process, Heard]:
-        name = f"controller_{len(bring_up.output())}"
-        commands = probe.listen(Float64MultiArray, f"{name}/commands")
-        process = bring_up.start(
-            NODE,
-            {**PARAMETERS, **parameters},
-            ["-r", f"{COMMANDS}:={name}/commands", "-r", f"__node:={NODE}"],
+
+def test_description_and_joints(probe: Probe, process: Process) -> None:
+    """Commands are in the order of ``joints``; other joints are held at reported positions."""
+    weight = gravity_torque(Model.from_urdf(LIGHT), POSTURE)[[3, 0, 1, 2, 4, 5]]
+    wait_for_torque(probe, torques(probe, SPACE), weight)
+    assert f"joint_7 at {POSTURE[6]:.4g} as joint states report" in process.output
+
+
+def test_joint_states_must_be_reliable(bring_up: BringUp, probe: Probe, process: Process) -> None:
+    """[22, 23] Without ``best_effort`` such joint states are not received, nor is another type."""
+    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    publisher = probe.node.create_publisher(JointState, f"{SPACE}/joint_states", qos)
+    probe.wait_for_report(SPACE, lambda r: "cannot be received" in r.message, "receives all")
+    probe.node.destroy_publisher(publisher)
+    other = Probe(bring_up.domain)
+    other.node.create_publisher(String, f"{SPACE}/joint_states", 5)
+    try:
+        probe.wait_for_report(
+            SPACE, lambda r: "std_msgs/msg/String" in r.message, "a wrong type is not told of"
         )
-        processes.append(process)
-        return process, commands
-
-    yield start
-    for process in processes:
-        process.signal(signal.SIGTERM)
-        process.wait()
+    finally:
+        other.close()
 
 
-def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Without autostart the node waits for lifecycle transitions.
-
-    A failed activation leaves no publisher that would count as another controller.
-    """
-    _, commands = start(autostart=False)
-    probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
-    # Before it listens, so that there is no earlier joint state to start from.
-    source.velocity = np.full(MODEL.nv, 99.0)
-    assert probe.change(NODE, "configure")
-    probe.wait(lambda: not probe.change(NODE, "activate"), "starts at any speed")
-    source.velocity = np.zeros(MODEL.nv)
-    assert not commands
-    probe.wait(lambda: probe.change(NODE, "activate"), "cannot be activated")
-    wait_for_torque(probe, commands, WEIGHT)
-    time.sleep(0.3)  # three times as long as it takes to look for others
-    assert probe.report(NODE).values["mode"] == "hold"
-
-
-def thread_priority(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+def test_threads_have_the_priority(probe: Probe, process: Process) -> None:
     """[93] All receiving and computing threads have the priority, or the log says why not."""
-    process, commands = start(thread_priority=7)
-    wait_for_torque(probe, commands, WEIGHT)
-    threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
+    wait_for_more(probe, torques(probe, SPACE))
     if "no thread_priority: not permitted" in process.output:
         return
+    threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
     names = {k: Path(f"/proc/{process.pid}/task/{k}/comm").read_text() for k in threads}
     policies = {k: os.sched_getscheduler(k) & ~os.SCHED_RESET_ON_FORK for k in threads}
     assert policies[process.pid] == os.SCHED_RR
@@ -117,14 +126,9 @@ def thread_priority(probe: Probe, source: Source, start: Start, folder: Path) ->
     assert sum(policy == os.SCHED_OTHER for policy in policies.values()) > 0
 
 
-def frame_prefix(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+def test_frames_have_the_prefix(probe: Probe, process: Process) -> None:
     """It stands before the names of links that are published, and is taken off received ones."""
-    text = with_root_last(arm7_urdf())
-    _, commands = start(
-        frame_prefix="left/", contact_reaction="none", robot_description=text, urdf=""
-    )
-    errors = probe.listen(JointState, f"{NODE}/tracking_error")
-    wait_for_torque(probe, commands, WEIGHT)
+    errors = probe.listen(JointState, f"{SPACE}/tracking_error")
     probe.wait(lambda: errors, "no tracking error")
     assert errors[-1].header.frame_id == "left/link_0"
     wrench = WrenchStamped()
@@ -132,167 +136,48 @@ def frame_prefix(probe: Probe, source: Source, start: Start, folder: Path) -> No
     wrench.wrench.force.y = 12.0
 
     def retracts() -> bool:
-        # A force that is too old is none.
-        probe.send("contact_detector/external_wrench", wrench)
-        probe.call(Trigger, f"{NODE}/retract")
-        return "the force on link_6" in probe.report(NODE).message
+        """Return whether the force was known at the order, which may be delivered first."""
+        probe.call(Trigger, f"{SPACE}/retract")
+        return "the force on link_6" in probe.report(SPACE).message
 
-    probe.wait(retracts, "does not retract from link_6")
-
-
-def robot_description(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    _, commands = start(robot_description=LIGHT, urdf="")
-    wait_for_torque(probe, commands, gravity_torque(Model.from_urdf(LIGHT), POSTURE))
+    with probe.repeated("contact_detector/external_wrench", wrench):
+        probe.wait(retracts, "does not retract from link_6")
 
 
-def urdf(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    file = folder / "light.urdf"
-    file.write_text(LIGHT, encoding="utf-8")
-    _, commands = start(urdf=str(file))
-    wait_for_torque(probe, commands, gravity_torque(Model.from_urdf(LIGHT), POSTURE))
+def test_estimates_are_written(probe: Probe, process: Process, estimates: Path) -> None:
+    answer = probe.call(Trigger, f"{SPACE}/save_estimates")
+    assert (answer.success, answer.message) == (True, f"written to {estimates}")
+    assert [estimate.link for estimate in Estimates.load(estimates).links] == ["link_6"]
 
 
-def joints(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Commands are in the order of ``joints``; other joints are held at reported positions."""
-    process, commands = start(joints=["joint_4", "joint_2"])
-    wait_for_torque(probe, commands, WEIGHT[[3, 1]])
-    assert f"joint_1 at {POSTURE[0]:.4g}" in process.output
-    assert "as joint states report" in process.output
+# Controllers of their own -------------------------------------------------------------------------
 
 
-def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Without ``best_effort`` joint states that are sent best-effort are not received."""
-    _, commands = start(best_effort=False)
-    wait_for_torque(probe, commands, WEIGHT)
-    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    publisher = probe.node.create_publisher(JointState, "joint_states", qos)
-    probe.wait_for_report(NODE, lambda r: "cannot be received" in r.message, "receives all")
-    probe.node.destroy_publisher(publisher)
-
-
-def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """[48] After a pause the queue holds this number of messages; the others are lost."""
-    skipped, lost = "skipped for a newer one", "overwritten in the queue (estimated)"
-    for depth, key in ((5, lost), (1000, skipped)):
-        process, commands = start(queue_depth=depth, timeout=1.0)
-        wait_for_torque(probe, commands, WEIGHT)
-        for _ in range(20):
-            process.signal(signal.SIGSTOP)
-            time.sleep(0.5)  # in which the source sends a hundred, or fewer on a busy machine
-            process.signal(signal.SIGCONT)
-            report = probe.report(NODE)
-            if int(report.values[key]) > 50:
-                break
-        assert int(report.values[key]) > 50, f"does not count what is {key}"
-        if depth == 1000:
-            assert int(report.values[lost]) <= 40
-        process.end()
-
-
-def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Least time from the participant to the activation; by hand, too."""
-    for seconds in (0.0, 4.0):
-        began = time.monotonic()
-        process, commands = start(discovery_time=seconds)
-        wait_for_torque(probe, commands, WEIGHT)
-        assert commands.last - began > seconds
-        process.end()
-    _, commands = start(discovery_time=1.0, autostart=False)
-    probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
-    assert probe.change(NODE, "configure")
-    probe.wait(lambda: probe.change(NODE, "activate"), "cannot be activated")
-    wait_for_torque(probe, commands, WEIGHT)
-
-
-def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Estimates are written to the named file only, and not at all without a name."""
-    file, link, directory = folder / "learned.yaml", folder / "link.yaml", folder / "directory"
-    target = folder / "target.yaml"
-    target.write_text("links: {}\njoints: {}\n", encoding="utf-8")
-    link.symlink_to(target)
-    directory.mkdir()
-    for name, said in (
-        ("", "parameter estimates names no file"),
-        (str(file), "written to"),
-        (str(folder / "missing" / "learned.yaml"), "cannot write"),
-    ):
-        process, commands = start(adaptive=True, estimates=name)
-        wait_for_torque(probe, commands, WEIGHT)
-        answer = probe.call(Trigger, f"{NODE}/save_estimates")
-        assert said in answer.message
-        assert answer.success == (name == str(file))
-        assert "safe torque" not in process.output
-        process.end()
-    assert file.exists()
-    # Symbolic link: refused when it is written, and what it points to stays.
-    before = target.read_bytes()
-    estimates = Estimates.load(file)
-    for path, word in ((link, "symbolic link"), (directory, "directory")):
-        with pytest.raises(InputError, match=word) as refused:
-            write_estimates(str(path), estimates)
-        assert str(path) in str(refused.value)
-        assert "\n" not in str(refused.value)
-    assert target.read_bytes() == before
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        path.name for path in (file, link, directory, target)
-    )  # nothing unfinished is left behind
-    file.write_bytes(b"#" * (LARGEST_FILE + 1))
-    with pytest.raises(InputError, match="at most"):
-        read_estimates(str(file))
-
-
-CASES = (
-    autostart,
-    thread_priority,
-    frame_prefix,
-    robot_description,
-    urdf,
-    joints,
-    best_effort,
-    queue_depth,
-    discovery_time,
-    estimates,
-)
-
-
-def test_every_parameter_has_a_case() -> None:
-    """Here, or beside the law's in test_controller_parameters.py or the arm's in test_robot.py.
-
-    That the node computes with the arm of these parameters is shown in test_payload.py.
-    """
-    laws = {item.name for item in fields(ControllerParameters)} | {*RobotParameters.names()}
-    cases = {case.__name__ for case in CASES}
-    assert {item.name for item in fields(PassivityControllerParameters)} == laws | cases
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_parameter(
-    case: Callable[[Probe, Source, Start, Path], None],
-    probe: Probe,
-    source: Source,
-    start: Start,
-    tmp_path: Path,
-) -> None:
-    case(probe, source, start, tmp_path)
-
-
-def test_a_controller_in_simulated_time_is_activated_again_at_once(
-    bring_up: BringUp, probe: Probe
-) -> None:
-    """The wait for other controllers blocks the executor, which also reads ``/clock``."""
-    parameters = {"use_sim_time": True, "discovery_time": 1.0, "timeout": 0.3}
-    bring_up.start(NODE, {**PARAMETERS, **parameters})
-    states = probe.node.create_publisher(JointState, "joint_states", 50)
-    clock = probe.node.create_publisher(Clock, "/clock", 50)
-    time = 100.0
-
-    def tick() -> None:
-        nonlocal time
-        time += 0.005
-        clock.publish(Clock(clock=to_stamp(time)))
-        states.publish(resting().message(to_stamp(time)))
-
-    probe.every(0.005, tick)
-    probe.wait_for_report(NODE, lambda r: r.values["state"] == "active", "does not start")
-    assert probe.change(NODE, "deactivate")
-    assert probe.change(NODE, "activate")
+def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> None:
+    """[66] The controller sends no torque before a verdict; activation by service waits, too."""
+    never = "no contact detector has published yet"
+    flag = "waiting/contact"
+    process = bring_up.start(
+        NODE,
+        {**PARAMETERS, "require_detector": True, "autostart": False, "discovery_time": 1.0},
+        [*in_space("waiting"), "-r", f"contact_detector/contact:={flag}"],
+    )
+    commands = torques(probe, "waiting")
+    probe.stream(resting(), "waiting/joint_states")
+    assert probe.change("waiting", "configure")
+    probe.wait_for_report(
+        "waiting", lambda r: r.values["publishers"] == "1", "hears no joint states"
+    )
+    assert not probe.change("waiting", "activate")
+    assert f"waiting for a verdict on /{flag}: {never}" in process.output
+    assert probe.call(GetState, "waiting/get_state").current_state.label == "inactive"
+    assert not commands
+    with probe.repeated(flag, Bool(data=False)) as publisher:
+        probe.wait(publisher.get_subscription_count, "no subscription")
+        told = probe.listen(Bool, flag)
+        probe.wait(lambda: len(told) > 20, "no verdicts")
+        assert probe.change("waiting", "activate"), process.output
+        wait_for_mode(probe, "hold", "waiting")
+    probe.wait_for_report(
+        "waiting", lambda r: "no verdict about contact for" in r.message, "does not miss it"
+    )

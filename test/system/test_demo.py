@@ -6,20 +6,14 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rbd_control.live.demo import PORTS, free_port
-
 from .bringup import PATIENCE, SOURCE, Process
 
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/task").is_dir(), reason="looks for child processes in /proc"
-)
 NODES = ("simulated_arm", "passivity_controller", "contact_detector")
 
 
@@ -43,29 +37,6 @@ def demo(tmp_path: Path) -> Iterator[Process]:
         yield process
     finally:
         process.kill()
-
-
-def children(process: Process) -> dict[str, int]:
-    """Return the nodes a demo has started, and their process ids."""
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
-    found = {}
-    for number in listed.split():
-        arguments = Path(f"/proc/{number}/cmdline").read_text(encoding="utf-8").split("\0")
-        found |= {node: int(number) for node in NODES if f"rbd_control.nodes.{node}" in arguments}
-    return found
-
-
-def wait_for_children(process: Process) -> dict[str, int]:
-    process.wait_until(lambda: len(children(process)) == len(NODES))
-    return children(process)
-
-
-def alive(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.timeout(3 * 2 * PATIENCE + 60.0)
@@ -97,27 +68,31 @@ def test_every_contact_is_found_and_no_other(tmp_path: Path) -> None:
     assert re.search(f"from another terminal: {domain} rbd-control view", demo.output)
 
 
-def test_the_page_of_the_demo_takes_a_free_port() -> None:
-    with socket.socket() as taken:
-        first = free_port()
-        taken.bind(("127.0.0.1", first))
-        taken.listen()
-        assert free_port() in range(first + 1, PORTS.stop)
+def children(process: Process) -> dict[str, int]:
+    """Return the nodes a demo has started, and their process ids."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+    found = {}
+    for number in listed.split():
+        arguments = Path(f"/proc/{number}/cmdline").read_text(encoding="utf-8").split("\0")
+        found |= {node: int(number) for node in NODES if f"rbd_control.nodes.{node}" in arguments}
+    return found
 
 
-@needs_proc
-def test_ctrl_c_leaves_no_process_behind(demo: Process) -> None:
-    started = wait_for_children(demo)
-    demo.signal(signal.SIGINT)
-    assert demo.wait() == 130
-    assert not any(alive(number) for number in started.values())
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="looks for child processes in /proc"
+)
+@pytest.mark.parametrize("killed", ["", "passivity_controller"], ids=["Ctrl-C", "killed"])
+def test_no_process_is_left_behind(demo: Process, killed: str) -> None:
+    """[89] Neither after Ctrl-C nor if a node dies, which is named."""
+    demo.wait_until(lambda: len(children(demo)) == len(NODES))
+    started = children(demo)
+    if killed:
+        os.kill(started[killed], signal.SIGKILL)
+    else:
+        demo.signal(signal.SIGINT)
+    assert demo.wait() == (1 if killed else 130)
+    assert (f"{killed} ended with code -9" in demo.output) == bool(killed)
+    for number in started.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
     assert "Traceback" not in demo.output
-
-
-@needs_proc
-def test_a_node_that_dies_is_named(demo: Process) -> None:
-    started = wait_for_children(demo)
-    os.kill(started["passivity_controller"], signal.SIGKILL)
-    assert demo.wait() == 1
-    assert "passivity_controller ended with code -9" in demo.output
-    assert not any(alive(number) for number in started.values())

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
-from std_msgs.msg import Float64MultiArray
 
 from .bringup import BringUp, Process
-from .controller_scenarios import (
+from .controller_setting import (
     COMMANDS,
     NODE,
     PARAMETERS,
     WAITS,
     WEIGHT,
+    ZERO,
     resting,
+    torques,
     wait_for_torque,
 )
 from .probe import Probe, Source
@@ -25,7 +24,7 @@ from .probe import Probe, Source
 DEFAULT_DISCOVERY = True
 """Whether participants announce themselves as seldom as those of users."""
 
-ROOM = {"left": 5.0, "right": 7.0}
+ROOM = {"left": 4.0, "right": 6.0}
 """``discovery_time`` of each [s].
 
 It is more than the default of 3.5 s, because a busy machine takes longer to discover a node. Two
@@ -69,9 +68,7 @@ def pair(bring_up: BringUp) -> Iterator[list[Process]]:
     yield processes
     for process in processes:
         if process.is_running:
-            process.signal(signal.SIGTERM)
-    for process in processes:
-        assert process.wait() == 0
+            process.end()
 
 
 def holds(process: Process) -> bool:
@@ -82,8 +79,8 @@ def holds(process: Process) -> bool:
 def test_of_two_that_start_at_once_one_holds_the_arm_until_it_ends(
     probe: Probe, pair: list[Process]
 ) -> None:
-    """[71] The other waits, and takes over after zero torque; never do both send."""
-    commands = probe.listen(Float64MultiArray, COMMANDS)
+    """[45, 46, 71] The other waits, and takes over after zero torque; never do both send."""
+    commands = torques(probe)
     probe.wait(lambda: any(map(holds, pair)), "none starts")
     winner = int(not holds(pair[0]))
     first, second = pair[winner], pair[1 - winner]
@@ -93,33 +90,8 @@ def test_of_two_that_start_at_once_one_holds_the_arm_until_it_ends(
     assert not holds(second)
     assert "safe torque" not in first.output
     first.end(signal.SIGINT)
-    wait_for_torque(probe, commands, np.zeros(len(WEIGHT)))
+    wait_for_torque(probe, commands, ZERO)
     assert not holds(second)
     probe.wait(lambda: holds(second), "the other does not take over")
     wait_for_torque(probe, commands, WEIGHT)
     assert "safe torque" not in second.output
-
-
-PAUSE = 6.0
-"""Length of a pause and of the wait for discovery that it interrupts [s]."""
-
-
-@pytest.mark.usefixtures("source")
-def test_a_pause_does_not_shorten_the_wait(probe: Probe, bring_up: BringUp) -> None:
-    """[103] A controller that is stopped while it waits looks for others in full afterwards."""
-    parameters = {**PARAMETERS, "discovery_time": PAUSE}
-    remapped = ["-r", "__node:=paused", "-r", f"{COMMANDS}:=paused/commands"]
-    commands = probe.listen(Float64MultiArray, "paused/commands")
-    process = bring_up.start(NODE, parameters, remapped)
-    probe.wait_for_report(
-        "paused", lambda r: "without another controller" in r.message, "does not wait"
-    )
-    process.signal(signal.SIGSTOP)
-    sent = len(commands)
-    time.sleep(PAUSE)
-    woken = time.monotonic()
-    process.signal(signal.SIGCONT)
-    wait_for_torque(probe, commands, WEIGHT)
-    assert sent == 0
-    assert time.monotonic() - woken > PAUSE
-    process.end()

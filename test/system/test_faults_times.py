@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,11 @@ from std_msgs.msg import Bool
 
 from rbd_control.nodes.contact_detector import SILENCE
 
-from . import detector_scenarios as detector
+from . import detector_setting as detector
 from .bringup import BringUp
-from .controller_scenarios import NODE, STILL, holds, resting
-from .fault_setting import hold_again, torques
-from .probe import Heard, Probe
-from .test_faults_joint_states import UNUSABLE, Spoiled
+from .controller_setting import NODE, STILL, hold_again, resting, torques
+from .probe import Heard, Probe, Source
+from .test_controller import UNUSABLE
 
 TIMEOUT = 0.05
 """The controller's timeout, its default [s]."""
@@ -30,75 +30,51 @@ LATE = 0.04
 """Period of joint states and of watchdogs, 0.01 s each, and the delay of messages [s]."""
 
 
-class Streamed(Spoiled):
-    """A source whose publisher may end and begin again."""
+class Spoiled(Source):
+    """A source whose every message may be changed before it is sent."""
 
-    topic = "joint_states"
+    change: Callable[[JointState], object] | None = None
+    good = 0.0
+    """When the last message that was not changed was made, on the monotonic clock [s]."""
 
+    def message(self, stamp: Any) -> JointState:
+        message = super().message(stamp)
+        if self.change is not None:
+            self.change(message)
+        else:
+            self.good = time.monotonic()
+        return message
 
-def silent(source: Streamed, probe: Probe) -> None:
-    source.on = False
+    def spoil(self, kind: str) -> None:
+        """Send nothing from now on, or only messages that cannot be used."""
+        self.on = kind != "silence"
+        self.change = UNUSABLE.get(kind)
 
-
-def restarting(source: Streamed, probe: Probe) -> None:
-    """End the publisher; :func:`put_in_order` starts another."""
-    source.topic = source.publishers[0].topic_name
-    probe.end_stream(source)
-
-
-def unusable(kind: str) -> Callable[[Streamed, Probe], None]:
-    def spoil(source: Streamed, probe: Probe) -> None:
-        source.change = UNUSABLE[kind]
-
-    return spoil
-
-
-FAULTS = {
-    "silence": silent,
-    "a publisher that restarts": restarting,
-    "lengths": unusable("lengths"),
-    "missing joint": unusable("missing joint"),
-}
+    def put_in_order(self) -> None:
+        """Send good joint states again."""
+        self.on, self.change = True, None
 
 
-def put_in_order(source: Streamed, probe: Probe) -> None:
-    """Send good joint states again."""
-    if not source.publishers:
-        source.publishers.append(probe.node.create_publisher(JointState, source.topic, 50))
-    source.on, source.change = True, None
+FAULTS = ("silence", "missing joint")
 
 
-@pytest.fixture(scope="module")
-def controlled(bring_up: BringUp, probe: Probe) -> Streamed:
-    """Return the joint states of a controller that holds the arm."""
-    bring_up.start(NODE, {"urdf": "arm7", "discovery_time": 0.0, **STILL})
-    source = Streamed(**vars(resting()))
-    probe.stream(source)
-    hold_again(probe)
-    holds(probe, source)
-    return source
-
-
-@pytest.mark.parametrize("kind", [*FAULTS])
+@pytest.mark.parametrize("kind", FAULTS)
 def test_the_torque_is_zero_within_the_timeout(
-    kind: str, probe: Probe, controlled: Streamed
+    kind: str, probe: Probe, controlled: Spoiled
 ) -> None:
-    """[5, 9, 19, 20] Never before it, unless the machine was late already."""
+    """[5, 9, 19] Never before it, unless the machine was late already."""
     commands = torques(probe)
 
     def is_in_time() -> bool:
         hold_again(probe)
         first = len(commands)
-        FAULTS[kind](controlled, probe)
+        controlled.spoil(kind)
         probe.wait(lambda: first_zero(commands, first), "no zero torque")
         delay = commands.times[first_zero(commands, first)] - controlled.good
-        put_in_order(controlled, probe)
+        controlled.put_in_order()
         return TIMEOUT <= delay <= TIMEOUT + LATE
 
-    try:
-        probe.wait(is_in_time, "the zero torque is late each time, or early")
-    finally:
-        put_in_order(controlled, probe)
+    probe.wait(is_in_time, "the zero torque is late each time, or early")
 
 
 def first_zero(commands: Heard, first: int) -> int:
@@ -107,32 +83,38 @@ def first_zero(commands: Heard, first: int) -> int:
     return zeros[0] if zeros else 0
 
 
-@pytest.mark.parametrize("kind", [*FAULTS])
-def test_there_is_no_verdict_after_a_silence(kind: str, probe: Probe, judged: Streamed) -> None:
-    """[5, 9, 19, 20] The verdict is repeated until then, and comes back by itself."""
+@pytest.fixture(scope="module")
+def controlled(bring_up: BringUp, probe: Probe) -> Spoiled:
+    """Return the joint states of a controller that holds the arm."""
+    bring_up.start(NODE, {"urdf": "arm7", "discovery_time": 0.0, **STILL})
+    source = Spoiled(**vars(resting()))
+    probe.stream(source)
+    hold_again(probe)
+    return source
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_there_is_no_verdict_after_a_silence(kind: str, probe: Probe, judged: Spoiled) -> None:
+    """[5, 9, 19] The verdict is repeated until then, and comes back by itself."""
     flags = probe.listen(Bool, f"{detector.NODE}/contact")
 
     def is_in_time() -> bool:
         first = len(flags)
         probe.wait(lambda: len(flags) > first + 10, "no verdict")
-        FAULTS[kind](judged, probe)
+        judged.spoil(kind)
         # Verdicts are repeated every 20 ms.
         probe.wait(lambda: time.monotonic() > max(flags.last, judged.good) + 0.5, "still a verdict")
         delay = flags.last - judged.good
-        put_in_order(judged, probe)
+        judged.put_in_order()
         return SILENCE - LATE <= delay <= SILENCE + LATE
 
-    try:
-        probe.wait(is_in_time, "the last verdict is late each time, or early")
-    finally:
-        put_in_order(judged, probe)
+    probe.wait(is_in_time, "the last verdict is late each time, or early")
 
 
 @pytest.fixture(scope="module")
-def judged(bring_up: BringUp, probe: Probe, controlled: Streamed) -> Streamed:
-    """Return the joint states of a detector, with effort; those of the controller end."""
-    controlled.on = False
+def judged(bring_up: BringUp, probe: Probe) -> Spoiled:
+    """Return the joint states of a detector, with effort."""
     bring_up.start(detector.NODE, detector.PARAMETERS, ["-r", "joint_states:=judged/joint_states"])
-    source = Streamed(**vars(detector.resting()))
+    source = Spoiled(**vars(detector.resting()))
     probe.stream(source, "judged/joint_states")
     return source

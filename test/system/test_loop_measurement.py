@@ -9,7 +9,7 @@ from robots import two_joint_urdf
 from std_srvs.srv import Trigger
 
 from .bringup import BringUp
-from .controller_scenarios import NODE
+from .controller_setting import NODE
 from .probe import Probe
 
 ARM = {"robot_description": two_joint_urdf(), "joints": ["shoulder", "elbow"]}

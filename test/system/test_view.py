@@ -182,28 +182,6 @@ def test_a_live_view_reads_and_commands_nothing(probe: Probe, context: Context) 
     node.destroy_node()
 
 
-def test_messages_of_something_else_change_nothing(probe: Probe, context: Context) -> None:
-    node = view_node(context)
-    arm, sender = LiveArm(node, "odd"), Arm(probe, "odd")
-    sender.send("robot_description", String(data="<robot/>"), LATCHED)
-    state = wait_for(arm, lambda s: "has no links" in s.notice, "no word of the URDF")
-    assert state.notice.startswith("/odd/robot_description: ")
-    sender.describe()
-    wait_for(arm, lambda _: arm.scene is not None, "the good one is not taken", sender.describe)
-    good = JointState(name=["joint_1", "x_joint_2"], position=[0.5, 1.0])
-    odd = [
-        JointState(name=["joint_1"], position=[float("nan")]),
-        JointState(name=["joint_1"], position=[]),
-        JointState(name=[], position=[1.0]),
-        JointState(name=["joint_1", "joint_1"], position=[1e300, 1e300]),
-    ]
-    for message in (*odd, good):
-        arm._on_joints(message)
-    assert arm._q == pytest.approx([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    assert "has no joint joint_2, joint_3" in arm.state().notice
-    node.destroy_node()
-
-
 def test_joints_match_by_name_or_but_for_one_prefix() -> None:
     assert places(MODEL, JOINTS[::-1]) == [(k, 6 - k) for k in range(7)]
     assert places(MODEL, [f"left_{joint}" for joint in JOINTS]) == [(k, k) for k in range(7)]

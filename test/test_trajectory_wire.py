@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
@@ -77,7 +80,7 @@ def times(read: Any) -> list[float]:
     return [each.time_from_start for each in read]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(stamps, texts, st.lists(texts, max_size=4), st.one_of(st.lists(points, max_size=5), alike))
 def test_messages_are_read_as_sent(
     stamp: tuple[int, int], frame: str, names: list[str], sent: list[JointTrajectoryPoint]
@@ -136,12 +139,12 @@ def test_bytes_that_are_no_trajectory_are_refused() -> None:
     sent = [point((k, 0), **{name: [0.5] * JOINTS for name in FIELDS}) for k in range(4)]
     good = serialize_message(trajectory((1, 2), "base", names, sent))
     bad = [good[:end] for end in range(len(good))]
-    for _ in range(2000):
+    for _ in range(500):
         spoilt = bytearray(good)
         for _ in range(chance.randrange(1, 6)):
             spoilt[chance.randrange(len(good))] = chance.choice((0, 1, 127, 128, 255))
         bad.append(bytes(spoilt))
-    bad += [b"\x00\x01\x00\x00" + chance.randbytes(chance.randrange(400)) for _ in range(1000)]
+    bad += [b"\x00\x01\x00\x00" + chance.randbytes(chance.randrange(400)) for _ in range(200)]
     refused = 0
     for raw in bad:
         # Any other error would end the test.
@@ -150,4 +153,4 @@ def test_bytes_that_are_no_trajectory_are_refused() -> None:
             read_trajectory(raw)
         except TrajectoryError:
             refused += 1
-    assert refused >= len(good) + 900  # some spoilt ones are trajectories all the same
+    assert refused >= len(good) + 180  # some spoilt ones are trajectories all the same

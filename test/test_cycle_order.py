@@ -22,7 +22,6 @@ from rbd_control.control import PassivityController
 from rbd_control.estimation.isolation import LinkIsolation
 from rbd_control.nodes import passivity_controller
 from rbd_control.ros.contact_messages import StampedVerdict
-from rbd_control.ros.joint_state_input import JointStateInput
 from rbd_control.ros.messages import to_array
 from rbd_control.ros.processes import reserved_domain
 from rbd_control.ros.threads import CallbackWatchdog
@@ -151,19 +150,6 @@ def test_of_waiting_joint_states_the_torque_of_the_newest_comes_first(
     arrivals = cycle.controller._input._arrivals
     monkeypatch.setattr(arrivals, "take", lambda _first: waiting)
     assert log.of(lambda: cycle.receive(waiting[0])) == [TORQUE, *[RESIDUAL] * 3, ERROR, ENERGY]
-
-
-def test_the_detector_alone_publishes_flag_residual_contact(
-    cycle: ComposedCycle, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The callback of its own subscription does the same as the one of the shared one."""
-    detector = cycle.detector
-    monkeypatch.setattr(cycle.controller._input, "tap", detector._on_sample)
-    monkeypatch.setattr(JointStateInput, "_act", lambda *_: None)  # without the controller
-    found = until_detected(cycle, log)
-    monkeypatch.undo()
-    release(cycle, log)
-    assert without_force(found) == [FLAG, RESIDUAL, ISOLATION, VERDICT, EVENTS]
 
 
 def test_a_failure_after_the_flag_changes_neither_torque_nor_verdict(

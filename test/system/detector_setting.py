@@ -1,33 +1,23 @@
-"""Verdicts of a running contact detector; the numbers in brackets are those of the fault list.
+"""Setting of the detector's tests: the arm that ships with the package, at rest and pushed.
 
-The detector has the arm that ships with the package. Its joint states come from a
-:class:`~.probe.Source` that stands still.
+Its joint states come from a :class:`~.probe.Source` that stands still.
 """
 
 from __future__ import annotations
 
-from math import nan
-from typing import Any
-
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
-from rcl_interfaces.srv import SetParametersAtomically
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
-from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity_torque
 from rbd_control.ros.contact_messages import event_from_status
-from rbd_control.ros.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
 from .probe import LATCHED, Heard, Probe, Source, efforts
 
 NODE = "contact_detector"
-
-
 PARAMETERS = {
     "urdf": "arm7",
     "contact_threshold": 2.0,
@@ -35,28 +25,14 @@ PARAMETERS = {
     "maximum_gap": 1.0,
     "repeated_time_at_rest": 3600.0,  # what the tests send repeats to the last digit
 }
-
-
 MODEL = Model.from_urdf(arm7_urdf())
-
-
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
-
-
 FORCE = np.array([0.0, 25.0, 5.0])
-
-
 PUSH = frame_jacobian(MODEL, POSTURE, "link_7")[3:].T @ FORCE
 """What 25 N on the last link are in the joints [N·m]."""
-
-
 LINK_7, TOOL = (frame_placement(MODEL, POSTURE, name) for name in ("link_7", "tool"))
-
-
 LINK_FORCE = FORCE @ LINK_7[:3, :3]
 """The same force along the axes of the last link [N]."""
-
-
 TOOL_WRENCH = np.concatenate(
     [FORCE @ TOOL[:3, :3], np.cross(LINK_7[:3, 3] - TOOL[:3, 3], FORCE) @ TOOL[:3, :3]]
 )
@@ -131,96 +107,6 @@ def _tool_wrench_is_told(probe: Probe) -> None:
         NODE, lambda r: "tool wrench: frame" in r.values, "nothing is said of the tool wrench"
     )
     assert report.values["tool wrench: observable directions"] == "6 of 6"
-
-
-def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
-    """[1, 2, 3] What is missing is never taken as zero: no verdict, which is silence."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    wrenches = probe.listen(WrenchStamped, f"{NODE}/tool_wrench")
-    zeros, nans = np.zeros(MODEL.nv), np.full(MODEL.nv, nan)
-    gravity = gravity_torque(MODEL, POSTURE)
-    for velocity, effort, missing in (
-        (zeros, (), "effort"),
-        (zeros, nans, "effort"),
-        (nans, gravity, "velocity"),
-        ((), gravity, "velocity"),
-    ):
-        wait_for_flag(probe, contact, False)
-        probe.wait(lambda: wrenches, "no wrench at the tool")
-        source.velocity, source.effort = velocity, effort
-        probe.wait_for_report(
-            NODE, lambda r, what=missing: f"no {what}" in r.message, f"a verdict without {missing}"
-        )
-        probe.later_report(NODE)  # what was on its way has come
-        count, since = len(contact), to_seconds(probe.node.get_clock().now().to_msg())
-        probe.later_report(NODE)
-        assert len(contact) == count, f"a verdict without {missing}"
-        # Earlier ones may still have been on their way.
-        assert to_seconds(wrenches[-1].header.stamp) < since, f"a wrench without {missing}"
-        source.velocity, source.effort = zeros, gravity
-
-
-def joints_by_name(probe: Probe, source: Source) -> None:
-    """[6, 7] Another order and joints of a gripper change nothing."""
-    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
-    touched(source)
-    for field in ("names", "position", "velocity", "effort"):
-        extra = "finger" if field == "names" else 0.01
-        setattr(source, field, [extra, *reversed(list(getattr(source, field)))])
-    count = len(torques)
-    probe.wait(
-        lambda: len(torques) > count + 50 and np.allclose(efforts(torques), PUSH, atol=0.05),
-        "joints are not taken by name",
-    )
-
-
-def the_check_of_the_first_seconds(probe: Probe, source: Source) -> None:
-    """It has a status of its own, with the rate and the weakest push among its lines."""
-    check = f"{NODE}: check"
-    report = probe.wait_for_report(check, lambda r: "rate" in r.values, "no check")
-    assert "Hz" in report.values["rate"]
-    assert "N at link_" in report.values["weakest push"]
-    probe.wait_for_report(NODE, lambda r: r.values["valid"] == "True", "no verdict beside it")
-
-
-def tare_and_reset(probe: Probe, source: Source) -> None:
-    """A tare subtracts the present residual; a reset restarts the observer and clears the tare."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
-    wait_for_flag(probe, contact, False)
-    bias = np.full(MODEL.nv, 0.7)
-    assert probe.call(Trigger, f"{NODE}/reset").success
-    source.effort = gravity_torque(MODEL, POSTURE) - bias
-    probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "no bias to see")
-
-    assert "cannot tare" in probe.call(Trigger, f"{NODE}/tare").message
-
-    def tared() -> bool:
-        # A second has to be averaged, and what is left of the time before the bias tared again.
-        answer = probe.call(Trigger, f"{NODE}/tare")
-        if not answer.success:
-            return False
-        wait_for_flag(probe, contact, False)
-        return bool(np.allclose(efforts(torques), 0.0, atol=0.05))
-
-    probe.wait(tared, "the tare takes nothing off")
-    key = f"tare {MODEL.joint_names[0]} [N·m]"
-    probe.wait_for_report(
-        NODE, lambda r: abs(float(r.values[key]) - bias[0]) < 0.05, "the tare is not in the report"
-    )
-    assert probe.call(Trigger, f"{NODE}/reset").success
-    probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "the tare is not cleared")
-    released(source)
-    assert probe.call(Trigger, f"{NODE}/reset").success
-
-
-def set_parameters(probe: Probe, **changes: object) -> Any:
-    request = SetParametersAtomically.Request()
-    request.parameters = [
-        Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()
-    ]
-    service = f"{NODE}/set_parameters_atomically"
-    return probe.call(SetParametersAtomically, service, request).result
 
 
 def wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
 from builtin_interfaces.msg import Time
 from fake_node import FakePublisher
 from hypothesis import given, settings
@@ -51,7 +54,7 @@ def assert_read(reader: JointStateReader, raw: bytes, expected: JointState) -> N
         assert ours.tobytes() == theirs.tobytes()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(messages, min_size=1, max_size=4))
 def test_messages_are_read_as_sent(sent: list[JointState]) -> None:
     """Any mixture of messages, each of them met before or not."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
 from rclpy.parameter import Parameter
 
 from rbd_control.control import ControllerParameters

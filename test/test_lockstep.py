@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
 from rbd_control.nodes.simulated_arm import QUIET, Lockstep
 
 TIMEOUT = 0.2
