@@ -16,7 +16,6 @@ from robots import LOCKED, random_tree_urdf, urdf_path
 from rbd_control.dynamics import Model, dynamics_terms, inverse_dynamics
 
 from .helpers import random_q, relative, units
-from .test_descriptions import folder, free_joints, load, mimics_of
 
 mujoco: Any = pytest.importorskip("mujoco")
 
@@ -67,30 +66,3 @@ def test_mass_matrix_and_bias_forces(name: str) -> None:
         assert relative(terms.M / square, M / square) < PROMISED
         assert relative((terms.C @ v + terms.g) / unit, bias / unit) < PROMISED
         assert relative(inverse_dynamics(model, q, v, 0.0 * v) / unit, bias / unit) < PROMISED
-
-
-@pytest.mark.parametrize(
-    "name", ["panda_description/urdf/panda.urdf", "tiago_pro_description/robots/tiago_pro.urdf"]
-)
-def test_mimic_joints_as_constraints(name: str) -> None:
-    """M and bias of MuJoCo's free tree, held to ``v_free = G v`` by virtual work."""
-    urdf = (folder() / name).read_text(encoding="utf-8")
-    model, mimics = load(name), mimics_of(urdf)
-    theirs = mujoco.MjModel.from_xml_string(for_mujoco(urdf, []))
-    data = mujoco.MjData(theirs)
-    rows = {int(theirs.joint(joint).dofadr[0]): joint for joint in model.joint_row}
-    G, offset = free_joints(model, rows, theirs.nv, mimics)
-    assert len(mimics) == theirs.nv - model.nv > 0
-    rng = np.random.default_rng(12)
-    for _ in range(3):
-        q, v = random_q(model, rng), rng.uniform(-2.0, 2.0, model.nv)
-        data.qpos[:], data.qvel[:] = G @ q + offset, G @ v
-        mujoco.mj_forward(theirs, data)
-        free = np.zeros((theirs.nv, theirs.nv))
-        for column, unit_vector in zip(free, np.eye(theirs.nv), strict=True):
-            mujoco.mj_mulM(theirs, data, column, unit_vector)
-        M, bias = G.T @ free @ G, G.T @ data.qfrc_bias
-        unit, square = units(M)
-        terms = dynamics_terms(model, q, v)
-        assert relative(terms.M / square, M / square) < PROMISED
-        assert relative((terms.C @ v + terms.g) / unit, bias / unit) < PROMISED

@@ -106,30 +106,6 @@ def test_leading_axes_broadcast(name: str, model: Model) -> None:
         assert equal(function(model, q, *few), function(model, q, *many))
 
 
-@every_function
-def test_empty_batch(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    one = results(function(model, *arguments(model, names)))
-    none = results(function(model, *arguments(model, names, (2, 0))))
-    assert [x.shape for x in none] == [(2, 0, *x.shape) for x in one]
-
-
-def test_wrenches_have_leading_axes(model: Model) -> None:
-    q, v, a = arguments(model, ("q", "v", "a"), (3,))
-    wrenches = np.random.default_rng(14).normal(size=(3, 6))
-    for function in (dynamics.inverse_dynamics, dynamics.forward_dynamics):
-        together = function(model, q, v, a, {LINK: wrenches})
-        for i in range(3):
-            alone = function(model, q[i], v[i], a[i], {LINK: wrenches[i]})
-            assert np.array_equal(together[i], alone)
-
-
-def test_energies_of_one_state_are_numbers(model: Model) -> None:
-    q, v = arguments(model, ("q", "v"))
-    assert isinstance(dynamics.kinetic_energy(model, q, v), float)
-    assert isinstance(dynamics.potential_energy(model, q), float)
-
-
 # --- Inputs --------------------------------------------------------------------------------------
 
 
@@ -158,15 +134,6 @@ LAYOUTS: dict[str, Callable[[Array], Any]] = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@every_function
-def test_any_layout_will_do(name: str, layout: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    given = [LAYOUTS[layout](x) for x in arguments(model, names, (3,))]
-    plain = [np.array(x, dtype=np.float64, order="C") for x in given]
-    assert equal(function(model, *given), function(model, *plain))
-
-
 def test_no_layout_compiles_a_kernel_again(model: Model) -> None:
     """A call compiles nothing, because compilation takes seconds."""
     q, v = arguments(model, ("q", "v"), (3,))
@@ -190,15 +157,6 @@ def filled(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value)(*(np.full(x.shape, np.nan) for x in value))  # type: ignore[arg-type]
     return np.full(value.shape, np.nan)
-
-
-def test_the_functions_of_the_control_loop_take_out() -> None:
-    names = {name for name, _ in WITH_OUT}
-    assert names >= {
-        *("mass_matrix", "dynamics_terms", "momentum_terms", "gravity_torque"),
-        *("christoffel_symbols", "inverse_dynamics", "forward_dynamics", "slotine_li_torque"),
-        "regressor",
-    }
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 2)])
@@ -330,41 +288,6 @@ def test_wrong_shapes_are_refused(name: str, model: Model) -> None:
             assert message == f"{argument} has shape {np.shape(bad)} but the model has {size}"
 
 
-@every_function
-def test_values_that_are_no_array_of_numbers_are_refused(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    for i, argument in enumerate(names):
-        given: list[Any] = arguments(model, names)
-        for bad in (["x"] * given[i].size, [[1.0], [1.0, 2.0]], {"a": 1.0}):
-            wrong = [*given[:i], bad, *given[i + 1 :]]
-            message = refusal(lambda wrong=wrong: function(model, *wrong))
-            assert message.startswith(f"{argument} is not an array of numbers")
-
-
-def test_a_number_is_no_vector_even_for_one_joint() -> None:
-    model = Model.from_urdf(random_tree_urdf(15, 1, fixed=0.0))
-    assert "q has shape ()" in refusal(lambda: dynamics.gravity_torque(model, 0.5))
-
-
-def test_leading_axes_that_do_not_broadcast_are_refused(model: Model) -> None:
-    q, v = np.tile(random_q(model, np.random.default_rng(16)), (3, 1)), np.zeros((2, model.nv))
-    message = refusal(lambda: dynamics.dynamics_terms(model, q, v))
-    assert message == "leading axes do not broadcast: q: (3,), v: (2,)"
-
-
-def test_unknown_links_are_refused_with_the_choices(model: Model) -> None:
-    q, v, a = arguments(model, ("q", "v", "a"))
-    calls = [
-        lambda: dynamics.frame_placement(model, q, "elbw"),
-        lambda: dynamics.frame_jacobian(model, q, "elbw"),
-        lambda: dynamics.frame_jacobian_rate(model, q, v, "elbw"),
-        lambda: dynamics.inverse_dynamics(model, q, v, a, {"elbw": np.zeros(6)}),
-        lambda: dynamics.forward_dynamics(model, q, v, a, {"elbw": np.zeros(6)}),
-    ]
-    for call in calls:
-        assert refusal(call) == f"no link 'elbw'; links are {', '.join(model.link_names)}"
-
-
 @pytest.mark.parametrize(
     ("wrench", "words"),
     [
@@ -382,24 +305,7 @@ def test_bad_wrenches_are_refused(wrench: Any, words: str, model: Model) -> None
         assert f"the wrench on {LINK!r} {words}" in message
 
 
-def test_a_base_turned_by_the_zero_quaternion_is_refused() -> None:
-    model = Model.from_urdf(random_tree_urdf(17, 2), floating_base=True)
-    message = refusal(lambda: dynamics.mass_matrix(model, np.zeros(model.nq)))
-    assert "q[3:7], the quaternion of the base, is zero" in message
-
-
 # --- Links that do not move ----------------------------------------------------------------------
-
-
-def test_a_link_of_the_world_stays_and_its_wrench_has_no_effect() -> None:
-    model = Model.from_urdf(random_tree_urdf(18, 3))
-    q, v, a = arguments(model, ("q", "v", "a"), (2,))
-    root = model.link_names[0]
-    assert equal(dynamics.frame_placement(model, q, root), np.tile(np.eye(4), (2, 1, 1)))
-    assert equal(dynamics.frame_jacobian(model, q, root), np.zeros((2, 6, 3)))
-    assert equal(dynamics.frame_jacobian_rate(model, q, v, root), np.zeros((2, 6, 3)))
-    pushed = dynamics.inverse_dynamics(model, q, v, a, {root: np.ones(6)})
-    assert equal(pushed, dynamics.inverse_dynamics(model, q, v, a))
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-170, 1e-156, 1e156])
@@ -412,11 +318,3 @@ def test_a_quaternion_that_has_no_direction_is_refused_at_every_call(size: float
         with pytest.raises(InputError, match="quaternion"):
             dynamics.mass_matrix(model, bad)
         assert np.isfinite(dynamics.mass_matrix(model, good)).all()
-
-
-def test_a_number_beyond_the_range_of_floats_is_an_input_error() -> None:
-    text = random_tree_urdf(0, 3, fixed=0.0)
-    with pytest.raises(InputError):
-        dynamics.gravity_torque(Model.from_urdf(text), [10**400, 0, 0])
-    with pytest.raises(InputError, match="give a number"):
-        Model.from_urdf(text, locked={"joint0": 10**400})

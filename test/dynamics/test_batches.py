@@ -47,9 +47,3 @@ def test_split_equals_whole(calls: list[int], monkeypatch: pytest.MonkeyPatch) -
     for part, whole in zip(split, everything(), strict=True):
         np.testing.assert_array_equal(part, whole)
     assert len(calls) == 3
-
-
-def test_small_batches_stay_in_one_thread(calls: list[int]) -> None:
-    model = Model.from_urdf(random_tree_urdf(2, 3))
-    dynamics_terms(model, np.zeros((10, 3)), np.zeros((10, 3)))
-    assert calls == []

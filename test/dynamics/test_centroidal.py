@@ -17,60 +17,14 @@ from rbd_control import dynamics
 from rbd_control.dynamics import Model, with_rotors
 from rbd_control.errors import InputError
 
-from .helpers import DIFFERENCE, Array, advance, cross_matrix, derivative, random_q, relative
+from .helpers import random_q, relative
 from .test_rotors import Mechanism
 from .test_spatial_operators import ROUNDOFF, Sample, law, samples
 
 PROMISED = 1e-10
 
 
-def moved_to(point: Array) -> Array:
-    """Return the 6x6 matrix that takes a force about the origin to one about ``point``."""
-    result = np.eye(6)
-    result[:3, 3:] = -cross_matrix(point)
-    return result
-
-
-def base_position(model: Model, q: Array) -> Array:
-    """Return the origin of the operators' inertial frame."""
-    return q[:3] if model.floating_base else np.zeros(3)
-
-
 # --- J24: system inertia and momentum ------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_system_inertia_is_the_composite_of_the_base(sample: Sample) -> None:
-    """M_S = E R Eᵀ; its first moment is the centre of mass."""
-    model, q, s = sample.model, sample.q, sample.s
-    M_S = (s.E @ s.R @ s.E.T).dense()
-    mass = model.mass
-    c = np.array([M_S[2, 4], M_S[0, 5], M_S[1, 3]]) / mass
-    assert relative(M_S[3:, 3:], mass * np.eye(3)) < ROUNDOFF
-    assert relative(dynamics.center_of_mass(model, q), c + base_position(model, q)) < ROUNDOFF
-    central = moved_to(c) @ M_S @ moved_to(c).T
-    assert relative(dynamics.system_inertia(model, q), central, M_S) < ROUNDOFF
-
-
-@law
-@given(samples())
-def test_system_momentum_needs_composites_only(sample: Sample) -> None:
-    """h_S = E phi M V = E phi R Hᵀ v, and A v about the centre of mass."""
-    model, q, v, s = sample.model, sample.q, sample.v, sample.s
-    h_S = s.E(s.phi(s.M(s.phi.T(s.H.T(v)))))
-    matrix = s.E @ s.phi @ s.R @ s.H.T
-    assert relative(matrix(v), h_S) < ROUNDOFF
-    to_center = moved_to(dynamics.center_of_mass(model, q) - base_position(model, q))
-    A = dynamics.centroidal_momentum_matrix(model, q)
-    assert relative(A, to_center @ matrix.dense()) < ROUNDOFF
-    momentum = dynamics.centroidal_momentum(model, q, v)
-    assert relative(momentum, to_center @ h_S, h_S) < ROUNDOFF
-    assert relative(A @ v, momentum, h_S) < ROUNDOFF
-    # V_C = M_S⁻¹ h_S moves the centre of mass with the velocity it has.
-    V_C = np.linalg.solve(dynamics.system_inertia(model, q), momentum)
-    J = dynamics.center_of_mass_jacobian(model, q)
-    assert relative(V_C[3:], J @ v) < ROUNDOFF
 
 
 @law
@@ -92,46 +46,6 @@ def test_momentum_of_a_floating_base(sample: Sample) -> None:
     assert relative(still[:6], twist - V_C, twist) < 1e3 * ROUNDOFF
     left = dynamics.centroidal_momentum(model, q, still)
     assert np.abs(left).max() < 1e3 * ROUNDOFF * np.abs(h_S).max()
-
-
-# --- Laws of mechanics ---------------------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_jacobian_is_the_rate_of_the_center_of_mass(sample: Sample) -> None:
-    model, q = sample.model, sample.q
-    # Rotors turn about their centre of mass, so 50 turns do no harm here.
-    v = sample.v / np.abs(sample.v).sum()
-    rate = derivative(lambda t: dynamics.center_of_mass(model, advance(model, q, v, t)))
-    assert np.abs(dynamics.center_of_mass_jacobian(model, q) @ v - rate).max() < DIFFERENCE
-    g = dynamics.gravity_torque(model, q)
-    weight = -model.mass * model.gravity @ dynamics.center_of_mass_jacobian(model, q)
-    assert relative(weight, g, np.abs(g).max() + model.mass * np.abs(model.gravity).max()) < (
-        ROUNDOFF
-    )
-
-
-@law
-@given(samples(floating=True, rotors=False))
-def test_momentum_changes_by_external_wrenches(sample: Sample) -> None:
-    """d/dt h = [0 ; m g] + wrenches about the centre of mass, whatever the joints do."""
-    model, q, a, rng = sample.model, sample.q, sample.a, sample.rng
-    v = sample.v / np.abs(sample.v).sum()
-    link, wrench = model.link_names[-1], rng.normal(size=6)
-    free = dynamics.inverse_dynamics(model, q, v, a)
-    free[:6] = 0.0
-    a = dynamics.forward_dynamics(model, q, v, free, {link: wrench})
-    size = 1.0 + np.abs(a).max()
-    h_dot = derivative(
-        lambda t: dynamics.centroidal_momentum(
-            model, advance(model, q, v, t / size), v + (t / size) * a
-        )
-    )
-    point = dynamics.frame_placement(model, q, link)[:3, 3] - dynamics.center_of_mass(model, q)
-    outside = wrench + np.concatenate([np.cross(point, wrench[3:]), model.mass * model.gravity])
-    scale = np.abs(dynamics.centroidal_momentum(model, q, a)).max() + np.abs(outside).max()
-    assert np.abs(size * h_dot - outside).max() < 100.0 * DIFFERENCE * (scale + size * model.mass)
 
 
 # --- Rotors --------------------------------------------------------------------------------------
@@ -236,12 +150,6 @@ def test_forces_across_joints_against_pinocchio(floating: bool) -> None:
 
 
 # --- Bad input -----------------------------------------------------------------------------------
-
-
-def test_a_fixed_base_has_no_momentum_to_give_up() -> None:
-    model = Model.from_urdf(random_tree_urdf(51, 2))
-    with pytest.raises(InputError, match="'tree51' has a fixed base"):
-        dynamics.nullify_momentum(model, np.zeros(2), np.zeros(2))
 
 
 def test_a_robot_without_mass_has_no_center_of_mass() -> None:

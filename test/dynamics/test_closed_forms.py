@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from robots import LOCKED, random_tree_urdf, urdf_path
 
 from rbd_control import dynamics
 from rbd_control.dynamics import Model
 
-from .helpers import Array, hamilton, random_q, relative, rotation
+from .helpers import Array, hamilton, relative, rotation
 
 # A few dozen products and sums of numbers of order one.
 ROUNDOFF = 1e-14
@@ -112,50 +110,3 @@ def swing(model: Model, q: Array, v: Array, step: float) -> tuple[Array, Array]:
         k4 = slope(y + step * k3)
         y = y + step / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
     return y[:nq], y[nq:]
-
-
-def energy(model: Model, q: Array, v: Array) -> float:
-    return float(dynamics.kinetic_energy(model, q, v) + dynamics.potential_energy(model, q))
-
-
-def panda() -> Model:
-    fingers = {"panda_finger_joint1": 0.0, **LOCKED["panda"]}
-    return Model.from_urdf(urdf_path("panda"), locked=fingers)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [panda, lambda: Model.from_urdf(random_tree_urdf(0, 6, prismatic=0.3, branching=0.5))],
-    ids=["panda", "tree"],
-)
-def test_energy_of_a_free_swing_is_kept(model: Callable[[], Model]) -> None:
-    """The energy error is that of the integrator: half the step gives 2⁻⁴ of it (order 4)."""
-    robot = model()
-    q, v = np.full(robot.nq, 0.3), np.zeros(robot.nv)
-    start = energy(robot, q, v)
-    lost = []
-    for step in (4e-3, 2e-3):
-        end = swing(robot, q, v, step)
-        lost.append(abs(energy(robot, *end) - start) / dynamics.kinetic_energy(robot, *end))
-    assert lost[0] < 1e-5  # of tens of joules that went from height to speed
-    assert lost[1] < lost[0] / 12.0
-
-
-def test_momentum_and_energy_of_a_tumbling_robot_are_kept() -> None:
-    """Linear momentum, angular momentum about the world's origin, energy; no gravity."""
-    urdf = random_tree_urdf(1, 5, prismatic=0.3, branching=0.5)
-    model = Model.from_urdf(urdf, floating_base=True, gravity=(0.0, 0.0, 0.0))
-    rng = np.random.default_rng(4)
-    q, v = random_q(model, rng), rng.uniform(-0.5, 0.5, model.nv)
-
-    def conserved(q: Array, v: Array) -> Array:
-        R = rotation(q[3:7] / np.linalg.norm(q[3:7]))
-        p = dynamics.momentum(model, q, v)
-        linear = R @ p[3:6]
-        angular = R @ p[:3] + np.cross(q[:3], linear)
-        return np.concatenate([angular, linear, [energy(model, q, v)]])
-
-    end = swing(model, q, v, 4e-3)
-    assert np.abs(end[0] - q).max() > 0.1
-    # Step 4 ms at some rad/s: (4e-3)**4 is 3e-10 per radian turned.
-    assert relative(conserved(*end), conserved(q, v)) < 1e-8

@@ -15,7 +15,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import rbd_control
-from rbd_control.dynamics.kernel_cache import KernelCache, dependencies, source_stamp
+from rbd_control.dynamics.kernel_cache import KernelCache, dependencies
 
 ROOT = Path(rbd_control.__file__).resolve().parents[1]
 
@@ -80,17 +80,6 @@ def test_files_that_are_imported_are_found(imports: str, tmp_path: Path) -> None
     assert tmp_path / "kept" / "unused.py" not in found
 
 
-@pytest.mark.parametrize("name", ["kept/kernel.py", "kept/inner/part.py"])
-def test_the_stamp_depends_on_content_only(name: str, tmp_path: Path) -> None:
-    stamps = []
-    for place, text in (("a", ""), ("b", ""), ("c", "# edited\n")):
-        file = make_package(tmp_path / place, IMPORTS["relative"])
-        with (tmp_path / place / name).open("a") as stream:
-            stream.write(text)
-        stamps.append(source_stamp(file))
-    assert stamps[0] == stamps[1] != stamps[2]
-
-
 def test_editing_a_part_compiles_its_kernels_again(tmp_path: Path) -> None:
     file = make_package(tmp_path, IMPORTS["absolute"])
 
@@ -148,13 +137,3 @@ def test_each_kernel_is_stamped_with_all_that_it_calls() -> None:
                 assert Path(part.__code__.co_filename) in found, (kernel, part)
                 checked += 1
     assert checked > 500
-
-
-def test_a_function_without_a_source_is_compiled_all_the_same() -> None:
-    names: dict[str, Any] = {}
-    exec(
-        "from rbd_control.dynamics.compiled import compiled\n"
-        "@compiled\ndef double(x): return 2.0 * x",
-        names,
-    )
-    assert names["double"](1.5) == 3.0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -22,7 +20,6 @@ from rbd_control.dynamics import (
     inverse_dynamics,
     mass_matrix,
     mass_matrix_rate,
-    modified_newton_euler,
     with_rotors,
 )
 
@@ -76,22 +73,6 @@ def test_products_with_the_velocity_are_those_of_every_admissible_matrix(sample:
     assert relative(C.T @ v / unit, coriolis_transpose_product(model, q, v) / unit) < ROUNDOFF
 
 
-def test_linear_in_the_auxiliary_velocity_and_acceleration(sample: Sample) -> None:
-    model, q, v, w = sample
-    a = w[::-1].copy()
-    unit, _ = units(mass_matrix(model, q))
-    C = coriolis_matrix_de_luca_ferrajoli(model, q, v)
-    expected = mass_matrix(model, q) @ a + C @ w + gravity_torque(model, q)
-    assert relative(modified_newton_euler(model, q, v, w, a) / unit, expected / unit) < ROUNDOFF
-
-
-def test_inverse_dynamics_when_both_velocities_are_one(sample: Sample) -> None:
-    model, q, v, a = sample
-    unit, _ = units(mass_matrix(model, q))
-    tau = modified_newton_euler(model, q, v, v, a)
-    assert relative(tau / unit, inverse_dynamics(model, q, v, a) / unit) < ROUNDOFF
-
-
 @pytest.mark.parametrize("floating_base", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_difference_from_the_christoffel_symbols(seed: int, floating_base: bool) -> None:
@@ -113,17 +94,6 @@ def test_difference_from_the_christoffel_symbols(seed: int, floating_base: bool)
     _, square = units(mass_matrix(model, q))
     assert np.abs((C - expected - difference) / square).max() < ROUNDOFF
     assert np.abs(difference / square).max() > 1e-3
-
-
-def test_christoffel_symbols_in_the_plane() -> None:
-    model = Model.from_urdf(random_tree_urdf(5, 6, prismatic=0.0))
-    turned = model.arrays._replace(
-        axis=np.tile([0.0, 0.0, 1.0], (6, 1)), rotation=np.tile(np.eye(3), (6, 1, 1))
-    )
-    model = replace(model, arrays=turned)
-    q, v = np.random.default_rng(5).uniform(-2.0, 2.0, (2, 6))
-    C = coriolis_matrix_de_luca_ferrajoli(model, q, v)
-    assert relative(C, coriolis_matrix(model, q, v)) < ROUNDOFF
 
 
 # --- The recursion on three-vectors, with every place for the auxiliary velocity -----------------
@@ -170,24 +140,3 @@ def recursion(model: Model, q: Array, v: Array, v_a: Array, exchanged: Sequence[
             for i in range(n)
         ]
     )
-
-
-def test_two_of_sixteen_places_are_admissible() -> None:
-    """All have one C v; the file's own choice and its mirror image make M_dot - 2 C skew."""
-    rng = np.random.default_rng(6)
-    model = Model.from_urdf(random_tree_urdf(6, 5, branching=0.0, prismatic=0.0))
-    q, v = rng.uniform(-2.0, 2.0, (2, model.nv))
-    M_dot = mass_matrix_rate(model, q, v)
-    expected = coriolis_matrix(model, q, v) @ v
-    admissible = {}
-    for places in product([False, True], repeat=4):
-        C = np.array([recursion(model, q, v, e, places) for e in np.eye(model.nv)]).T
-        assert relative(C @ v, expected) < ROUNDOFF
-        if relative(C + C.T, M_dot) < 1e-3:
-            assert relative(C + C.T, M_dot) < ROUNDOFF
-            admissible[places] = C
-    ours, mirrored = (False,) * 4, (True,) * 4
-    assert set(admissible) == {ours, mirrored}
-    C = coriolis_matrix_de_luca_ferrajoli(model, q, v)
-    assert relative(admissible[ours], C) < ROUNDOFF
-    assert relative(admissible[mirrored], C) > 1e-3

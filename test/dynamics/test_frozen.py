@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numba import njit
 from robots import random_tree_urdf
 
 from rbd_control.dynamics import (
@@ -64,19 +63,6 @@ def test_equals_the_plain_functions(model: Model) -> None:
         for result, reference in zip(results, expected, strict=True):
             error = np.abs(result - reference).max()
             assert error <= ROUNDING * max(np.abs(reference).max(), 1.0), function
-
-
-def test_can_be_called_from_compiled_code(model: Model) -> None:
-    torque = freeze(model).gravity_torque
-
-    @njit
-    def total(q: np.ndarray, g: np.ndarray) -> float:
-        for _ in range(3):
-            torque(q, g)
-        return g.sum()
-
-    q = np.random.default_rng(2).normal(size=model.nq)
-    assert total(q, np.empty(model.nv)) == pytest.approx(gravity_torque(model, q).sum())
 
 
 def test_two_models_do_not_mix() -> None:

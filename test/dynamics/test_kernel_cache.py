@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -23,7 +22,7 @@ from numba.core import config
 from unprivileged import unprivileged
 
 from rbd_control.dynamics import kernel_cache
-from rbd_control.dynamics.kernel_cache import ABANDONED, KEPT, LARGEST, MAGIC, CacheUse
+from rbd_control.dynamics.kernel_cache import ABANDONED, KEPT, MAGIC, CacheUse
 
 ROOT = Path(kernel_cache.__file__).resolve().parents[2]
 
@@ -46,8 +45,6 @@ print(double(1.0), triple(1.0), sum(double.stats.cache_hits.values()), len(use.d
 """
 
 HEADER = len(MAGIC) + 2 * hashlib.sha256().digest_size
-
-_numbers = count()
 
 
 @pytest.fixture
@@ -159,12 +156,6 @@ def test_a_damaged_file_is_replaced(
     assert loads(tmp_path) == 2
 
 
-def test_code_of_another_kernel_is_not_taken(tmp_path: Path, warm: Path, use: CacheUse) -> None:
-    shutil.copy(stored(warm, "triple"), stored(warm, "double"))
-    assert loads(tmp_path) == 1
-    assert len(use.discarded) == 1
-
-
 def test_a_foreign_pickle_is_not_read(tmp_path: Path, warm: Path, use: CacheUse) -> None:
     """The digest protects against accidental damage and other programs, not against forgery."""
     file = stored(warm)
@@ -173,38 +164,6 @@ def test_a_foreign_pickle_is_not_read(tmp_path: Path, warm: Path, use: CacheUse)
         file.write_bytes(content)
         assert loads(tmp_path) == 1
     assert not (tmp_path / "exploded").exists()
-
-
-def test_code_that_cannot_be_loaded_is_replaced(tmp_path: Path, warm: Path, use: CacheUse) -> None:
-    """A whole file whose content this process cannot use, as of a numba that was patched."""
-    file = stored(warm)
-    for nonsense in (pickle.dumps((1, 2)), b"no pickle", pickle.dumps(None)):
-        header = file.read_bytes()[: HEADER - 32]
-        file.write_bytes(header + hashlib.sha256(nonsense).digest() + nonsense)
-        assert loads(tmp_path) == 1
-        assert loads(tmp_path) == 2
-
-
-@pytest.mark.timeout(60)
-def test_entries_that_are_no_files_are_ignored(
-    tmp_path: Path, warm: Path, use: CacheUse, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = stored(warm)
-    file.unlink()
-    os.mkfifo(file)  # to open one for reading waits for a writer
-    assert loads(tmp_path) == 1
-    assert loads(tmp_path) == 2
-    file.unlink()
-    file.symlink_to(file)
-    assert loads(tmp_path) == 1
-    assert loads(tmp_path) == 2
-    with file.open("r+b") as stream:
-        stream.truncate(LARGEST + 1)
-    assert loads(tmp_path) == 1
-    file.unlink()
-    file.mkdir()  # cannot be replaced
-    assert loads(tmp_path) == loads(tmp_path) == 1
-    assert [r.message.split()[0] for r in caplog.records] == ["ignored", "cannot"]
 
 
 def test_files_of_other_users_are_not_trusted(
@@ -321,34 +280,6 @@ def test_a_warm_cache_is_used_where_nothing_can_be_written(package: Package) -> 
     assert package.run_from_the_start(unprivileged()) == (WARM, [])
 
 
-def test_a_cold_cache_where_nothing_can_be_written_is_one_warning(package: Package) -> None:
-    (package.folder / "kept").chmod(0o555)
-    package.folder.chmod(0o555)
-    printed, (warning,) = package.run(UNPRIVILEGED)
-    assert printed == COLD
-    assert str(package.folder / "kept" / "__pycache__") in warning
-    assert "Permission denied" in warning
-    assert "NUMBA_CACHE_DIR" in warning
-
-
-def test_code_goes_to_the_home_folder_when_the_sources_cannot_be_written(package: Package) -> None:
-    (package.folder / "home").mkdir()
-    (package.folder / "kept").chmod(0o555)
-    assert package.run(UNPRIVILEGED) == (COLD, [])
-    assert package.run(UNPRIVILEGED) == (WARM, [])
-    (package.folder / "kept").chmod(0o755)
-
-
-def test_a_folder_that_cannot_be_entered(package: Package) -> None:
-    package.run()
-    (package.folder / "kept" / "__pycache__").chmod(0)
-    (package.folder / "home").mkdir()
-    printed, (line,) = package.run(UNPRIVILEGED)
-    assert printed == ["2.0", "3.0", "0", "2"]
-    assert "Permission denied" in line
-    assert package.run(UNPRIVILEGED)[0] == ["2.0", "3.0", "1", "2"]
-
-
 def test_a_full_disk_is_one_warning(package: Package) -> None:
     printed, (warning,) = package.run(NO_SPACE)
     assert printed == COLD
@@ -359,48 +290,11 @@ def test_a_full_disk_is_one_warning(package: Package) -> None:
     assert package.run(NO_SPACE) == (WARM, [])
 
 
-def test_a_cache_folder_that_is_a_file_is_one_warning(package: Package) -> None:
-    file = package.folder / "file"
-    file.touch()
-    printed, (warning,) = package.run_from_the_start(NUMBA_CACHE_DIR=str(file))
-    assert printed == COLD
-    assert str(file) in warning
-
-
 def test_neither_home_nor_writable_sources(package: Package) -> None:
     (package.folder / "kept").chmod(0o555)
     printed, (warning,) = package.run(UNPRIVILEGED, HOME="/dev/null")
     assert printed == COLD
     assert "cannot keep" in warning
-
-
-def test_copies_and_checkouts_share_their_code_and_edits_do_not(
-    package: Package, tmp_path: Path
-) -> None:
-    assert package.run() == (COLD, [])
-    file = package.folder / "kept" / "kernels.py"
-    os.utime(file)
-    assert package.run() == (WARM, [])
-    shutil.copytree(package.folder, tmp_path / "copy", copy_function=shutil.copyfile)
-    package.folder = tmp_path / "copy"
-    assert package.run() == (WARM, [])
-    # Same size and time as before.
-    file, status = package.folder / "kept" / "kernels.py", file.stat()
-    file.write_text(KERNELS.replace("2.0", "5.0"))
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert package.run() == (["5.0", "3.0", "0", "0"], [])
-    file.write_text(KERNELS)
-    assert package.run() == (WARM, [])
-
-
-def test_processes_that_write_at_once(package: Package) -> None:
-    together = [package.start() for _ in range(4)]
-    for process in together:
-        code, out, err = process.communicate()
-        assert (code, err) == (0, "")
-        assert out.split()[:2] == ["2.0", "3.0"]
-    assert package.run() == (WARM, [])
-    assert not list(package.folder.rglob("*.tmp"))
 
 
 KILLED = """

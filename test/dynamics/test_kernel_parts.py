@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numba import njit
-from robots import random_tree_urdf
 
-from rbd_control.dynamics import Model, Rotor
-from rbd_control.dynamics.constants import Constants, constants_of, unpacked
 from rbd_control.dynamics.memory import STACK_NUMBERS, numbers, scratch
 from rbd_control.dynamics.small_systems import REACH, cos_sin
 
@@ -60,33 +55,3 @@ def _sums(n: int, rounds: int) -> float:
 @pytest.mark.parametrize("n", [0, 1, STACK_NUMBERS // 2, STACK_NUMBERS, 10 * STACK_NUMBERS])
 def test_workspace_on_the_stack_or_not(n: int) -> None:
     assert _sums(n, 2) == 6.0 * n * (n - 1)
-
-
-@njit
-def _copied(packed: np.ndarray) -> tuple[Any, ...]:
-    model = unpacked(packed)
-    return (
-        (model.nv, model.bodies),
-        (model.parent.copy(), model.dof.copy(), model.rotor.copy(), model.joint_type.copy()),
-        (model.gravity.copy(), model.ratio.copy(), model.mass.copy()),
-        (model.translation.copy(), model.axis.copy(), model.first_moment.copy()),
-        (
-            model.along.copy(),
-            model.cosine.copy(),
-            model.sine.copy(),
-            model.second_moment.copy(),
-        ),
-    )
-
-
-@pytest.mark.parametrize("floating_base", [False, True])
-def test_a_model_in_one_array_is_the_same(floating_base: bool) -> None:
-    model = Model.from_urdf(
-        random_tree_urdf(3, 5, prismatic=0.4),
-        floating_base=floating_base,
-        gravity=(0.1, 0.2, -9.0),
-        rotors={"joint1": Rotor(20.0, 1e-3)},
-    )
-    found = Constants(*(x for group in _copied(model.packed) for x in group))
-    for one, other in zip(found, constants_of(model.arrays), strict=True):
-        np.testing.assert_array_equal(one, other)

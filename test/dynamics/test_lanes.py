@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 from robots import random_tree_urdf
 
 from rbd_control import dynamics
 from rbd_control.control import planner
 from rbd_control.dynamics import Model, Rotor
-from rbd_control.dynamics.batches import STATES_FOR_COMPILING, STATES_FOR_LANES, Kernels
-from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.batches import STATES_FOR_COMPILING, STATES_FOR_LANES
 from rbd_control.dynamics.lanes import WIDTH
-from rbd_control.dynamics.memory import lane_scratch
-from rbd_control.dynamics.small_systems import REACH, cos_sin
+from rbd_control.dynamics.small_systems import REACH
 from rbd_control.errors import InputError
 from rbd_control.estimation.observers import NOT_FINITE, MomentumBalance
 from rbd_control.robot.friction import CoulombViscousFriction
@@ -112,54 +109,9 @@ def test_not_finite_numbers_in_any_lane_are_refused(bad: float) -> None:
             dynamics.dynamics_terms(model, q, v)
 
 
-def test_leading_axes_and_broadcasting() -> None:
-    model = MODELS["tree"]
-    q, v = states(model, 6 * STATES_FOR_LANES, 1)
-    q, v = q.reshape(6, STATES_FOR_LANES, -1), v.reshape(6, STATES_FOR_LANES, -1)
-    together = dynamics.dynamics_terms(model, q[0, 0], v[::2, ::-1])
-    for value, shape in zip(together, [(8, 8), (8, 8), (8,), (8,)], strict=True):
-        assert value.shape == (3, STATES_FOR_LANES, *shape)
-    alone = dynamics.dynamics_terms(model, q[0, 0], v[4, 5])
-    for value, expected in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(value[2, STATES_FOR_LANES - 6], expected)
-
-
-@njit
-def _cos_sin(x: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> None:
-    count = x.shape[0]
-    angle, c, s = lane_scratch(1), lane_scratch(1), lane_scratch(1)
-    for k in range(0, count, WIDTH):
-        load_states(x, k, count, angle)
-        c[0], s[0] = cos_sin(angle[0])
-        store_states(c, k, count, cosine)
-        store_states(s, k, count, sine)
-
-
-def test_cosines_and_sines_in_lanes() -> None:
-    rng = np.random.default_rng(0)
-    turns = np.arange(-4000, 4001) * (np.pi / 4.0)
-    ranges = [rng.uniform(-r, r, 20001) for r in (1e-9, 1.0, 10.0, REACH, 3.0 * REACH)]
-    x = np.concatenate([turns, np.nextafter(turns, np.inf), *ranges, [REACH, -1e9, 1e300]])
-    cosine, sine = np.full_like(x, np.nan), np.full_like(x, np.nan)
-    _cos_sin(x, cosine, sine)
-    for value, function in ((cosine, np.cos), (sine, np.sin)):
-        exact = function(x.astype(np.longdouble))
-        # Two units in the last place; the reference may be off by half of one itself.
-        error = np.abs(value - exact) / np.spacing(np.abs(exact).astype(float))
-        assert error.max() < 2.5
-
-
 def test_planning_in_a_node_compiles_no_lanes() -> None:
     """A node that compiles for seconds while the arm moves would be late with everything."""
     assert 2 * planner._STATES < STATES_FOR_COMPILING
-
-
-def test_few_states_compile_no_lanes() -> None:
-    kernels = Kernels("states", "lanes")
-    assert kernels.of(STATES_FOR_COMPILING - 1) == "states"
-    assert kernels.of(STATES_FOR_COMPILING) == "lanes"
-    assert kernels.of(STATES_FOR_LANES) == "lanes"
-    assert kernels.of(STATES_FOR_LANES - 1) == "states"
 
 
 @pytest.mark.parametrize("friction", [None, CoulombViscousFriction])

@@ -7,7 +7,6 @@ and C, momentum, gravity and Jacobians follow. The free robot is the same descri
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -98,21 +97,6 @@ names = pytest.mark.parametrize("name", NAMES)
 
 
 @names
-def test_a_mimic_joint_is_no_degree_of_freedom(name: str) -> None:
-    p = pair(name)
-    model, followers = p.model, p.free.nv - p.model.nv
-    assert followers == (1 if name == "panda" else len(MIMICS))
-    assert len(model.mimic_joints) == followers == model.bodies - model.nv
-    assert not set(model.mimic_joints) & set(model.joint_names)
-    assert model.lower_limit.shape == model.effort_limit.shape == (model.nv,)
-    for joint in model.joint_names:
-        assert (
-            model.effort_limit[model.joint_index(joint)]
-            == (p.free.effort_limit[p.free.joint_index(joint)])
-        )
-
-
-@names
 def test_matrices(name: str) -> None:
     p, G = pair(name), pair(name).G
     terms = dynamics.dynamics_terms(p.model, p.x, p.v)
@@ -163,45 +147,6 @@ def test_frames(name: str) -> None:
         assert np.abs(J(p.model, p.x, link) - free).max() < CLOSE * 10
         free = rate(p.free, p.q, p.G @ p.v, link) @ p.G
         assert np.abs(rate(p.model, p.x, p.v, link) - free).max() < CLOSE * 100
-
-
-@names
-def test_batches_are_their_single_states(name: str) -> None:
-    p = pair(name)
-    rng = np.random.default_rng(6)
-    x = np.array([random_q(p.model, rng) for _ in range(5)])
-    v, tau = rng.uniform(-2.0, 2.0, (2, 5, p.model.nv))
-    batch = dynamics.forward_dynamics(p.model, x, v, tau)
-    for each in range(5):
-        one = dynamics.forward_dynamics(p.model, x[each], v[each], tau[each])
-        assert np.array_equal(batch[each], one)
-
-
-def test_frozen_functions() -> None:
-    p = pair("tree")
-    frozen, n = dynamics.freeze(p.model), p.model.nv
-    M, C, CTv, g, a = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
-    frozen.dynamics_terms(p.x, p.v, M, C, CTv, g)
-    for one, other in zip((M, C, CTv, g), dynamics.dynamics_terms(p.model, p.x, p.v), strict=True):
-        assert relative(one, other) < CLOSE
-    frozen.forward_dynamics(p.x, p.v, p.a, a)
-    assert relative(a, dynamics.forward_dynamics(p.model, p.x, p.v, p.a)) < CLOSE
-
-
-def test_energy_is_kept_in_a_free_swing() -> None:
-    p = pair("tree")
-
-    def energy(q: np.ndarray, v: np.ndarray) -> float:
-        return float(dynamics.kinetic_energy(p.model, q, v) + dynamics.potential_energy(p.model, q))
-
-    q, v, no_torque = p.x, 0.0 * p.v, np.zeros(p.model.nv)
-    at_first, kinetic = energy(q, v), 0.0
-    for _ in range(2000):
-        q, v = dynamics.simulation_step(p.model, q, v, no_torque, 5e-4, method="runge_kutta")
-        kinetic = max(kinetic, float(dynamics.kinetic_energy(p.model, q, v)))
-    assert kinetic > 1.0
-    # Runge-Kutta loses a power of h⁵ a step.
-    assert abs(energy(q, v) - at_first) < 1e-6 * kinetic
 
 
 Function = Callable[[Model, np.ndarray, np.ndarray], Any]
@@ -263,16 +208,6 @@ OTHER_ALGORITHMS: dict[str, tuple[Function, Function]] = {
 
 
 REFUSED = ("GDAHJ", "trace of M", "interbody forces", "composite inertias", "spatial operators")
-
-
-@pytest.mark.parametrize("name", ["serial", "tree"])
-@pytest.mark.parametrize("algorithm", sorted(OTHER_ALGORITHMS.keys() - set(REFUSED)))
-def test_other_algorithms_agree(name: str, algorithm: str) -> None:
-    p = pair(name)
-    function, reference = OTHER_ALGORITHMS[algorithm]
-    # 1e-9 for the difference quotient, the others are exact.
-    result = relative(function(p.model, p.x, p.v), reference(p.model, p.x, p.v))
-    assert result < 1e-9
 
 
 @pytest.mark.parametrize("algorithm", REFUSED)
@@ -351,13 +286,6 @@ def test_limits_through_a_chain_of_mimic_joints() -> None:
     assert model.velocity_limit[0] == 0.5
 
 
-def test_a_mimic_joint_with_limits_limits_an_endless_leader() -> None:
-    endless = joint_text("shoulder", "base", "upper_arm", "continuous", more="")
-    text = limited(limit(-0.2, 0.25, 0.5, 0.0), 1.0, 0.0)
-    model = Model.from_urdf(text.replace(joint_text("shoulder", "base", "upper_arm"), endless))
-    assert (model.lower_limit[0], model.upper_limit[0]) == (-0.2, 0.25)
-
-
 def test_contradictory_limits_of_a_mimic_joint_are_ignored_with_a_warning() -> None:
     """Such descriptions exist: a multiplier of -1 whose sign was forgotten in the limits."""
     closing = limited(limit(0.0, 0.8, 0.5, 1.0), -1.0, 0.0, leader=limit(0.0, 0.8, 1.0, 1.0))
@@ -380,9 +308,3 @@ def test_a_mimic_without_leader_moves_by_itself_with_a_warning() -> None:
     assert "joint2" in model.joint_names
     with pytest.raises(ModelError, match="no joint"):
         Model.from_urdf(alone, strict=True)
-
-
-def test_sound_descriptions_warn_of_nothing() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert Model.from_urdf(pair("tree").text).remarks == ()

@@ -24,7 +24,6 @@ from rbd_control.dynamics import (
     mass_matrix,
     momentum,
     potential_energy,
-    slotine_li_torque,
     with_rotors,
 )
 from rbd_control.errors import InputError
@@ -153,21 +152,6 @@ def test_inverse_and_forward_dynamics(mechanism: Mechanism) -> None:
     assert relative(forward_dynamics(mechanism.geared, q, v, tau), a) < ROUNDING
 
 
-def test_forward_dynamics_at_rest_and_under_a_wrench(mechanism: Mechanism) -> None:
-    q, a = mechanism.q, mechanism.a
-    still = np.zeros_like(a)
-    wrenches = {mechanism.geared.link_names[-1]: [1.0, -2.0, 3.0, 20.0, 10.0, -5.0]}
-    tau = inverse_dynamics(mechanism.geared, q, still, a, wrenches)
-    assert relative(forward_dynamics(mechanism.geared, q, still, tau, wrenches), a) < ROUNDING
-
-
-def test_slotine_li_torque(mechanism: Mechanism) -> None:
-    q, v, v_r, a = mechanism.q, mechanism.v, mechanism.v_r, mechanism.a
-    M, C, _, g = dynamics_terms(mechanism.geared, q, v)
-    torque = slotine_li_torque(mechanism.geared, q, v, v_r, a)
-    assert relative(torque, M @ a + C @ v_r + g) < ROUNDING
-
-
 def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     """The usual approximation adds only n² times the inertia about the axis."""
     q, v, a = mechanism.q, mechanism.v, mechanism.a
@@ -186,13 +170,6 @@ def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     tau = inverse_dynamics(approximate, q, v, a)
     assert relative(tau, inverse_dynamics(mechanism.bare, q, v, a) + expected * a) < ROUNDING
     assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
-
-
-def test_reflected_rotors_are_an_approximation(mechanism: Mechanism) -> None:
-    q, v = mechanism.q, mechanism.v
-    approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
-    exact = dynamics_terms(mechanism.geared, q, v)
-    assert relative(dynamics_terms(approximate, q, v).C, exact.C) > 1e-3
 
 
 def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism: Mechanism) -> None:
@@ -219,8 +196,3 @@ def test_bad_rotors_are_named(joint: str, rotor: Rotor, named: str) -> None:
     model = Model.from_urdf(random_tree_urdf(0, 2))
     with pytest.raises(InputError, match=named):
         with_rotors(model, {joint: rotor})
-
-
-def test_rotors_are_given_at_once(mechanism: Mechanism) -> None:
-    with pytest.raises(InputError, match="already"):
-        with_rotors(mechanism.geared, mechanism.rotors)

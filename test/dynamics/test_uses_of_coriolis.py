@@ -50,30 +50,6 @@ def tree(request: pytest.FixtureRequest) -> Model:
     return Model.from_urdf(text, rotors=rotors)
 
 
-def test_coriolis_is_christoffel_symbols_times_velocity(tree: Model) -> None:
-    q, v, _ = states(tree)
-    Gamma = christoffel_symbols(tree, q)
-    assert relative(Gamma @ v, coriolis_matrix(tree, q, v)) < ROUNDING
-    np.testing.assert_array_equal(Gamma, Gamma.swapaxes(1, 2))
-
-
-def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree: Model) -> None:
-    """Their definition, EW21 eq. 4, by central differences."""
-    q, _, _ = states(tree)
-    h = 1e-5
-    dM = np.stack(
-        [
-            (mass_matrix(tree, q + h * e) - mass_matrix(tree, q - h * e)) / (2 * h)
-            for e in np.eye(tree.nv)
-        ],
-        axis=-1,
-    )
-    expected = 0.5 * (dM + dM.swapaxes(1, 2) - dM.transpose(2, 0, 1))
-    # The differences err by h² times third derivatives and by 1e-16 / h; rotors turn 20 times as
-    # fast and their third derivatives are 8000 times as large.
-    assert relative(christoffel_symbols(tree, q), expected) < 1e-6
-
-
 @pytest.mark.parametrize("rotors", [{}, {"joint1": Rotor(20.0, 1e-3)}], ids=["bare", "rotor"])
 def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(
     rotors: dict[str, Rotor],
@@ -96,19 +72,6 @@ def test_factorisations_are_admissible(tree: Model, factorization: str) -> None:
     assert relative(C @ v, coriolis_matrix(tree, q, v) @ v) < ROUNDING
     oracle = coriolis_matrix_from_body_jacobians(tree, q, v, factorization)
     assert relative(C, oracle) < ROUNDING
-
-
-def test_only_one_factorisation_is_christoffel_consistent(tree: Model) -> None:
-    q, v, _ = states(tree)
-    C = coriolis_matrix(tree, q, v)
-    assert relative(admissible_coriolis_matrix(tree, q, v), C) < ROUNDING
-    assert relative(admissible_coriolis_matrix(tree, q, v, "cross"), C) > 1e-3
-
-
-def test_unknown_factorisation_is_refused(tree: Model) -> None:
-    q, v, _ = states(tree)
-    with pytest.raises(InputError, match="newton.*christoffel, cross"):
-        admissible_coriolis_matrix(tree, q, v, "newton")
 
 
 def test_torque_derivative_is_twice_the_coriolis_matrix(tree: Model) -> None:
