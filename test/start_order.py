@@ -65,7 +65,6 @@ SECONDS = {
     "test_continuous_joints.py": 12,
     "test_stops.py": 12,
     "system/test_detector_defect.py": 11,
-    "test_bench_fleet.py": 11,
     "test_tool_wrench_study.py": 11,
     "dynamics/test_arguments.py": 10,
     "system/test_demo_scenario.py": 10,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from damage import sound
 
-from rbd_control.cli.main import main
 from rbd_control.control import Estimates
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
@@ -59,14 +58,3 @@ def test_a_mesh_without_reader_is_named_by_the_node(arm: Path) -> None:
         "is not installed (pip install trimesh): a.obj"
     )
     assert "\n" not in note
-
-
-def test_a_mesh_without_reader_is_named_by_replay(
-    arm: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = arm.with_name("log.csv")
-    log.write_text(sound.csv_text(sound.swing(1.2)))
-    assert main(["replay", str(log), "--urdf", str(arm)]) == 0
-    out, err = capsys.readouterr()
-    assert out.count("need the package trimesh, which is not installed") == 1
-    assert err == ""

@@ -57,21 +57,3 @@ def test_each_compiler_accepts_the_code_without_a_warning(
     files = export_c(Robot.load("arm7"), prefix="arm", functions=("all",), single=single)
     # Without optimization compilers miss variables that are never set.
     assert compiler.complaint(files.write(header), "-O1", "-Wconversion") == ""
-
-
-@needs_compiler
-@pytest.mark.parametrize("compiler", compilers(), ids=lambda compiler: compiler.name)
-def test_a_warning_is_a_complaint(compiler: Compiler, tmp_path: Path) -> None:
-    source = tmp_path / "unused.c"
-    source.write_text("void f(void);\nvoid f(void)\n{\n    int unused;\n}\n")
-    assert "unused" in compiler.complaint(source)
-    source.write_text("int f(int);\n")
-    assert compiler.complaint(source) == ""
-
-
-@needs_compiler
-@pytest.mark.parametrize("compiler", compilers(), ids=lambda compiler: compiler.name)
-def test_the_code_of_each_compiler_computes_the_same(compiler: Compiler, tmp_path: Path) -> None:
-    model = mimicking()
-    code = Code(export_c(model, prefix="each"), "each", tmp_path, compiler=compiler)
-    assert max(largest_difference(code, model, np.random.default_rng(9)).values()) < TOLERANCE

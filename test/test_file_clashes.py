@@ -6,7 +6,6 @@ Numbers in brackets are rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ import pytest
 from damage import sound
 
 from rbd_control.cli.main import _parser, main
-from rbd_control.files.output_files import NamedFile, refuse_clashes
 from rbd_control.fleet.store import DONE, Outcome, Record, Store
 
 
@@ -275,14 +273,6 @@ def test_standard_output_takes_no_file(
     )
     assert said.out == ""
     assert contents(files) == before
-
-
-def test_streams_may_be_named_twice(files: Path) -> None:
-    """Devices and pipes are not replaced."""
-    os.mkfifo("pipe")
-    for stream in ("/dev/null", "pipe"):
-        twice = [NamedFile("--json", Path(stream)), NamedFile("--html", Path(stream))]
-        refuse_clashes([NamedFile("RECORDING", Path(stream))], twice)
 
 
 def test_calibrate_may_replace_its_own_arm_file(files: Path) -> None:

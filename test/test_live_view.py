@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.playback.live_view import BAR, KEPT, SILENCE, LiveState, event_line, render
+from rbd_control.playback.live_view import BAR, KEPT, LiveState, event_line, render
 
 STATE = LiveState(
     "/arm/contact_detector",
@@ -42,20 +42,6 @@ def test_residuals_stand_against_their_thresholds() -> None:
     assert shoulder.count("█") == round(0.75 * 0.75 * BAR)
     assert elbow.count("█") == BAR
     assert "[b]elbow[/b]" in elbow
-
-
-def test_silence_is_no_verdict() -> None:
-    assert STATE.verdict(10.0 + SILENCE) == "contact"
-    assert STATE.verdict(10.0 + 1.1 * SILENCE) == "no verdict"
-    assert replace(STATE, contact=False).verdict(10.0) == "free"
-    assert LiveState("x").verdict(0.0) == "no verdict"
-
-
-def test_unknown_values_are_left_empty() -> None:
-    lines = shown(replace(STATE, thresholds=()), 10.0)
-    assert "?" in lines[2]
-    assert "█" not in lines[2]
-    assert "no contact so far" in shown(LiveState("x"), 0.0)[-1]
 
 
 def test_an_uncertain_link_is_shown_with_the_other_candidates() -> None:

@@ -23,11 +23,3 @@ def test_a_mutant_can_still_be_put_in(mutant: Mutant) -> None:
 def test_numbers_are_unique() -> None:
     numbers = [each.number for each in (*DEFECTS, *MUTANTS)]
     assert len(set(numbers)) == len(numbers)
-
-
-def test_a_text_that_is_gone_is_an_error() -> None:
-    mutant = Mutant(1, "area", "text", "errors.py", "x = 1", "x = 2", ())
-    assert mutant.mutate("x = 1\n") == "x = 2\n"
-    for source in ("", "x = 1\nx = 1\n"):
-        with pytest.raises(LookupError, match="instead of once"):
-            mutant.mutate(source)

@@ -97,10 +97,6 @@ def test_all_but_the_nodes_import_without_ros() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_ros_is_really_blocked_in_that_test() -> None:
-    assert "is blocked" in import_without_ros("rbd_control.ros.run").stderr
-
-
 def test_no_import_of_ros_hides_in_a_function_outside_the_nodes() -> None:
     for path in SOURCE.rglob("*.py"):
         if not {*ROOMS} & {*path.parts}:

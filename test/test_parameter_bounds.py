@@ -20,7 +20,7 @@ from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError, RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.parameters import MOST_VALUES, Parameters, parameter
+from rbd_control.parameters import Parameters, parameter
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
@@ -121,14 +121,6 @@ def test_values_beyond_the_bounds_are_refused_with_both_bounds(kind: type[Parame
                 kind(**{item.name: given})
             if isinstance(value, float) and math.isfinite(value):
                 assert str(item.metadata["upper"]) in str(caught.value)
-
-
-def test_a_list_has_an_end() -> None:
-    for name, value in (("contact_threshold", 1.0), ("residual_covariance", 0.0)):
-        with pytest.raises(ParameterError, match=f"at most {MOST_VALUES}"):
-            DetectorParameters.from_mapping({name: [value] * (MOST_VALUES + 1)})
-    with pytest.raises(ParameterError, match=f"at most {MOST_VALUES}"):
-        ControllerParameters(adapted_links=["a"] * (MOST_VALUES + 1))
 
 
 def at_bounds(kind: type[Parameters]) -> list[tuple[str, float]]:

@@ -57,19 +57,6 @@ def announcement(mass: float, link: str = "") -> InertiaStamped:
     return message
 
 
-def test_a_long_name_of_a_link_is_shortened_in_the_log() -> None:
-    """A message can have any text as the link, however long."""
-    node: Any = Node()
-    node.is_configured = True
-    PayloadInput(node, lambda: Q)
-    node.receive(announcement(0.0, "hand\n" + "x" * 100_000))
-    (line,) = node.lines
-    assert line.startswith("payload refused, the previous payload stays: no link 'hand\\nxxx")
-    assert len(line) < 200
-    node.receive(announcement(0.0, "link_7"))
-    assert node.lines[1] == "payload: 0 kg on link_7"
-
-
 @pytest.mark.parametrize(
     ("mass", "link", "reason"),
     [(1.0, "", ""), (90.0, "", "too heavy"), (1.0, "tool0_of_another_arm", "tool0_of")],

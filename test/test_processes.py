@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from rbd_control.ros.processes import NodeProcesses, reserved_domain
+from rbd_control.ros.processes import NodeProcesses
 
 PARENT = """
 import os, time
@@ -58,13 +57,3 @@ def test_ctrl_c_passes_the_nodes_by_and_a_niceness_does_not(tmp_path: Path) -> N
         child = processes.pid("http.server")
         assert os.getpgid(child) == child
         assert os.getsid(child) == os.getsid(0)
-
-
-def test_domains_are_reserved_and_given_back() -> None:
-    """Released domains can be reserved again; domains that are reserved together are distinct."""
-    with ExitStack() as stack:
-        held = {stack.enter_context(reserved_domain()) for _ in range(3)}
-        for _ in range(40):
-            with reserved_domain() as domain:
-                assert domain not in held
-    assert len(held) == 3

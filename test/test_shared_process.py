@@ -192,17 +192,6 @@ def test_several_changes_are_one_change_while_torque_is_sent() -> None:
     assert [result.successful for result in results] == [False, True]
 
 
-def test_present_values_take_no_time() -> None:
-    """A parameter file sets all parameters, most of them to their present values."""
-    node = Declared()
-    assert all(result.successful for result in node.set(times=[1.0], label="a"))
-    assert not node.checked
-    assert node.set(times=[1.0], label="b")[1].successful
-    assert node.checked == [Two((1.0,), "b")]
-    # Equal in Python, but of a type that the parameter does not take.
-    assert not node.set(times=[True])[0].successful
-
-
 def test_an_onset_in_the_sample_before_a_jump_of_the_clock_is_published() -> None:
     """Both samples came in one turn, and the restart of the detector discarded the onset."""
     bench = Bench(Model.from_urdf(panda_arm_urdf()))

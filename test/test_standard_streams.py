@@ -101,11 +101,6 @@ def test_log_lines_that_nobody_reads_stop_no_thread(full: int) -> None:
     assert code(LOG, full) == 3
 
 
-def test_output_that_is_read_arrives() -> None:
-    done = subprocess.run([sys.executable, "-c", PRINT], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "printed\n", "said\n")
-
-
 def test_a_file_keeps_its_place_and_its_mode(tmp_path: Path) -> None:
     """A file that was opened to be continued is not written from its beginning."""
     file = tmp_path / "output"

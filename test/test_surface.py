@@ -6,21 +6,17 @@ import sys
 import zipfile
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model
-from rbd_control.robot import Robot
-from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.robot.shapes import (
     POINTS,
     MeshFiles,
     link_corners,
     missing_geometry,
     surface_of,
-    surface_of_robot,
 )
 
 URDF = """
@@ -61,22 +57,6 @@ def test_a_solid_stands_where_its_origin_says() -> None:
     np.testing.assert_allclose(np.ptp(corners, axis=0), [0.4, 0.2, 0.6], atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        '<box size="1 2"/>',
-        '<box size="1 2 x"/>',
-        '<sphere radius="nan"/>',
-        '<cylinder radius="0.1"/>',
-        '<mesh filename="package://nowhere/a.stl"/>',
-        "<cone/>",
-        "",
-    ],
-)
-def test_solids_that_cannot_be_read_are_left_out(shape: str) -> None:
-    assert "a" not in link_corners(URDF.format(a=solid(shape), tool=""), MeshFiles(None))
-
-
 def write_stl(path: Path, corners: np.ndarray) -> None:
     """Write triangles (m, 3, 3) to a binary STL file."""
     triangles = b"".join(struct.pack("<12fH", 0, 0, 0, *c.ravel(), 0) for c in corners)
@@ -108,38 +88,11 @@ def test_surface_lies_on_the_box_and_covers_it() -> None:
         assert (sign * surface.normal[:, axis]).max() > 0.9
 
 
-def test_links_fixed_to_a_body_are_part_of_it() -> None:
-    urdf = URDF.format(a="", tool=solid(BOX))
-    model = Model.from_urdf(urdf)
-    surface = surface_of(model, urdf, MeshFiles(None))
-    assert set(surface.body) == {model.link_body["b"]}
-    np.testing.assert_allclose(
-        surface.area @ surface.point / surface.area.sum(), [0, 0, 0.5], atol=0.05
-    )
-
-
-def test_surface_of_the_shipped_arm() -> None:
-    robot = Robot.load("arm7")
-    surface = surface_of_robot(robot)
-    assert set(surface.body) == set(range(robot.model.bodies))
-    assert not missing_geometry(robot.model, surface)
-
-
 def test_links_without_geometry_are_named() -> None:
     urdf = URDF.format(a=solid(BOX), tool="")
     model = Model.from_urdf(urdf)
     note = missing_geometry(model, surface_of(model, urdf, MeshFiles(None)))
     assert note.startswith("no collision geometry found for b:")
-
-
-@pytest.mark.parametrize("field", ["urdf", "robot_description"])
-def test_a_description_may_be_named_by_its_path(field: str, tmp_path: Path) -> None:
-    path = tmp_path / "arm.urdf"
-    path.write_text(URDF.format(a=solid(BOX), tool=""), encoding="utf-8")
-    values: dict[str, Any] = {field: str(path)}
-    robot = Robot.of(RobotParameters(**values))
-    assert "<robot" in robot.urdf
-    assert surface_of_robot(robot).body.size
 
 
 def test_archives_are_no_meshes(tmp_path: Path) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from robots import LOCKED, ROBOTS, PinocchioTwin, panda_arm_urdf, random_tree_urdf, urdf_path
-from urdf_texts import BODY, LIMIT, arm, assert_names, elbow, joint, link, robot, with_root_last
+from robots import LOCKED, ROBOTS, PinocchioTwin, random_tree_urdf, urdf_path
+from urdf_texts import arm, assert_names, elbow, joint, link, robot
 
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, REVOLUTE
-from rbd_control.dynamics.urdf import MAX_JOINTS
 from rbd_control.errors import InputError
 
 # Merging is a few products of 4x4 matrices whose entries are of order one: 1e-12 is generous.
@@ -71,13 +70,6 @@ def test_merges_as_pinocchio(name: str) -> None:
     assert_same_bodies(model, PinocchioTwin(urdf_path(name), model.joint_names, locked=locked))
 
 
-def test_merges_the_panda_without_hand() -> None:
-    text = panda_arm_urdf()
-    model = Model.from_urdf(text)
-    assert model.joint_names == tuple(f"panda_joint{i}" for i in range(1, 8))
-    assert_same_bodies(model, PinocchioTwin(text, model.joint_names))
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_merges_random_trees_with_locked_joints(seed: int) -> None:
     text = random_tree_urdf(seed, 10, continuous=0.2, fixed=0.5)
@@ -105,14 +97,6 @@ def test_floating_base_is_six_rows_that_share_the_root() -> None:
     assert arrays.mass[5] == pytest.approx(root.mass, rel=MERGING)
     np.testing.assert_allclose(arrays.first_moment[5], root.mass * root.lever, atol=MERGING)
     assert model.mass == pytest.approx(sum(i.mass for i in twin.model.inertias), rel=MERGING)
-
-
-@pytest.mark.parametrize("floating", [False, True])
-def test_the_root_link_may_stand_last(floating: bool) -> None:
-    text = arm(BODY).replace(link("base", ""), link("base"))
-    model = Model.from_urdf(with_root_last(text), floating_base=floating)
-    assert (model.root_link, model.link_names[-1]) == ("base", "base")
-    assert model.root_link == Model.from_urdf(text).root_link
 
 
 def test_payload_is_one_more_fixed_link() -> None:
@@ -204,24 +188,3 @@ def test_file_in_its_declared_encoding(tmp_path: Path) -> None:
     path.write_bytes(text.encode("latin-1"))
     assert Model.from_urdf(path).joint_names == Model.from_urdf(text).joint_names
     assert "épaule" in Model.from_urdf(path).joint_names
-
-
-def test_what_is_of_no_concern_is_ignored() -> None:
-    plain = Model.from_urdf(arm())
-    more = '<transmission name="t"><joint name="elbow"/></transmission><gazebo><x y="$z"/></gazebo>'
-    body = BODY + '<visual><geometry><mesh filename="package://gone.stl"/></geometry></visual>'
-    elbow = joint(
-        "elbow",
-        "upper_arm",
-        "forearm",
-        more=LIMIT + '<safety_controller k_velocity="x"/><dynamics damping="x"/>',
-    )
-    for a, b in zip(plain.arrays, Model.from_urdf(arm(body, elbow, more)).arrays, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_chain_as_long_as_admitted() -> None:
-    names = [f"l{i}" for i in range(MAX_JOINTS + 1)]
-    joints = [joint(f"j{i}", names[i], names[i + 1], more=LIMIT) for i in range(MAX_JOINTS)]
-    model = Model.from_urdf(robot(*(link(name) for name in names), *joints))
-    assert model.nv == MAX_JOINTS

@@ -50,30 +50,6 @@ def test_warned_of_once_and_refused_where_strict(text: str, words: tuple[str, ..
     assert_names(caught.value, words)
 
 
-def test_a_mass_without_inertia_about_its_joint_is_refused() -> None:
-    with pytest.raises(ModelError, match="joint 'elbow'.*singular"):
-        Model.from_urdf(arm(inertial(ixx="0", iyy="0", izz="0")))
-
-
-def test_inertias_the_world_carries_are_not_judged() -> None:
-    bad = inertial(ixx="0.1", iyy="0.1", izz="0.5")
-    antenna = link("antenna", bad) + joint("mast", "base", "antenna", "fixed")
-    assert Model.from_urdf(arm(BODY, "", antenna)).mass == 4.0
-    with pytest.warns(ModelWarning, match="'antenna'"):
-        Model.from_urdf(arm(BODY, "", antenna), floating_base=True)
-
-
-@pytest.mark.parametrize("izz", ["0.03", "0.03002"])
-def test_the_triangle_inequality_bends_for_printed_digits(izz: str) -> None:
-    Model.from_urdf(arm(inertial(izz=izz)))
-
-
-def test_a_point_mass_may_be_fixed_to_a_body() -> None:
-    tool = link("tool", inertial(ixx="0", iyy="0", izz="0"))
-    model = Model.from_urdf(arm(BODY, "", tool, joint("flange", "forearm", "tool", "fixed")))
-    assert model.arrays.mass.tolist() == [2.0, 4.0]
-
-
 def wrist(first: str, second: str, third: str, kind: str = "revolute", flange: str = BODY) -> str:
     """Three joints through one point, with massless links between them."""
     return robot(
@@ -127,10 +103,3 @@ def test_a_massless_floating_root_needs_bodies_that_resist_its_every_motion() ->
         Model.from_urdf(arm(), floating_base=True)
     other = link("leg") + joint("hip", "base", "leg", axis='<axis xyz="1 0 0"/>')
     assert Model.from_urdf(arm(BODY, "", other), floating_base=True).nv == 9
-
-
-def test_a_joint_may_have_the_name_of_the_joint_of_a_floating_base() -> None:
-    """Without mass it was refused, where a joint of any other name leads to a warning."""
-    with pytest.warns(ModelWarning, match="'root_joint'.*singular"):
-        model = Model.from_urdf(arm("").replace("elbow", "root_joint"))
-    assert model.nv == 2

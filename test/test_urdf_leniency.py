@@ -71,14 +71,3 @@ def test_a_joint_that_mimics_a_fixed_joint_is_fixed_at_its_offset(mount: str) ->
     assert model.mimic_joints == ()
     placement = model.link_placement["finger"]
     np.testing.assert_allclose(placement[:2, 0], [np.cos(0.4), np.sin(0.4)])
-
-
-def test_a_fixed_joint_that_mimics_another_joint_stays_fixed() -> None:
-    model = gripper('<mimic joint="elbow"/>', "")
-    assert model.joint_names == ("shoulder", "elbow", "finger_joint")
-    assert model.link_body["plate"] == model.link_body["forearm"]
-
-
-def test_a_fixed_joint_closes_no_circle() -> None:
-    model = gripper('<mimic joint="finger_joint"/>', '<mimic joint="mount"/>')
-    assert model.joint_names == ("shoulder", "elbow")

@@ -14,11 +14,6 @@ from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.urdf import MAX_BYTES, MAX_DEPTH, MAX_JOINTS
 from rbd_control.errors import InputError, ModelError
 
-FINGER = link("finger") + joint(
-    "finger_joint", "forearm", "finger", more=LIMIT + '<mimic joint="elbow"/>'
-)
-
-
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE robot [<!ENTITY a "aaaaaaaaaa">'
     '<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><robot name="&b;"><link name="base"/></robot>'
@@ -139,9 +134,3 @@ def test_arguments_refused(arguments: dict[str, Any], words: tuple[str, ...]) ->
     with pytest.raises(InputError) as caught:
         Model.from_urdf(arm(), **arguments)
     assert_names(caught.value, words)
-
-
-def test_locking_is_the_remedy_for_a_mimic_joint() -> None:
-    model = Model.from_urdf(arm(BODY, "", FINGER), locked={"finger_joint": 0.0})
-    assert model.joint_names == ("shoulder", "elbow")
-    assert model.mass == 6.0

@@ -23,7 +23,6 @@ from published import KEYS, TYPES, key_pattern
 
 from rbd_control.nodes.model_checks import StartCheckStatus
 from rbd_control.ros.diagnostics import Durations
-from rbd_control.startup import executables
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 PLOTJUGGLER = CONFIG / "plotjuggler" / "rbd_control.xml"
@@ -87,14 +86,6 @@ def test_plotjuggler_curves_are_published(series: str) -> None:
         assert field_type(kind, rest.replace("/", ".")) in NUMBERS
 
 
-def test_plotjuggler_subscribes_to_what_it_draws() -> None:
-    selected = ElementTree.parse(PLOTJUGGLER).find(".//selected_topics")
-    assert selected is not None
-    topics = set(str(selected.get("value")).split(";"))
-    assert topics <= TYPES.keys()
-    assert {split_topic(series)[0] for series in curves()} <= topics
-
-
 def panels(layout: Any) -> Iterator[str]:
     if isinstance(layout, str):
         yield layout
@@ -102,10 +93,6 @@ def panels(layout: Any) -> Iterator[str]:
         assert layout["direction"] in ("row", "column")
         yield from panels(layout["first"])
         yield from panels(layout["second"])
-
-
-def test_foxglove_shows_each_panel_once() -> None:
-    assert sorted(panels(FOXGLOVE["layout"])) == sorted(FOXGLOVE["configById"])
 
 
 def foxglove_paths() -> Iterator[str]:
@@ -139,26 +126,6 @@ def displays() -> Iterator[tuple[str, str]]:
 def test_rviz_displays_are_published(kind: str, topic: str) -> None:
     assert not topic.startswith("/"), "a namespace would not apply"
     assert TYPES[f"/{topic}"].__name__ == MESSAGES.get(kind, "String")
-
-
-def test_the_aggregator_takes_each_node_once() -> None:
-    """Its generic analyzer requires that an expression matches the whole name."""
-    analyzers = {name: value for name, value in AGGREGATOR.items() if isinstance(value, dict)}
-    assert all(a["type"] == "diagnostic_aggregator/GenericAnalyzer" for a in analyzers.values())
-    nodes = {path.stem for path in CONFIG.glob("*.yaml") if hasattr(executables, path.stem)}
-    assert len(nodes) == 6
-    for node in nodes:
-        for name in (node, f"left/{node}", f"cell/left/{node}"):
-            found = [
-                key
-                for key, analyzer in analyzers.items()
-                if any(re.fullmatch(expression, name) for expression in analyzer["regex"])
-            ]
-            assert len(found) == 1, (name, found)
-    assert not any(
-        re.fullmatch(e, "other_contact_detector") for a in analyzers.values() for e in a["regex"]
-    )
-    assert len(analyzers) == len(nodes)
 
 
 def test_the_aggregator_takes_every_status_of_the_nodes() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from urdf_texts import assert_names
 
-from rbd_control.dynamics import urdf
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.urdf import read_urdf
 from rbd_control.errors import ModelError
@@ -60,14 +59,3 @@ def test_a_xacro_file_where_xacro_is_not_installed(
     path.write_text(XACRO, encoding="utf-8")
     with pytest.raises(ModelError, match="xacro is not installed: install it"):
         Model.from_urdf(path)
-
-
-def test_an_expanded_file_that_is_too_large_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "arm.xacro"
-    path.write_text(XACRO, encoding="utf-8")
-    monkeypatch.setattr(urdf, "expanded", lambda _path: "<robot/>" + " " * urdf.MAX_BYTES)
-    for read in (Model.from_urdf, read_urdf):
-        with pytest.raises(ModelError, match="larger than 10 MB"):
-            read(path)

@@ -1,20 +1,10 @@
-"""Damaged input files for the command line, made by seed, and the run that judges the outcome.
-
-Every case is a folder with one damaged file and the arguments of ``rbd-control`` that read it::
-
-    makers = Makers(folder)
-    case = makers.case(seed)
-    wrong = judge(case, run(case))
-
-``python -m damage --count 5000`` in the folder ``test`` runs many of them.
-"""
+"""Damaged input files for the command line, and the run that judges the outcome."""
 
 from __future__ import annotations
 
 import io
 import re
 import resource
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -22,9 +12,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from damage import bags, sound, tables, texts
+from damage import bags, sound
 from rbd_control.cli.main import main
 
 SLOWEST = 5.0
@@ -39,22 +27,13 @@ MOST_MEMORY = 500.0
 LONGEST_LINE = 200
 """Longest message beyond the path [characters]."""
 
-KINDS = ("bag", "bag", "bag", "table", "table", "description", "config", "labels", "calibrate")
-"""What is damaged, as often as it stands here."""
-
 
 @dataclass(frozen=True)
 class Case:
     """One damaged file, and the arguments of ``rbd-control`` that read it."""
 
-    name: str
     file: Path
     arguments: tuple[str, ...]
-    folder: Path
-
-    def remove(self) -> None:
-        """Remove its folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -70,52 +49,23 @@ class Outcome:
     raised: str
 
 
-class Makers:
-    """Sound files under ``root``, and damaged ones made of them."""
+class Sound:
+    """Sound files under ``root``, which damaged ones are made of."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        sound_files = root / "sound"
-        sound_files.mkdir(parents=True)
-        self.bags = bags.Bags.write(sound_files)
-        self.urdf = sound_files / "two.urdf"
+        self.bags = bags.Bags.write(root)
+        self.urdf, self.config = root / "two.urdf", root / "detector.yaml"
         self.urdf.write_text(sound.URDF)
-        self.config = sound_files / "detector.yaml"
         self.config.write_text(sound.CONFIG)
-        self._csv = sound.csv_text(sound.swing(1.2))
-        self.log = sound_files / "log.csv"
-        self.log.write_text(self._csv)
-        self._long = sound.csv_text(sound.swing(22.0, 60.0))
+        self.log = root / "log.csv"
+        self.log.write_text(sound.csv_text(sound.swing(1.2)))
 
-    def case(self, seed: int, kind: str = "") -> Case:
-        """Return the case of a seed; its folder must not exist yet."""
-        rng = np.random.default_rng(seed)
-        kind = kind or KINDS[int(rng.integers(len(KINDS)))]
-        folder = self._root / f"case_{seed}"
-        folder.mkdir()
-        if kind == "calibrate":
-            file = tables.recording(rng, self._long, folder)
-            out = str(folder / "out.yaml")
-            arguments = ["calibrate", str(file), "--urdf", str(self.urdf), "--out", out]
-            return Case(f"{seed} {kind}", file, tuple(arguments), folder)
-        log, urdf, config, more = self.log, self.urdf, self.config, []
-        if kind == "bag":
-            maker = bags.MAKERS[int(rng.integers(len(bags.MAKERS)))]
-            file = log = maker(rng, self.bags, folder)
-            kind += f" {maker.__name__}"
-        elif kind == "table":
-            file = log = tables.recording(rng, self._csv, folder)
-        elif kind == "description":
-            file = urdf = texts.description(rng, folder)
-        elif kind == "config":
-            file = config = texts.config(rng, folder)
-        else:
-            file = tables.labels(rng, folder)
-            more = ["--labels", str(file)]
-        if rng.random() < 0.1:
-            more += ["--json", str(folder / "out.json")]
-        arguments = ["replay", str(log), "--urdf", str(urdf), "--config", str(config), *more]
-        return Case(f"{seed} {kind}", file, tuple(arguments), folder)
+    def replayed(self, file: Path, kind: str = "log") -> Case:
+        """Return the case of ``replay`` on a file of some kind, with the sound files beside it."""
+        files = {"log": self.log, "urdf": self.urdf, "config": self.config, kind: file}
+        log = files.pop("log")
+        options = [text for name, path in files.items() for text in (f"--{name}", str(path))]
+        return Case(file, ("replay", str(log), *options))
 
 
 def run(case: Case) -> Outcome:

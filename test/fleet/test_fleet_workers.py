@@ -48,15 +48,6 @@ def test_local_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("always.killed*"))) == ATTEMPTS
 
 
-def _dies() -> None:
-    raise SystemExit(7)
-
-
-def test_workers_that_cannot_start_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RbdControlError, match="cannot start: they end during their start"):
-        list(LocalWorkers(1, _dies).run([Quick(tmp_path)]))
-
-
 def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     jobs = jobs_for(tmp_path)
