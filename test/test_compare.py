@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from robots import urdf_path
 
@@ -10,11 +9,8 @@ pytest.importorskip("mujoco")
 
 
 from bench.compare import study
-from bench.compare.laws import DESIRED, FIXED, REFERENCE, SLOTINE_LI, fixed, gains
-from bench.compare.study import ARMS, Learning, Tracking, learn, motion, reference, track
+from bench.compare.study import ARMS, Learning, Tracking, learn, track
 from bench.compare.targets import outcomes
-from bench.contacts.arms import arm
-from rbd_control.control import SlotineLiController
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,18 +42,3 @@ def test_targets_on_one_specimen(results: tuple[list[Tracking], Learning]) -> No
     alike = [outcome.measured for outcome in found if outcome.limit is None]
     assert len(alike) == 4
     assert max(alike) < 1.0
-
-
-def test_slotine_li_of_the_comparison_is_the_controller() -> None:
-    of = arm("panda")
-    parameters = gains(of, reference(motion(of, 0), 0.0, 1.0))
-    state = list(np.random.default_rng(0).uniform(-1.0, 1.0, (5, 7)))
-    ours = SlotineLiController(of.model, parameters).torque(*state)
-    # Products and sums in another order.
-    assert np.allclose(
-        fixed(SLOTINE_LI, REFERENCE, of, parameters)(*state), ours, rtol=0.0, atol=1e-11
-    )
-    # With everything at rest and in place the three agree.
-    still = [state[0], np.zeros(7), state[0], np.zeros(7), np.zeros(7)]
-    torques = [fixed(law, DESIRED, of, parameters)(*still) for law in FIXED]
-    assert np.allclose(torques[0], torques[1:], rtol=0.0, atol=1e-11)

@@ -17,11 +17,9 @@ from robots import LOCKED, random_tree_urdf, urdf_path
 from rbd_control import dynamics
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, Rotor
-from rbd_control.dynamics.compiled import inlined
 from rbd_control.errors import InputError
 from rbd_control.estimation import MomentumObserver
-from rbd_control.export import TracingError, c_files, export_c
-from rbd_control.export.tracing import Tracing
+from rbd_control.export import c_files, export_c
 from rbd_control.robot import Robot
 
 
@@ -212,42 +210,6 @@ def test_a_momentum_observer_in_place_computes_the_same(tmp_path: Path) -> None:
     call(*inputs, pointer(p), pointer(rate), pointer(r))
     for ours, expected in zip((p, rate, r), apart, strict=True):
         np.testing.assert_array_equal(ours, expected)
-
-
-@needs_compiler
-def test_names_of_any_kind_compile(tmp_path: Path) -> None:
-    text = random_tree_urdf(0, 3, fixed=0.0)
-    text = text.replace("joint0", "Gelenk */ &quot;ä&quot; \\n ??/ 0").replace("link1", "a-b")
-    model = Model.from_urdf(text.replace("link2", "a_b"))
-    files = export_c(model, prefix="odd", links=("all",), functions=("frame_jacobian",))
-    assert files.header.isascii()
-    assert "odd_frame_jacobian_a_b_2(" in files.header
-    code = Code(files, "odd", tmp_path)
-    names = (ctypes.c_char_p * 3).in_dll(code.library, "odd_joint_names")
-    assert [bytes(name or b"").decode() for name in names] == list(model.joint_names)
-    q = np.array([0.3, -0.4, 0.5])
-    J = code("frame_jacobian_a_b_2", q, shape=(6, 3))
-    assert relative(J, dynamics.frame_jacobian(model, q, "a_b")) < TOLERANCE
-
-
-@inlined
-def branching(x):  # type: ignore[no-untyped-def]
-    return x if x > 0.0 else -x
-
-
-@inlined
-def converting(x):  # type: ignore[no-untyped-def]
-    return float(x)
-
-
-@pytest.mark.parametrize("kernel", [branching, converting])
-def test_a_kernel_that_branches_is_refused(kernel: Any) -> None:
-    tracing = Tracing(tree(0))
-    (x,) = tracing.inputs("x", (1,))
-    with pytest.raises(TracingError, match="depends on its inputs"):
-        tracing.run(kernel)(x)
-    with pytest.raises(TracingError, match="power 3"):
-        x**3
 
 
 def test_unsupported_exports_are_refused_with_a_reason() -> None:

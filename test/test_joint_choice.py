@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from robots import urdf_path
 
 from rbd_control import Robot
 from rbd_control.cli.main import main
-from rbd_control.dynamics import Model, gravity_torque, mass_matrix
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError, ModelWarning, RecordingError
 from rbd_control.playback.configuration import EffortOptions, arm_to_calibrate, configured_robot
 from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
@@ -125,24 +124,6 @@ def test_two_sets_of_which_either_may_be_the_arm_are_not_chosen_from(
     assert all(name in str(caught.value) for name in named), caught.value
     assert str(caught.value).endswith("name the joints of the arm in the parameter joints")
     assert len(str(caught.value)) < 200  # `rbd-control` leaves out the middle of longer messages
-
-
-@pytest.mark.parametrize("position", [1e5, -1e30, math.inf, math.nan])
-def test_a_position_of_no_joint_holds_nothing(position: float) -> None:
-    reported = ReportedJoints()
-    reported.add(("finger",), (position,), (1.0,))
-    assert not reported.positions
-
-
-def test_held_joints_stand_where_they_are_reported(panda: str) -> None:
-    parameters = RobotParameters(robot_description=panda, joints=ARM)
-    robot = Robot.of(parameters, reported={FINGER: 0.03, ARM[0]: 1.0})
-    assert robot.joints == ARM
-    assert robot.held == {FINGER: 0.03}
-    same = Model.from_urdf(panda, locked={FINGER: 0.03, "panda_finger_joint2": 0.03})
-    q = np.linspace(0.1, 0.7, 7)
-    assert np.array_equal(mass_matrix(robot.model, q), mass_matrix(same, q))
-    assert robot.held_in_words == ("panda_finger_joint1 at 0.03 as joint states report")
 
 
 def test_held_joints_of_which_nothing_is_known_stand_at_zero_or_midway() -> None:

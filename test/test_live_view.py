@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.playback.live_view import BAR, KEPT, LiveState, event_line, render
+from rbd_control.playback.live_view import BAR, KEPT, LiveState, render
 
 STATE = LiveState(
     "/arm/contact_detector",
@@ -42,13 +42,6 @@ def test_residuals_stand_against_their_thresholds() -> None:
     assert shoulder.count("█") == round(0.75 * 0.75 * BAR)
     assert elbow.count("█") == BAR
     assert "[b]elbow[/b]" in elbow
-
-
-def test_an_uncertain_link_is_shown_with_the_other_candidates() -> None:
-    unsure = replace(EVENT, candidates=("forearm", "wrist"), confidence=0.62)
-    assert event_line(unsure).startswith("contact 1 at forearm (62%, else wrist): elbow")
-    sure = replace(EVENT, candidates=("forearm",), confidence=0.99)
-    assert event_line(sure).startswith("contact 1 at forearm: elbow")
 
 
 def test_the_last_events_newest_first() -> None:

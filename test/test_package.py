@@ -126,12 +126,6 @@ def test_what_is_to_be_installed_exists(setup_arguments: dict[str, Any]) -> None
             assert (ROOT / package.replace(".", "/") / file).is_file(), file
 
 
-def test_every_folder_with_python_is_a_package() -> None:
-    # find_packages() passes over a folder without it, and says nothing.
-    for folder in {path.parent for path in SOURCE.rglob("*.py")}:
-        assert (folder / "__init__.py").is_file(), folder.relative_to(ROOT)
-
-
 def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
     scripts = setup_arguments["entry_points"]["console_scripts"]
     functions = inspect.getmembers(executables, inspect.isfunction)

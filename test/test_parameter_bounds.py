@@ -20,9 +20,9 @@ from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError, RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.parameters import Parameters, parameter
+from rbd_control.parameters import Parameters
 from rbd_control.robot.payload import PayloadParameters
-from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
+from rbd_control.simulation import arm7_urdf
 
 T = TypeVar("T")
 
@@ -83,25 +83,6 @@ def test_every_number_of_every_node_has_finite_bounds() -> None:
             checked.add(item.name)
     assert len(checked) > 100
     assert {"listeners", "friction_f2", "payload_inertia", "moving_ratio", "seed"} <= checked
-
-
-@pytest.mark.parametrize(
-    ("default", "options"),
-    [
-        (1.0, {"lower": 0.0}),
-        (1.0, {"upper": 2.0}),
-        (1, {"above": 0.0}),
-        ((1.0,), {"per_joint": True, "upper": 1.0}),
-        ((), {"joint_matrix": True}),
-        ((1.0, 2.0), {"unit": "m", "lower": -math.inf, "upper": 1.0}),
-        (1.0, {"lower": 0.0, "upper": math.nan}),
-    ],
-)
-def test_a_number_without_bounds_cannot_even_be_declared(
-    default: object, options: dict[str, Any]
-) -> None:
-    with pytest.raises(TypeError, match="no finite bounds"):
-        parameter(default, "something", **options)
 
 
 @pytest.mark.parametrize("kind", sorted(classes(), key=lambda kind: kind.__name__))
@@ -277,20 +258,6 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
 
 
 # The arm, and what it carries --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("name", "value"), at_bounds(SimulationParameters))
-def test_the_simulated_arm_at_a_bound(name: str, value: float) -> None:
-    parameters = SimulationParameters(**{name: value_of(SimulationParameters, name, value)})
-    arm = accepted(lambda: SimulatedArm(MODEL, parameters))
-    assert arm or name == "initial_position"
-    if arm:
-        for _ in range(200 if arm.parameters.substeps < 100 else 5):
-            arm.step(gravity_torque(MODEL, np.zeros(N)))
-            sample = arm.reading()
-            if sample is not None:
-                assert np.isfinite(sample.q).all()
-                assert np.isfinite(sample.v).all()
 
 
 @dataclass(frozen=True)

@@ -90,11 +90,3 @@ def test_a_node_does_not_take_the_priority_of_another(scheduler: Scheduler) -> N
     assert scheduler.mine() == (os.SCHED_RR, 20)
     share_priority("detector", 0)
     assert scheduler.mine() == (os.SCHED_RR, 10)
-
-
-def test_a_refused_priority_leaves_the_last_one(scheduler: Scheduler) -> None:
-    scheduler.limit = 15
-    share_priority("controller", 10)
-    assert "not permitted" in share_priority("controller", 20)
-    assert share_priority("controller", 0) == ""
-    assert scheduler.mine() == (os.SCHED_OTHER, 0)

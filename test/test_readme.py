@@ -7,7 +7,6 @@ import pytest
 
 from bench.parameter_pages import FILES, File, generated
 from rbd_control.cli import guard
-from rbd_control.cli.main import main
 from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.files import yaml_input
@@ -52,14 +51,3 @@ def test_limits_and_exit_codes_on_the_page_of_replay() -> None:
     stated = (0, guard.NO_RESULT, guard.BAD_INPUT, guard.INTERNAL_ERROR, guard.INTERRUPTED)
     assert [int(code) for code in codes] == [*stated, guard.BROKEN_PIPE]
     assert f"at most {guard.MESSAGE_LENGTH} characters beyond the path" in " ".join(page.split())
-
-
-def test_options_on_the_page_of_replay_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
-    known = ""
-    for command in ("replay", "calibrate"):
-        with pytest.raises(SystemExit):
-            main([command, "--help"])
-        known += capsys.readouterr().out
-    for option in set(re.findall(r"--[a-z][a-z-]+", page)):
-        assert option in known, option

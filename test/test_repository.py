@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 import yaml
 from start_order import ONE_AT_A_TIME, SECONDS, start_order
 
-import rbd_control
-
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rbd_control"
 MOST_PARAMETERS, MOST_LINES = 8, 60
-COMPILED = {"compiled", "inlined", "compiled_borrowing", "inlined_borrowing", "njit"}
-"""Decorators of kernels, which may be long and take many arrays: a call between them costs time."""
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-
-
-def load(path: str) -> Any:
-    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
-
-
-def test_citation_names_this_version() -> None:
-    citation = load("CITATION.cff")
-    assert citation["version"] == rbd_control.__version__
-    changelog = (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8")
-    assert f"{rbd_control.__version__} ({citation['date-released']})" in changelog
-
-
-def test_python_versions_are_the_tested_ones() -> None:
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    declared = re.findall(r"Programming Language :: Python :: (3\.\d+)", setup)
-    matrix = load(".github/workflows/python.yml")["jobs"]["test"]["strategy"]["matrix"]
-    assert matrix["python"] == declared
-    assert f'python_requires=">={declared[0]}"' in setup
 
 
 def test_workflows_pin_actions_and_write_nothing() -> None:
@@ -54,70 +28,6 @@ def test_workflows_pin_actions_and_write_nothing() -> None:
             assert used, path.name
             for action in used:
                 assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
-
-
-def functions(source: str) -> Iterator[Function]:
-    """Yield all functions without a compiling decorator, except those within kernels."""
-    waiting: list[ast.AST] = [ast.parse(source)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Function):
-            used = {ast.unparse(each).split("(")[0] for each in node.decorator_list}
-            if used & COMPILED:
-                continue
-            yield node
-        waiting += ast.iter_child_nodes(node)
-
-
-def parameters(function: Function) -> int:
-    """Return the number of parameters, without ``self``, ``*args`` and ``**kwargs``."""
-    arguments = function.args
-    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    return len([name for name in names if name not in ("self", "cls")])
-
-
-def lines(function: Function) -> int:
-    """Return the number of lines of code, without decorators and docstring."""
-    assert function.end_lineno is not None
-    first = function.body[0]
-    length = function.end_lineno - function.lineno + 1
-    if ast.get_docstring(function) is not None:
-        assert first.end_lineno is not None
-        length -= first.end_lineno - first.lineno + 1
-    return length
-
-
-def too_large(source: str) -> list[str]:
-    """Return the names of functions that are too large without a reason written beside them.
-
-    The reason for many parameters follows ``noqa: PLR0913`` in the line of ``def``, and the reason
-    for many lines is a comment above it that begins with ``Long:``.
-    """
-    text = source.splitlines()
-    found = []
-    for function in functions(source):
-        first = min([function.lineno, *(each.lineno for each in function.decorator_list)]) - 1
-        above = first
-        while above > 0 and text[above - 1].lstrip().startswith("#"):
-            above -= 1
-        comment = " ".join(text[above:first])
-        if parameters(function) > MOST_PARAMETERS and not re.search(
-            r"# noqa: PLR0913 - \w", text[function.lineno - 1]
-        ):
-            found.append(f"{function.name} has {parameters(function)} parameters")
-        if lines(function) > MOST_LINES and not re.search(r"# Long: \w", comment):
-            found.append(f"{function.name} has {lines(function)} lines")
-    return found
-
-
-def test_functions_are_small_or_say_why_not() -> None:
-    found = {
-        str(path.relative_to(ROOT)): large
-        for folder in ("rbd_control", "bench", "test", "launch")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if (large := too_large(path.read_text(encoding="utf-8")))
-    }
-    assert found == {}
 
 
 def imports(modules: dict[str, str]) -> dict[str, set[str]]:

@@ -12,7 +12,6 @@ from urdf_texts import BODY, arm, joint, link
 import rbd_control
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics, mass_matrix
 from rbd_control.errors import RbdControlError
-from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.inertial_corrections import (
     InertialCorrections,
 )
@@ -145,22 +144,6 @@ def test_a_joint_whose_position_is_unknown_is_held_within_its_limits(
     text = arm(BODY, "", link("tray"), slide)
     robot = Robot.of(RobotParameters(robot_description=text, joints=("shoulder", "elbow")))
     assert robot.held == {"slide": pytest.approx(position)}
-
-
-EFFORTS = [
-    EffortParameters(effort_kind="current", effort_gain=(2.0, -3.0, 1.0, 1.0, 1.0, 1.0, 4.0)),
-    EffortParameters(effort_kind="torque_without_gravity"),
-    EffortParameters(),
-]
-
-
-@pytest.mark.parametrize("effort", EFFORTS, ids=lambda effort: effort.effort_kind)
-def test_efforts_and_back(effort: EffortParameters) -> None:
-    torque = np.arange(7.0)
-    published = effort.effort(MODEL, POSTURE, torque)
-    np.testing.assert_allclose(effort.torque(MODEL, POSTURE, published), torque, atol=1e-12)
-    if effort.effort_kind == "torque_without_gravity":
-        np.testing.assert_allclose(torque - published, gravity_torque(MODEL, POSTURE), atol=1e-12)
 
 
 HEAVY = arm7_urdf().replace('<mass value="', '<mass value="1')

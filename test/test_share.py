@@ -10,10 +10,6 @@ import pytest
 from rbd_control import share
 
 
-def test_in_a_checkout() -> None:
-    assert (share.share_directory() / "config" / "demo.yaml").is_file()
-
-
 @pytest.mark.parametrize("where", ["workspace", "environment"])
 def test_where_it_was_installed(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -24,11 +20,3 @@ def test_where_it_was_installed(
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "workspace"))
     assert share.share_directory() == installed
-
-
-def test_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share, "__file__", str(tmp_path / "a" / "b" / "share.py"))
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
-    monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
-    with pytest.raises(FileNotFoundError, match="environment"):
-        share.share_directory()

@@ -23,7 +23,6 @@ from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes import contact_aware_controller
 from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
-from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
 from rbd_control.parameters import Parameters, parameter
 from rbd_control.ros.declared_parameters import DeclaredParameters
 from rbd_control.ros.joint_state_input import SAMPLES
@@ -230,25 +229,6 @@ def test_an_onset_in_the_sample_before_a_jump_of_the_clock_is_published() -> Non
     tap(1.0, np.zeros(7), after_jump=True)  # in the same turn
     detector.report()
     assert found == ["onset", "release"]
-
-
-def test_a_result_that_failed_is_not_replaced_by_that_of_a_later_sample() -> None:
-    """Link, force and event of the later sample came with the stamp of the sample before it."""
-    output = DetectionOutput.__new__(DetectionOutput)
-    parts = ("_residual", "_stamped", "_events", "_force", "_arrow", "_tool", "_detector")
-    for part in parts:
-        setattr(output, part, MagicMock())
-    sample = JointSample(1.0, np.zeros(1), np.zeros(1), np.zeros(1))
-    verdict: Any = SimpleNamespace(is_quiet=False, valid=True, dropped_code=0, residual=np.ones(1))
-    last = JudgedSample(sample, Stamp(1, 0), verdict)
-    later: Any = output._detector
-    assert output.publish(last._replace(is_completed=True), verdict) is None
-    assert not later.complete.called
-    assert not later.tool_wrench.called
-    assert not output._tool.publish.called  # type: ignore[attr-defined]
-    output.on_force, output._frame = MagicMock(), "base"
-    assert output.publish(last, verdict) is later.complete.return_value
-    assert later.tool_wrench.called
 
 
 def test_a_failure_with_a_sample_restarts_the_detector() -> None:

@@ -15,7 +15,6 @@ from rbd_control.errors import InputError
 from rbd_control.robot.joint_choice import (
     LIMIT,
     RETURN_REPORTS,
-    RETURN_TIME,
     TOLERANCE,
     WEIGHT,
     HeldJoints,
@@ -102,10 +101,6 @@ class Reports:
         return self.held.moved
 
 
-BACK = round(RETURN_TIME * 100.0) + 2
-"""Number of reports at 100 Hz after which a joint is back, despite the rounding of the time."""
-
-
 def test_two_reports_elsewhere_are_a_motion() -> None:
     held = HeldJoints([TILT])
     names = ("joint_1", "tilt")
@@ -160,19 +155,6 @@ def test_the_noise_of_a_joint_at_the_tolerance_is_one_motion() -> None:
         reports.look(0.1 + 1.9 * TOLERANCE - 5e-7 * k + random.normal(scale=2e-4))
     assert not reports.held.moved
     assert reports.changes == 2
-
-
-@pytest.mark.parametrize("position", [math.nan, math.inf, 1e30])
-def test_an_impossible_position_changes_nothing(position: float) -> None:
-    reports = Reports()
-    for k in range(3):
-        assert bool(reports.look(position)) == (k == 2)
-        reports.look(0.2)
-    assert reports.look(position)
-    reports.held.look(("tilt",), (), reports.now)
-    assert reports.look(*[0.1] * (BACK - 2))
-    assert reports.look(position)
-    assert not reports.look(0.1, 0.1)
 
 
 def test_a_whole_turn_of_a_continuous_joint_is_no_motion() -> None:

@@ -50,13 +50,6 @@ def test_corners_of_each_shape() -> None:
     assert spans('<capsule radius="0.1" length="0.5"/>') == [0.2, 0.2, 0.7]
 
 
-def test_a_solid_stands_where_its_origin_says() -> None:
-    turned = solid(BOX, '<origin xyz="1 2 3" rpy="0 0 1.5707963267948966"/>')
-    corners = link_corners(URDF.format(a=turned, tool=""), MeshFiles(None))["a"]
-    np.testing.assert_allclose(corners.mean(axis=0), [1.0, 2.0, 3.0], atol=1e-12)
-    np.testing.assert_allclose(np.ptp(corners, axis=0), [0.4, 0.2, 0.6], atol=1e-12)
-
-
 def write_stl(path: Path, corners: np.ndarray) -> None:
     """Write triangles (m, 3, 3) to a binary STL file."""
     triangles = b"".join(struct.pack("<12fH", 0, 0, 0, *c.ravel(), 0) for c in corners)

@@ -49,8 +49,3 @@ def test_a_robot_description_is_not_called_missing(closed: Path, name: str) -> N
     assert err.startswith(f"rbd-control: closed/{name}: ")
     assert "no such file" not in err
     assert "Permission denied" in err
-
-
-def test_the_results_of_a_fleet_are_not_called_unwritable(closed: Path) -> None:
-    err = said(closed.parent, "fleet-report", "closed")
-    assert err == "rbd-control: closed/replay: cannot be read: Permission denied\n"

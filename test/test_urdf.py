@@ -13,7 +13,7 @@ from urdf_texts import arm, assert_names, elbow, joint, link, robot
 
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, REVOLUTE
+from rbd_control.dynamics.model_arrays import PRISMATIC, REVOLUTE
 from rbd_control.errors import InputError
 
 # Merging is a few products of 4x4 matrices whose entries are of order one: 1e-12 is generous.
@@ -80,23 +80,6 @@ def test_merges_random_trees_with_locked_joints(seed: int) -> None:
         model = Model.from_urdf(text, locked=choice)
         assert not set(choice) & set(model.joint_names)
         assert_same_bodies(model, PinocchioTwin(text, model.joint_names, locked=choice))
-
-
-def test_floating_base_is_six_rows_that_share_the_root() -> None:
-    path = urdf_path("talos")
-    model = Model.from_urdf(path, locked=LOCKED["talos"], floating_base=True)
-    twin = PinocchioTwin(path, model.joint_names, locked=LOCKED["talos"], floating_base=True)
-    assert_same_bodies(model, twin)
-    arrays = model.arrays
-    assert (model.nq, model.nv) == (len(model.joint_names) + 7, len(model.joint_names) + 6)
-    assert arrays.parent[:6].tolist() == [-1, 0, 1, 2, 3, 4]
-    assert set(arrays.joint_type[:6]) == {FLOATING}
-    np.testing.assert_array_equal(arrays.axis[:6], np.vstack([np.eye(3), np.eye(3)]))
-    assert not arrays.mass[:5].any()
-    root = twin.model.inertias[1]
-    assert arrays.mass[5] == pytest.approx(root.mass, rel=MERGING)
-    np.testing.assert_allclose(arrays.first_moment[5], root.mass * root.lever, atol=MERGING)
-    assert model.mass == pytest.approx(sum(i.mass for i in twin.model.inertias), rel=MERGING)
 
 
 def test_payload_is_one_more_fixed_link() -> None:

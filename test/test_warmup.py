@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from numba import njit
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import kernel_cache
 from rbd_control.dynamics.compiled import compiled
-from rbd_control.startup.compilation import storage, watch_compilation
-
-
-def test_each_kernel_is_reported_once_with_its_time() -> None:
-    inner = njit(lambda x: x + 1)
-
-    @njit
-    def _twice(x):  # type: ignore[no-untyped-def]
-        return 2 * inner(x)
-
-    begun: list[str] = []
-    done: list[tuple[str, float]] = []
-    with watch_compilation(begun.append, lambda *item: done.append(item)):
-        assert _twice(1) == _twice(1) == 4
-    assert begun == [name for name, _ in done] == ["test_warmup.twice"]
-    assert done[0][1] > 0.0
-    with watch_compilation(begun.append):
-        _twice(2)
-    _twice(2.0)  # compiled, but nobody watches any more
-    assert len(begun) == 1
+from rbd_control.startup.compilation import storage
 
 
 def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,23 +19,6 @@ def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr().out
     assert "all code is compiled" in said
     assert str(storage()) in said
-
-
-def stored(**environment: str) -> str:
-    """Return the folder in which a process with this environment stores compiled code."""
-    inherited = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
-    return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from rbd_control.startup.compilation import storage; print(storage())",
-        ],
-        env={**inherited, **environment},
-        cwd=environment["PYTHONPATH"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
 
 
 def test_warmup_reports_once_that_no_code_can_be_stored(

@@ -53,7 +53,6 @@ BASES = {
 """The functions that are of one kind of base only, or of links that can move any way at all."""
 
 CASES = [(name, base) for name in FUNCTIONS for base in BASES.get(name, ["fixed", "floating"])]
-several_arguments = [(name, base) for name, base in CASES if FUNCTIONS[name][1][1:]]
 every_function = pytest.mark.parametrize(("name", "model"), CASES, indirect=["model"])
 
 
@@ -91,19 +90,6 @@ def test_batch_is_the_loop_bit_for_bit(name: str, model: Model) -> None:
     for index in np.ndindex(2, 3):
         alone = function(model, *(x[index] for x in batch))
         assert equal(tuple(x[index] for x in together), alone)
-
-
-@pytest.mark.parametrize(("name", "model"), several_arguments, indirect=["model"])
-def test_leading_axes_broadcast(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    q, *vectors = arguments(model, names, (4, 3))
-    for one_q in (q[0, 0], q[:1, :1], q[:, :1], q[0]):
-        spread = np.broadcast_to(one_q, q.shape).copy()
-        assert equal(function(model, one_q, *vectors), function(model, spread, *vectors))
-    for i, vector in enumerate(vectors):
-        few, many = list(vectors), list(vectors)
-        few[i], many[i] = vector[1, 2], np.broadcast_to(vector[1, 2], vector.shape).copy()
-        assert equal(function(model, q, *few), function(model, q, *many))
 
 
 # --- Inputs --------------------------------------------------------------------------------------
@@ -228,21 +214,6 @@ def test_single_states_refuse_what_batches_refuse(name: str, model: Model) -> No
     assert all(np.isnan(x).all() for x in results(out))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["inverse_dynamics", "dynamics_terms"])
-def test_a_single_state_may_have_any_layout(name: str, layout: str, model: Model) -> None:
-    """Arrays that the compiled code does not take are converted, not misread."""
-    function, names = FUNCTIONS[name]
-    good = arguments(model, names)
-    function(model, *good)
-    for i in range(len(names)):
-        square = np.tile(good[i], (2, 1))  # layouts are those of matrices
-        given: list[Any] = list(good)
-        given[i] = LAYOUTS[layout](square)[0]
-        plain = [np.array(x, dtype=np.float64, order="C") for x in given]
-        assert equal(function(model, *given), function(model, *plain))
-
-
 def test_results_of_single_states_are_independent(model: Model) -> None:
     """A caller may keep or change the terms of a state while others are computed."""
     q, v = arguments(model, ("q", "v"))
@@ -286,23 +257,6 @@ def test_wrong_shapes_are_refused(name: str, model: Model) -> None:
             wrong = [*given[:i], bad, *given[i + 1 :]]
             message = refusal(lambda wrong=wrong: function(model, *wrong))
             assert message == f"{argument} has shape {np.shape(bad)} but the model has {size}"
-
-
-@pytest.mark.parametrize(
-    ("wrench", "words"),
-    [
-        (np.zeros(5), "has shape (5,)"),
-        (0.0, "has shape ()"),
-        (np.zeros((4, 6)), "has shape (4, 6), which does not broadcast to (3, 6)"),
-        ([0.0, 0.0, 0.0, 0.0, np.nan, 0.0], "is not finite"),
-        ("push", "is not an array of numbers"),
-    ],
-)
-def test_bad_wrenches_are_refused(wrench: Any, words: str, model: Model) -> None:
-    given = arguments(model, ("q", "v", "a"), (3,))
-    for function in (dynamics.inverse_dynamics, dynamics.forward_dynamics):
-        message = refusal(lambda function=function: function(model, *given, {LINK: wrench}))
-        assert f"the wrench on {LINK!r} {words}" in message
 
 
 # --- Links that do not move ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import given
 from robots import LOCKED, PinocchioTwin, random_tree_urdf, urdf_path
 
 from rbd_control import dynamics
-from rbd_control.dynamics import Model, with_rotors
+from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 
 from .helpers import random_q, relative
@@ -72,22 +72,6 @@ def test_rotors_are_bodies_of_the_full_mechanism(floating: bool) -> None:
     expected = dynamics.interbody_forces(full, q_full, S @ v, S @ a)
     for value, reference in zip(parts, expected, strict=True):
         assert relative(value, reference[rows], expected.force) < ROUNDOFF
-
-
-def test_reflected_rotors_carry_no_momentum() -> None:
-    mechanism = Mechanism(32, floating_base=True)
-    reflected = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
-    for function in (
-        dynamics.center_of_mass,
-        dynamics.system_inertia,
-        dynamics.composite_inertias,
-        dynamics.centroidal_momentum_matrix,
-    ):
-        assert np.array_equal(
-            function(reflected, mechanism.q), function(mechanism.bare, mechanism.q)
-        )
-    more = dynamics.mass_matrix_trace(reflected, mechanism.q)
-    assert more > dynamics.mass_matrix_trace(mechanism.bare, mechanism.q)
 
 
 # --- Pinocchio -----------------------------------------------------------------------------------

@@ -109,25 +109,3 @@ def test_planar_2r(seed: int) -> None:
     assert relative(terms.c, np.array([-2.0 * h * v1 * v2 - h * v2**2, h * v1**2])) < 1e-14
     g = np.array([(m1 + m2) * l1 * 9.81 * math.cos(t1) + g2, g2])
     assert relative(terms.g, g) < 1e-14
-
-
-# --- Gearing -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ratio", [100.0, -50.0, 1.0])
-def test_apparent_inertia(ratio: float) -> None:
-    """Lynch & Park 8.9.2: with a gear ratio G a rotor adds G² I_rotor to the inertia at the joint.
-
-    This is exact for the first joint of a fixed base, with tau = G tau_motor.
-    """
-    rotor = 3e-5
-    model = Model.from_urdf(PLANAR_2R)
-    geared = with_rotors(model, {"theta1": Rotor(ratio, rotor)})
-    q, v, a = np.random.default_rng(7).uniform(-2.0, 2.0, (3, 2))
-    apparent = np.diag([ratio**2 * rotor, 0.0])
-    M = dynamics.mass_matrix(model, q)
-    for of in (dynamics.mass_matrix, lambda m, q: dynamics.closed_form_terms(m, q, v).M):
-        assert relative(of(geared, q), M + apparent) < 1e-14
-    more = dynamics.closed_form_inverse_dynamics(geared, q, v, a)
-    less = dynamics.closed_form_inverse_dynamics(model, q, v, a)
-    assert relative(more, less + apparent @ a) < 1e-13

@@ -10,7 +10,7 @@ import pytest
 from rbd_control import dynamics
 from rbd_control.dynamics import Model
 
-from .helpers import Array, hamilton, relative, rotation
+from .helpers import relative, rotation
 
 # A few dozen products and sums of numbers of order one.
 ROUNDOFF = 1e-14
@@ -83,30 +83,3 @@ def test_free_body_obeys_euler() -> None:
     # The length of the quaternion says nothing.
     q[3:] *= -3.0
     assert relative(dynamics.inverse_dynamics(model, q, v, a), expected) < ROUNDOFF
-
-
-def rate(model: Model, q: Array, v: Array) -> Array:
-    """q_dot of a velocity v."""
-    if not model.floating_base:
-        return v
-    turn = 0.5 * hamilton(q[3:7], np.append(v[:3], 0.0))
-    forward = rotation(q[3:7] / np.linalg.norm(q[3:7])) @ v[3:6]
-    return np.concatenate([forward, turn, v[6:]])
-
-
-def swing(model: Model, q: Array, v: Array, step: float) -> tuple[Array, Array]:
-    """Return the state after 1 s without torques, by the fourth-order Runge-Kutta method."""
-    nq, still = model.nq, np.zeros(model.nv)
-
-    def slope(y: Array) -> Array:
-        q, v = y[:nq], y[nq:]
-        return np.append(rate(model, q, v), dynamics.forward_dynamics(model, q, v, still))
-
-    y = np.append(q, v)
-    for _ in range(round(1.0 / step)):
-        k1 = slope(y)
-        k2 = slope(y + 0.5 * step * k1)
-        k3 = slope(y + 0.5 * step * k2)
-        k4 = slope(y + step * k3)
-        y = y + step / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
-    return y[:nq], y[nq:]

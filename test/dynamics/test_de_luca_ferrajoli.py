@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from robots import random_tree_urdf
@@ -15,7 +13,6 @@ from rbd_control.dynamics import (
     coriolis_matrix_de_luca_ferrajoli,
     coriolis_transpose_product,
     frame_jacobian,
-    frame_placement,
     gravity_torque,
     inverse_dynamics,
     mass_matrix,
@@ -94,49 +91,3 @@ def test_difference_from_the_christoffel_symbols(seed: int, floating_base: bool)
     _, square = units(mass_matrix(model, q))
     assert np.abs((C - expected - difference) / square).max() < ROUNDOFF
     assert np.abs(difference / square).max() > 1e-3
-
-
-# --- The recursion on three-vectors, with every place for the auxiliary velocity -----------------
-
-
-def recursion(model: Model, q: Array, v: Array, v_a: Array, exchanged: Sequence[bool]) -> Array:
-    """C v_a of a revolute chain, with v and v_a exchanged in any of the recursion's four places."""
-    n = model.nv
-    pose = [frame_placement(model, q, link) for link in model.joint_links]
-    arrays = model.arrays
-    w, w_a, alpha, accel = (np.zeros((n + 1, 3)) for _ in range(4))  # row 0: the base
-    origin = np.zeros((n + 1, 3))
-    force, moment, axis, centre = (np.zeros((n, 3)) for _ in range(4))
-    in_alpha, in_link, in_centre, in_moment = exchanged
-
-    def pair(x: Array, x_a: Array, swap: bool) -> tuple[Array, Array]:
-        return (x_a, x) if swap else (x, x_a)
-
-    for i in range(n):
-        R, origin[i + 1] = pose[i][:3, :3], pose[i][:3, 3]
-        z = R @ arrays.axis[i]
-        axis[i] = z
-        w[i + 1], w_a[i + 1] = w[i] + v[i] * z, w_a[i] + v_a[i] * z
-        first, second = pair(w_a[i], w[i], in_alpha)
-        rate, _ = pair(v[i], v_a[i], in_alpha)
-        alpha[i + 1] = alpha[i] + np.cross(first, rate * z)
-        r = origin[i + 1] - origin[i]
-        first, second = pair(w[i], w_a[i], in_link)
-        accel[i + 1] = accel[i] + np.cross(alpha[i], r) + np.cross(first, np.cross(second, r))
-        m = arrays.mass[i]
-        c = arrays.first_moment[i] / m
-        S = R @ (arrays.second_moment[i] - m * np.outer(c, c)) @ R.T
-        inertia = np.trace(S) * np.eye(3) - S
-        c = R @ c
-        centre[i] = origin[i + 1] + c
-        first, second = pair(w[i + 1], w_a[i + 1], in_centre)
-        turning = np.cross(alpha[i + 1], c) + np.cross(first, np.cross(second, c))
-        force[i] = m * (accel[i + 1] + turning)
-        first, second = pair(w_a[i + 1], w[i + 1], in_moment)
-        moment[i] = inertia @ alpha[i + 1] + np.cross(first, inertia @ second)
-    return np.array(
-        [
-            axis[i] @ (moment[i:] + np.cross(centre[i:] - origin[i + 1], force[i:])).sum(axis=0)
-            for i in range(n)
-        ]
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,18 +51,6 @@ def test_a_payload_counts() -> None:
     before = mass_matrix_gdahj(model, q)
     assert relative(mass_matrix_gdahj(loaded, q), mass_matrix(loaded, q)) < ROUNDOFF
     assert np.array_equal(mass_matrix_gdahj(model, q), before)
-
-
-def test_points_and_rods() -> None:
-    """Inertias of rank 0 and 2 about the centre of mass, and equal principal moments."""
-    model = chain(3)
-    zero, point, rod = np.zeros((3, 3)), np.diag([0.0, 0.0, 0.3]), np.eye(3)
-    arrays = model.arrays._replace(
-        first_moment=np.zeros((3, 3)), second_moment=np.array([zero, point, rod])
-    )
-    model = replace(model, arrays=arrays)
-    q = np.array([0.3, 1.0, -2.0])
-    assert relative(mass_matrix_gdahj(model, q), mass_matrix(model, q)) < ROUNDOFF
 
 
 # --- S18's own figures ---------------------------------------------------------------------------

@@ -166,21 +166,6 @@ def test_a_foreign_pickle_is_not_read(tmp_path: Path, warm: Path, use: CacheUse)
     assert not (tmp_path / "exploded").exists()
 
 
-def test_files_of_other_users_are_not_trusted(
-    tmp_path: Path, warm: Path, use: CacheUse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = kernel_cache.os.fstat
-
-    def of_another(descriptor: int) -> os.stat_result:
-        values = list(real(descriptor))
-        values[4] = 4242
-        return os.stat_result(values)
-
-    monkeypatch.setattr(kernel_cache.os, "fstat", of_another)
-    assert loads(tmp_path) == 0
-    assert len(use.discarded) == 2
-
-
 def test_old_code_of_a_kernel_and_what_killed_processes_left_is_removed(
     tmp_path: Path, warm: Path, use: CacheUse
 ) -> None:

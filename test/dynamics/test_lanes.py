@@ -14,7 +14,6 @@ from rbd_control.control import planner
 from rbd_control.dynamics import Model, Rotor
 from rbd_control.dynamics.batches import STATES_FOR_COMPILING, STATES_FOR_LANES
 from rbd_control.dynamics.lanes import WIDTH
-from rbd_control.dynamics.small_systems import REACH
 from rbd_control.errors import InputError
 from rbd_control.estimation.observers import NOT_FINITE, MomentumBalance
 from rbd_control.robot.friction import CoulombViscousFriction
@@ -88,15 +87,6 @@ def test_lanes_equal_single_states(name: str, model: Model) -> None:
         ]
         for whole, *pieces in zip(arrays(function(model, *given)), *parts, strict=True):
             np.testing.assert_array_equal(whole, np.concatenate(pieces))
-
-
-def test_lanes_hold_states_of_large_and_small_angles() -> None:
-    """One lane beyond the reach of the polynomials changes no other."""
-    model = MODELS["serial"]
-    (q,) = states(model, COUNTS[1], 0)
-    q[5:40:7, 2] *= 2.0 * REACH
-    single = np.array([dynamics.mass_matrix(model, q_k) for q_k in q])
-    np.testing.assert_array_equal(dynamics.mass_matrix(model, q), single)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -221,15 +221,6 @@ def text(**mimics: tuple[str, float, float]) -> str:
     return with_mimics(random_tree_urdf(3, 4, branching=0.0, prismatic=0.0), mimics)
 
 
-def test_a_locked_leader_locks_its_followers() -> None:
-    mimics = {"joint2": ("joint1", 2.0, 0.5), "joint3": ("joint2", -1.0, 0.1)}
-    model = Model.from_urdf(text(**mimics), locked={"joint1": 0.3})
-    same = Model.from_urdf(text(), locked={"joint1": 0.3, "joint2": 1.1, "joint3": -1.0})
-    assert model.joint_names == same.joint_names == ("joint0",)
-    q = np.array([0.2])
-    assert relative(dynamics.mass_matrix(model, q), dynamics.mass_matrix(same, q)) < CLOSE
-
-
 def test_a_locked_follower_leaves_its_leader() -> None:
     mimics = {"joint2": ("joint1", 2.0, 0.5), "joint3": ("joint2", -1.0, 0.1)}
     model = Model.from_urdf(text(**mimics), locked={"joint2": 0.4})

@@ -20,10 +20,8 @@ from rbd_control.dynamics import (
     forward_dynamics,
     gravity_torque,
     inverse_dynamics,
-    kinetic_energy,
     mass_matrix,
     momentum,
-    potential_energy,
     with_rotors,
 )
 from rbd_control.errors import InputError
@@ -125,16 +123,6 @@ def test_terms(mechanism: Mechanism) -> None:
     np.testing.assert_allclose(gravity_torque(mechanism.geared, q), ours.g, rtol=1e-12, atol=1e-12)
     assert relative(coriolis_transpose_product(mechanism.geared, q, v), ours.CTv) < ROUNDING
     assert relative(momentum(mechanism.geared, q, v), ours.M @ v) < ROUNDING
-
-
-def test_energies(mechanism: Mechanism) -> None:
-    S, q, v = mechanism.S, mechanism.q, mechanism.v
-    assert kinetic_energy(mechanism.geared, q, v) == pytest.approx(
-        kinetic_energy(mechanism.full, mechanism.full_q(), S @ v), rel=1e-12
-    )
-    assert potential_energy(mechanism.geared, q) == pytest.approx(
-        potential_energy(mechanism.full, mechanism.full_q()), rel=1e-12
-    )
 
 
 def test_christoffel_symbols(mechanism: Mechanism) -> None:

@@ -168,14 +168,6 @@ def test_numeric_functions(robot: str, request: pytest.FixtureRequest) -> None:
         assert relative(Gamma, christoffel_symbols(model, q)) < DIGITS
 
 
-def test_terms_that_cancel_leave_no_remainder(tree: tuple[Model, SymbolicTerms]) -> None:
-    """The first joint's position cancels from all but the weight, however its axis points."""
-    terms = tree[1]
-    for term in (terms.M, terms.C, terms.CTv, terms.Gamma):
-        assert terms.q[0] not in term.free_symbols
-    assert terms.q[0] in terms.g.free_symbols
-
-
 @pytest.mark.parametrize("simplify", [True, False])
 def test_numbers_for_joints(simplify: bool) -> None:
     model = Model.from_urdf(DOUBLE_PENDULUM)

@@ -50,20 +50,6 @@ def tree(request: pytest.FixtureRequest) -> Model:
     return Model.from_urdf(text, rotors=rotors)
 
 
-@pytest.mark.parametrize("rotors", [{}, {"joint1": Rotor(20.0, 1e-3)}], ids=["bare", "rotor"])
-def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(
-    rotors: dict[str, Rotor],
-) -> None:
-    """This holds for every symbol, including those of two velocities of the base."""
-    text = random_tree_urdf(5, 6, branching=0.5, prismatic=0.3)
-    model = Model.from_urdf(text, floating_base=True, rotors=rotors)
-    q, v, _ = states(model)
-    Gamma = christoffel_symbols(model, q)
-    columns = np.stack([coriolis_matrix(model, q, e) for e in np.eye(model.nv)], axis=-1)
-    assert relative(Gamma, columns) < ROUNDING
-    assert relative(Gamma @ v, coriolis_matrix(model, q, v)) < ROUNDING
-
-
 @pytest.mark.parametrize("factorization", ["christoffel", "cross"])
 def test_factorisations_are_admissible(tree: Model, factorization: str) -> None:
     q, v, _ = states(tree)

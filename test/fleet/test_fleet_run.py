@@ -164,25 +164,6 @@ def test_changed_recordings_are_done_again(bags: Path, here: Here) -> None:
     assert sorted(here.done) == every
 
 
-def test_the_sheet_gives_differing_arguments(bags: Path, here: Here) -> None:
-    root = bags.parent
-    (root / "other.yaml").write_text(sound.CONFIG.replace("[2.0, 3.0]", "[5.0]"))
-    sheet = root / "sheet.csv"
-    sheet.write_text(
-        "recording, arm, day, config, free\n"
-        "right/three.csv, third, 2026-02-01, other.yaml, no\n"
-        "left/*, first, , , yes\n"
-    )
-    assert fleet(bags, "--sheet", str(sheet)) == 1
-    rows = table(bags)
-    assert rows["three.csv"]["arm"] == "third"
-    assert rows["three.csv"]["day"] == "2026-02-01"
-    assert rows["three.csv"]["threshold/elbow"] == "5.0"
-    assert rows["three.csv"]["false_alarms"] == ""
-    assert rows["one.csv"]["arm"] == "first"
-    assert rows["one.csv"]["false_alarms"] == "1"
-
-
 def test_recordings_are_found_in_folders_and_by_patterns(bags: Path) -> None:
     bag = bags / "deep" / "er" / "bag"
     bag.mkdir(parents=True)
@@ -232,19 +213,3 @@ def test_calibration_of_each_recording_is_a_row(
     found = Robot.load(out).parameters.friction_coulomb
     assert found[0] == pytest.approx(0.5, rel=0.2)
     assert "free_0.csv, free_1.csv" in out.read_text()
-
-
-@pytest.mark.parametrize(
-    ("package", "options"),
-    [("pyarrow", ["--format", "parquet"]), ("distributed", ["--scheduler", "tcp://h:1"])],
-)
-def test_the_extra_is_named_where_it_is_missing(
-    bags: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    package: str,
-    options: list[str],
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    assert fleet(bags, *options) == 2
-    assert "pip install '.[fleet]'" in capsys.readouterr().err

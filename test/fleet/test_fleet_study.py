@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rbd_control.fleet.store import BAD, DONE, Outcome, Record
-from rbd_control.fleet.study import DAY, MONTH, fit_drift, study
+from rbd_control.fleet.study import DAY, study
 
 START = 1_767_600_000.0
 """2026-01-05 08:00 UTC [s]."""
@@ -64,19 +64,3 @@ def test_rates_and_delays_are_of_each_arm_and_day() -> None:
     assert found.days[0]["false_alarms"] == 2
     assert found.days[0]["threshold/elbow"] == 2.0
     assert [record.recording for record in found.bad] == ["/bad"]
-
-
-def test_drift_is_the_line_of_least_squares() -> None:
-    rng = np.random.default_rng(0)
-    months = np.linspace(0.0, 6.0, 40)
-    values = 1.0 + 0.1 * months + rng.normal(scale=0.05, size=40)
-    drift = fit_drift(list(START + months * MONTH * DAY), list(values))
-    assert drift is not None
-    (slope, _), covariance = np.polyfit(months, values, 1, cov=True)
-    # The same formula in another order of operations.
-    assert drift.slope == pytest.approx(slope, rel=1e-9)
-    assert drift.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-9)
-    assert drift.is_significant
-    assert drift.days == pytest.approx(6.0 * MONTH)
-    assert fit_drift([1.0, 2.0], [1.0, 2.0]) is None
-    assert fit_drift([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None

@@ -151,23 +151,3 @@ def test_replay_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert float(event[1]) == pytest.approx(0.4, abs=0.05)
     assert ["friction_coulomb", "0.5, 0.3 N·m or N"] in rows(text)  # in the order of the model
     assert str(tmp_path / "log.csv") in text
-
-
-@pytest.mark.usefixtures("library")
-def test_calibrate_and_check_write_reports(tmp_path: Path) -> None:
-    motion = sound.swing(22.0, 100.0)
-    (tmp_path / "two.urdf").write_text(sound.URDF)
-    (tmp_path / "log.csv").write_text(sound.csv_text(motion))
-    known = [str(tmp_path / "log.csv"), "--urdf", str(tmp_path / "two.urdf")]
-    arm, out = tmp_path / "arm.yaml", tmp_path / "calibration.html"
-    assert main(["calibrate", *known, "--out", str(arm), "--html", str(out)]) == 0
-    text = out.read_text()
-    assert "2 joints calibrated from 2" in text
-    assert text.count('<script type="application/json"') == 3  # residual; friction of two joints
-    _, friction, _ = (row for row in rows(text) if row[0] == "shoulder")
-    assert float(friction[1]) == pytest.approx(0.5, abs=0.05)
-    assert main(["check", *known, "--report", str(tmp_path / "report")]) in (0, 1)
-    text = (tmp_path / "report" / "check.html").read_text()
-    assert text.count('<script type="application/json"') == 2
-    assert any(row[1:2] == ["weakest push"] for row in rows(text))
-    assert re.search(r'<td class="bar" style="--share: [\d.]+%">', text)

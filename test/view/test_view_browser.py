@@ -139,22 +139,6 @@ def test_jumping_to_an_event_and_playing_shows_its_contact(
     seen.until_text("free")
 
 
-def test_the_chart_shows_residuals_of_every_joint(seen: Look, source: RecordingSource) -> None:
-    source.playhead.seek(5.0)
-    script = """() => Object.values(window.__viserTestpoints.uplots || {}).map(
-        found => found.chart.data.map(row => Array.from(row).reduce((a, b) => Math.max(a, b))))"""
-
-    def highest() -> list[float] | None:
-        """Return the largest value of each series of the recording's chart, once it follows."""
-        charts = [chart for chart in seen.window.evaluate(script) if len(chart) == 1 + 7 + 2]
-        return charts[0] if charts and 4.9 < charts[0][0] < 5.1 else None
-
-    found = seen.until(highest, "the chart does not follow")
-    assert found[2] == pytest.approx(3.0)  # joint_2, in thresholds
-    assert found[-2:] == [1.0, -1.0]
-    assert "joint_7" in seen.text()
-
-
 def test_a_live_arm_moves_and_carries_the_arrow(seen: Look, still: Still) -> None:
     assert still.scene is not None
     for first in (0.8, -0.8):

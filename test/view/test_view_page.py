@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 pytest.importorskip("viser", reason="the extra `view` is not installed")
 
@@ -36,20 +35,6 @@ def page(still: Still) -> Iterator[Page]:
     page = Page([still], ANY)
     yield page
     page.close()
-
-
-def test_the_arm_stands_where_its_joints_say(page: Page, still: Still) -> None:
-    assert still.scene is not None
-    for q in (np.zeros(7), np.linspace(-1.0, 1.0, 7)):
-        still.set(q=q, touch=None)
-        page.show()
-        drawing = page.drawings[0]
-        assert drawing is not None
-        expected = still.scene.placements(q)
-        shown = np.array([frame.position for frame in drawing.bodies])
-        assert np.allclose(shown, expected[:, :3, 3])
-        turned = Rotation.from_quat(drawing.bodies[6].wxyz, scalar_first=True).as_matrix()
-        assert np.allclose(turned, expected[6, :3, :3])
 
 
 def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: Still) -> None:

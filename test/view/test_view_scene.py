@@ -11,7 +11,6 @@ pytest.importorskip("yourdfpy", reason="the extra `view` is not installed")
 
 from rbd_control.dynamics import Model
 from rbd_control.robot.shapes import MeshFiles
-from rbd_control.simulation import arm7_urdf
 from rbd_control.view.scene import scene_of
 
 ARM = """
@@ -49,16 +48,6 @@ def drawn(urdf: str, files: MeshFiles | None = None):  # type: ignore[no-untyped
 
 def kinds(scene, link: str) -> list[str]:  # type: ignore[no-untyped-def]
     return [shape.kind for shape in scene.shapes if shape.link == link]
-
-
-def test_the_shipped_arm_is_drawn_with_its_visual_elements() -> None:
-    scene = drawn(arm7_urdf())
-    assert scene.notes == ()
-    assert kinds(scene, "link_1") == ["cylinder", "cylinder"]
-    first = next(shape for shape in scene.shapes if shape.link == "link_1")
-    assert first.colour == (round(0.9 * 255), round(0.9 * 255), round(0.88 * 255))
-    assert list(first.size) == [0.07, 0.07, 0.16]
-    assert {shape.body for shape in scene.shapes} == {-1, *range(7)}
 
 
 def test_a_link_whose_mesh_is_missing_is_drawn_with_its_collision_elements() -> None:

@@ -6,15 +6,12 @@ import math
 from dataclasses import replace
 
 import contact_event
-import numpy as np
 import pytest
 
 from rbd_control.view.panel import events_html, figures_html, verdict_html
 from rbd_control.view.state import (
-    WINDOW,
     ArmState,
     Playhead,
-    ResidualHistory,
     Touch,
     probabilities,
 )
@@ -38,21 +35,6 @@ def test_candidates_share_the_probability_that_the_link_leaves() -> None:
     assert probabilities(replace(EVENT, candidates=(), link="")) == {}
     unknown = probabilities(replace(EVENT, confidence=math.nan))
     assert list(unknown.values()) == pytest.approx([1.0 / 3.0] * 3)
-
-
-def test_history_keeps_the_last_seconds() -> None:
-    history = ResidualHistory()
-    assert history.series()[0].size == 0
-    for k in range(200):
-        history.add(0.1 * k, ("a", "b"), np.array([k, -k], dtype=float))
-    times, ratios = history.series()
-    assert 19.9 - WINDOW <= times[0] < 19.9 - WINDOW + 0.11
-    assert ratios.shape == (len(times), 2)
-    assert list(ratios[-1]) == [199.0, -199.0]
-    history.add(20.0, ("a",), np.array([1.0]))  # other joints begin anew
-    assert history.series()[1].shape == (1, 1)
-    history.add(5.0, ("a",), np.array([2.0]))  # and so does a clock that goes back
-    assert list(history.series()[0]) == [5.0]
 
 
 def test_playhead_plays_pauses_and_ends() -> None:

@@ -14,7 +14,6 @@ from rbd_control.joint_states import SampleBlock
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
-from rbd_control.view import sources as track_module
 from rbd_control.view.scene import Scene
 from rbd_control.view.sources import (
     STEP,
@@ -69,16 +68,6 @@ def test_a_short_flag_and_a_gap_without_verdict_are_shown() -> None:
     assert ratios is not None
     assert np.isnan(ratios).all()
     assert track.at(0.2).verdict == "free"
-
-
-def test_a_long_recording_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(track_module, "MOST_FRAMES", 200)
-    residual = np.zeros((20_000, 2))
-    residual[13_579, 1] = -12.0
-    track = recorded(residual)
-    assert len(track.times) <= 400
-    assert (np.diff(track.times) > 0.0).all()
-    assert track.ratios.min() == pytest.approx(-3.0)
 
 
 def test_the_track_shows_the_results_of_replay(tmp_path: Path) -> None:
