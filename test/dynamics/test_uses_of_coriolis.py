@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from robots import random_tree_urdf, urdf_path
+from robots import random_tree_urdf
 
 from rbd_control.dynamics import (
     Model,
@@ -22,12 +22,10 @@ from rbd_control.dynamics import (
 )
 from rbd_control.errors import InputError
 
+from .helpers import advance, derivative, relative
+
 # Sums of a few hundred products in different orders.
 ROUNDING = 1e-12
-
-
-def relative(actual: np.ndarray, expected: np.ndarray) -> float:
-    return np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-300)
 
 
 def states(model: Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,7 +36,7 @@ def states(model: Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndar
     return q, rng.normal(size=model.nv), rng.normal(size=model.nv)
 
 
-@pytest.fixture(scope="module", params=range(4))
+@pytest.fixture(scope="module", params=range(2))
 def tree(request: pytest.FixtureRequest) -> Model:
     text = random_tree_urdf(request.param, 7, branching=0.4, prismatic=0.3)
     rotors = {}
@@ -107,47 +105,20 @@ def test_change_of_coordinates_keeps_admissible_and_christoffel(tree: Model) -> 
 
 
 def test_centre_of_mass_splits_off() -> None:
-    """Remark 6 on a tree and on Talos."""
-    talos = urdf_path("talos")
-    from robots import LOCKED
-
-    for model in (
-        Model.from_urdf(random_tree_urdf(2, 6, branching=0.5), floating_base=True),
-        Model.from_urdf(talos, locked=LOCKED["talos"], floating_base=True),
-    ):
-        q, v, _ = states(model)
-        M, C, g, A, _ = decoupled_dynamics(model, q, v)
-        scale = np.abs(M).max()
-        assert np.abs(M[:3, :3] - model.mass * np.eye(3)).max() < 1e-11 * scale
-        assert np.abs(M[:3, 3:]).max() < 1e-11 * scale
-        for block in (C[:3], C[:, :3]):
-            assert np.abs(block).max() < 1e-11 * np.abs(C).max()
-        np.testing.assert_allclose(g[:3], [0, 0, 9.81 * model.mass], rtol=1e-9, atol=1e-9)
-        # Admissible: the power of C + Cᵀ is the rate of the kinetic energy's matrix.
-        nu = np.linalg.solve(A, v)
-        h = 1e-6
-        base = np.eye(6)
-
-        def moved(
-            step: float, q: np.ndarray = q, v: np.ndarray = v, base: np.ndarray = base
-        ) -> np.ndarray:
-            """Return the configuration after motion along v for ``step``, to order 1.5."""
-            from scipy.spatial.transform import Rotation
-
-            turn = Rotation.from_quat(q[3:7])
-            new = q.copy()
-            half = Rotation.from_rotvec(0.5 * step * v[:3])
-            new[:3] += step * (turn * half).apply(v[3:6])
-            new[3:7] = (turn * Rotation.from_rotvec(step * v[:3])).as_quat()
-            new[7:] += step * v[6:]
-            return new
-
-        def M_of(x: np.ndarray, v: np.ndarray = v, model: Model = model) -> np.ndarray:
-            return decoupled_dynamics(model, x, v).M
-
-        M_dot = (M_of(moved(h)) - M_of(moved(-h))) / (2 * h)
-        assert relative(C + C.T, M_dot) < 1e-5
-        assert np.isfinite(nu).all()
+    """Remark 6 on a tree."""
+    model = Model.from_urdf(random_tree_urdf(2, 6, branching=0.5), floating_base=True)
+    q, v, _ = states(model)
+    v /= np.abs(v).sum()
+    M, C, g, _, _ = decoupled_dynamics(model, q, v)
+    scale = np.abs(M).max()
+    assert np.abs(M[:3, :3] - model.mass * np.eye(3)).max() < 1e-11 * scale
+    assert np.abs(M[:3, 3:]).max() < 1e-11 * scale
+    for block in (C[:3], C[:, :3]):
+        assert np.abs(block).max() < 1e-11 * np.abs(C).max()
+    np.testing.assert_allclose(g[:3], [0, 0, 9.81 * model.mass], rtol=1e-9, atol=1e-9)
+    # Admissible: C + Cᵀ is the rate of the matrix of the kinetic energy.
+    M_dot = derivative(lambda t: decoupled_dynamics(model, advance(model, q, v, t), v).M)
+    assert relative(C + C.T, M_dot) < 1e-8
 
 
 def test_floating_base_is_refused_where_it_does_not_hold(tree: Model) -> None:
