@@ -201,16 +201,6 @@ def test_microseconds_of_logs_of_any_rate(tmp_path: Path, rate: float) -> None:
         Table(path)
 
 
-def test_relative_milliseconds_are_pointed_out(sound: Sound, tmp_path: Path) -> None:
-    """They may also be seconds of a slow log, so the run continues with a note."""
-    change = tables.time_in(lambda t: t * 1e3, "{:.0f}")
-    path = tmp_path / "log.csv"
-    path.write_text(str(change(np.random.default_rng(0), sound.log.read_text())))
-    outcome = run(sound.replayed(path))
-    assert outcome.code in (0, 1)
-    assert "if the times are in milliseconds, divide them by 1000" in " ".join(outcome.out.split())
-
-
 def test_memory_is_bounded_for_a_line_without_end(sound: Sound, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(sound.log.read_text() + "1," * 50_000_000)

@@ -77,17 +77,9 @@ def test_a_good_run_passes() -> None:
             "push: found after",
         ),
         (
-            lambda log: log.events.update({0: replace(log.events[0], onset=EPOCH + 1.95)}),
-            "push: found after",
-        ),
-        (
             lambda log: log.events.update(
                 {7: replace(log.events[0], onset=EPOCH + 1.0, detected=EPOCH + 1.01)}
             ),
-            "1 other events",
-        ),
-        (
-            lambda log: log.events.update({7: replace(log.events[0], detected=EPOCH + 2.2)}),
             "1 other events",
         ),
         (lambda log: log.tracking_error.add(EPOCH + 6.0, (3.0, 3.0)), "tracking error"),
@@ -95,7 +87,6 @@ def test_a_good_run_passes() -> None:
             lambda log: setattr(log, "staged", ("push", "collision", "second push")),
             "second push: did not happen",
         ),
-        (lambda log: setattr(log, "staged", ("push",)), "was not staged"),
     ],
 )
 def test_each_failure_is_reported(change: Callable[[DemoLog], object], said: str) -> None:

@@ -83,15 +83,6 @@ def observed(observer: MomentumObserver, sample: np.ndarray, period: float) -> n
     return observer.update(q, v, tau, period)
 
 
-def test_the_estimate_is_that_of_the_observer(program: Path) -> None:
-    rng = np.random.default_rng(3)
-    cycles = [(1e-3, rng.uniform(-1.0, 1.0, (3, 7))) for _ in range(6)]
-    observer = MomentumObserver(Robot.load("arm7").model, 30.0)
-    for (period, sample), (taken, *torque) in zip(cycles, estimates(program, cycles), strict=True):
-        assert taken == 1.0
-        assert torque == pytest.approx(observed(observer, sample, period), rel=1e-9, abs=1e-9)
-
-
 def test_without_a_sample_there_is_no_estimate_and_no_time_is_lost(program: Path) -> None:
     rng = np.random.default_rng(4)
     first, last = rng.uniform(-1.0, 1.0, (2, 3, 7))

@@ -15,7 +15,7 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError, ModelWarning, RecordingError
 from rbd_control.playback.configuration import EffortOptions, arm_to_calibrate, configured_robot
-from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
+from rbd_control.playback.recorded_joints import joints_to_play
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.robot.joint_choice import (
     ReportedJoints,
@@ -45,16 +45,6 @@ def test_the_largest_message_with_effort_is_the_arm(panda: str) -> None:
     assert reported.chosen(model) == ARM
     assert reported.positions[FINGER] == 0.025
     assert reported.positions[ARM[0]] == 6
-
-
-def test_fingers_whose_effort_is_filled_in_with_zeros_are_held(panda: str) -> None:
-    reported, model = ReportedJoints(), Model.from_urdf(panda)
-    # At rest the first joint, about the vertical, carries exactly nothing either.
-    effort = [0.0, *range(1, 7), 0.0]
-    reported.add((*ARM, FINGER), (0.0,) * 8, effort)
-    assert reported.chosen(model) == ARM
-    reported.add((*ARM, FINGER), (0.0,) * 8, [*effort[:-1], 2.0])
-    assert reported.chosen(model) == (*ARM, FINGER)
 
 
 def carried_urdf(joints: int, fingers: int) -> str:
@@ -137,37 +127,6 @@ def test_held_joints_of_which_nothing_is_known_stand_at_zero_or_midway() -> None
 # Recordings --------------------------------------------------------------------------------------
 
 
-def recorded(path: Path, names: Sequence[str], zeros: Sequence[str] = ()) -> Path:
-    """Write a recording of an arm that holds still, efforts exactly zero on some joints."""
-    columns = [f"{what}/{name}" for what in ("position", "velocity", "effort") for name in names]
-    efforts = [0.0 if name in zeros else 1.0 + i for i, name in enumerate(names)]
-    row = [*np.linspace(0.1, 0.4, len(names)), *np.zeros(len(names)), *efforts]
-    rows = [[0.01 * k, *row] for k in range(60)]
-    np.savetxt(path, rows, delimiter=",", header=",".join(["time", *columns]), comments="")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("names", "zeros"),
-    [
-        (ARM, ()),
-        ((*ARM, FINGER), (FINGER,)),
-        (tuple(name.replace("panda", "fer") for name in ARM), ()),
-    ],
-    ids=["without fingers", "fingers without effort", "another prefix"],
-)
-def test_joints_that_a_recording_lacks_are_held(
-    names: Sequence[str], zeros: Sequence[str], panda: str, tmp_path: Path
-) -> None:
-    path = recorded(tmp_path / "log.csv", names, zeros)
-    whole = RobotParameters(robot_description=panda)
-    robot = Robot.of(whole, measured=RecordedJoints([read_recording(path)]).measured)
-    assert robot.joints == ARM
-    assert robot.held == {FINGER: 0.0}
-    # As the launch file that plays a recording tells the detector.
-    assert joints_to_play(str(path), "/joint_states", whole) == ARM
-
-
 def torso(panda: str, folder: Path) -> Path:
     """Write the description of the Panda on a torso that tilts."""
     joint = f"""<link name="pelvis"/><joint name="{TILT}" type="revolute"><parent link="pelvis"/>
@@ -209,7 +168,10 @@ def test_a_recorded_joint_is_held_where_the_node_holds_it(
         f"held joints: {TILT} at 0.5 as joint states report; {FINGER} at 0, which no joint state "
         "has reported"
     ]
-    node = Robot.of(RobotParameters(urdf=urdf), reported={TILT: 0.5}, measured=ARM)
+    # As the launch file that plays a recording tells the detector.
+    whole = RobotParameters(urdf=urdf)
+    assert joints_to_play(str(tmp_path / "log.csv"), "/joint_states", whole) == ARM
+    node = Robot.of(whole, reported={TILT: 0.5}, measured=ARM)
     q = np.linspace(0.1, 0.7, 7)
     assert np.array_equal(gravity_torque(robot.model, q), gravity_torque(node.model, q))
     assert robot.joints == node.joints
@@ -242,7 +204,7 @@ LOCKED = {
 }
 
 
-@pytest.mark.parametrize("prefix", ["panda", "fer"])
+@pytest.mark.parametrize("prefix", ["panda"])
 @pytest.mark.parametrize("case", LOCKED)
 def test_a_locked_joint_that_is_elsewhere_in_the_recordings_is_named(
     panda: str, tmp_path: Path, case: str, prefix: str

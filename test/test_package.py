@@ -159,15 +159,6 @@ def test_dependencies_on_ros_are_declared_for_both_places(
     assert wheels | without_wheel <= {item.text for item in manifest.findall("exec_depend")}
 
 
-def test_every_library_has_a_rosdep_key(
-    setup_arguments: dict[str, Any], manifest: ElementTree.Element
-) -> None:
-    # Where ROS is, rosbag2_py takes the place of rosbags, which only PyPI has.
-    keys = {"pyyaml": "python3-yaml", "rosbags": "rosbag2_py"}
-    needed = {keys.get(name, f"python3-{name}") for name in setup_arguments["install_requires"]}
-    assert needed <= {item.text for item in manifest.findall("exec_depend")}
-
-
 @pytest.fixture(scope="module")
 def parameter_types() -> dict[str, Any]:
     """Return the parameter object of each node that has a file in config/."""
@@ -201,23 +192,3 @@ def test_configuration_is_what_the_nodes_take(path: Path, parameter_types: dict[
         # Every node that works with an arm takes all of the section for every node.
         kind = RobotParameters if node == "/**" else parameter_types[node]
         kind.from_yaml(path, node)
-
-
-def test_moveit_finds_the_controller_and_bears_its_tolerances() -> None:
-    pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    from rbd_control.control import ControllerParameters
-    from rbd_control.control.trajectory import START_TOLERANCE
-    from rbd_control.nodes.follow_joint_trajectory import ACTION
-
-    content = yaml.safe_load(MOVEIT.read_text(encoding="utf-8"))
-    managed = content["moveit_simple_controller_manager"]
-    (name,) = managed["controller_names"]
-    controller = managed[name]
-    assert f"{name}/{controller['action_ns']}" == ACTION.replace("~", "passivity_controller")
-    assert controller["type"] == "FollowJointTrajectory"
-    arm = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))
-    assert controller["joints"] == arm["passivity_controller"]["ros__parameters"]["joints"]
-    limits, ours = content["trajectory_execution"], ControllerParameters()
-    # MoveIt must neither refuse to start where the arm may rest, nor send what we refuse.
-    assert ours.goal_tolerance[0] < limits["allowed_start_tolerance"] < START_TOLERANCE
-    assert limits["allowed_goal_duration_margin"] > ours.goal_time

@@ -6,22 +6,19 @@ import importlib.util
 import math
 import pkgutil
 from collections.abc import Callable
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from control_loop import HOME, Loop
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import rbd_control
 from rbd_control.control import ControllerParameters
-from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
+from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError, RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.parameters import Parameters
-from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import arm7_urdf
 
 T = TypeVar("T")
@@ -171,23 +168,6 @@ def test_the_detector_at_a_bound(name: str, value: float) -> None:
         swing_and_push(detector)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.data())
-def test_the_detector_at_many_bounds_at_once(data: st.DataObject) -> None:
-    changes: dict[str, Any] = {}
-    for item in fields(DetectorParameters):
-        if item.metadata["choices"]:
-            changes[item.name] = data.draw(st.sampled_from(item.metadata["choices"]))
-        elif is_numeric(item) and not item.metadata["joint_matrix"]:
-            value = data.draw(st.sampled_from((*bounds(item), None)))
-            if value is not None:
-                changes[item.name] = value_of(DetectorParameters, item.name, value)
-    changes["settling_time"] = 0.01
-    detector = accepted(lambda: ContactDetector(MODEL, DetectorParameters(**changes)))
-    if detector:
-        swing_and_push(detector)
-
-
 def swing_and_push(detector: ContactDetector) -> None:
     rate = np.linspace(2.0, 3.0, N)
     for k in range(120):
@@ -258,17 +238,3 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
 
 
 # The arm, and what it carries --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Payload(PayloadParameters):
-    """Payload that can be replaced."""
-
-
-@pytest.mark.parametrize(("name", "value"), at_bounds(PayloadParameters))
-def test_a_payload_at_a_bound(name: str, value: float) -> None:
-    changes = {"payload_mass": 1.0, name: value_of(PayloadParameters, name, value)}
-    model = accepted(lambda: _Payload(**changes).loaded(MODEL))
-    assert model or name == "payload_inertia"
-    if model:
-        assert np.isfinite(gravity_torque(model, np.zeros(N))).all()

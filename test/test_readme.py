@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.parameter_pages import FILES, File, generated
+from bench.parameter_pages import generated
 from rbd_control.cli import guard
 from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
@@ -34,11 +34,6 @@ def test_parameter_files_and_page_are_made_from_the_fields() -> None:
     """``python -m bench.parameter_pages`` makes them."""
     for path, text in generated().items():
         assert path.read_text(encoding="utf-8") == text, path.name
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_few_parameters_are_to_be_chosen_for_an_arm(file: File) -> None:
-    assert sum(map(len, file.groups(0).values())) <= 40
 
 
 def test_limits_and_exit_codes_on_the_page_of_replay() -> None:

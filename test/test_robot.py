@@ -79,14 +79,6 @@ def test_an_arm_file_is_the_whole_arm(tmp_path: Path) -> None:
     assert of_the_controller.parameters.friction_velocity_scale == (0.1,)
 
 
-def test_a_urdf_beside_its_arm_file(tmp_path: Path) -> None:
-    (tmp_path / "robot.urdf").write_text(arm7_urdf(), encoding="utf-8")
-    file = tmp_path / "arm.yaml"
-    file.write_text("/**:\n  ros__parameters:\n    urdf: robot.urdf\n", encoding="utf-8")
-    for source in (file, tmp_path / "robot.urdf", "arm7", arm7_urdf()):
-        assert Robot.load(source).model.joint_names == MODEL.joint_names
-
-
 @pytest.mark.parametrize(
     ("text", "mass"),
     [

@@ -13,8 +13,7 @@ pytest.importorskip("mujoco")
 
 from bench.robots.energy import EnergyAfterFault, Reading
 from bench.robots.failures import Failure, fail, failures
-from bench.robots.motion import Reference
-from bench.robots.plant import Plant, make_plant
+from bench.robots.plant import Plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
 from bench.robots.study import is_excessive, is_wrong
@@ -52,22 +51,6 @@ def test_a_free_arm_keeps_its_energy(name: str) -> None:
     change = after.motion + after.height - before.motion - before.height - held
     assert after.motion > 10.0
     assert abs(change) < 0.01 * after.motion
-
-
-def test_the_wrists_of_a_ur_do_not_hunt() -> None:
-    """Gains for links without rotors were too low for the friction: 1.8 times the speed limit."""
-    plant = make_plant("ur10", 0)
-    motion = Reference.random(plant, np.random.default_rng(4000), 4.0, 0.5)
-    session, fastest = Session(plant), np.zeros(6)
-
-    def watch(_: Session) -> None:
-        np.maximum(fastest, np.abs(plant.state.v), out=fastest)
-
-    assert session.follow(motion.sampled())
-    session.watch = watch
-    session.run(motion.times[-1])
-    assert session.fault is None
-    assert (fastest <= 0.75 * plant.arm.model.velocity_limit).all()  # half of it was ordered
 
 
 def _reading(**energies: float) -> Reading:

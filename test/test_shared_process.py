@@ -19,7 +19,6 @@ from rclpy.parameter import Parameter
 from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes import contact_aware_controller
 from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
@@ -94,26 +93,6 @@ def test_a_detector_is_not_configured_beside_an_active_controller(
     assert detector.missing_to_configure() == ""
     assert detector.on_configure(state) == TransitionCallbackReturn.SUCCESS
     assert configured == [True]
-
-
-def robot(*joints: str) -> Any:
-    return SimpleNamespace(model=SimpleNamespace(joint_names=joints))
-
-
-def test_joints_are_compared_with_those_of_a_configured_node_only(
-    nodes: tuple[Detector, Controller],
-) -> None:
-    """A node keeps its robot after a clean-up; other joints could never be configured."""
-    detector, controller = nodes
-    detector.robot, controller.robot = robot("a", "b"), robot("a")
-    detector.check_robot()
-    controller.is_configured = True
-    with pytest.raises(InputError, match="the detector has the joints a, b, the controller a"):
-        detector.check_robot()
-    controller.check_robot()
-    detector._is_configured = True
-    with pytest.raises(InputError, match="give joints in section"):
-        controller.check_robot()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
-from rbd_control.cli.arm_file import OWN_FRICTION
 from rbd_control.cli.main import main
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
@@ -154,22 +153,6 @@ def test_motions_as_fast_as_promised(speed: str, monkeypatch: pytest.MonkeyPatch
 
 WITHOUT_GRAVITY = (0.0, 0.0, 0.0)
 """The robot compensates its own weight."""
-
-
-@pytest.mark.parametrize("name", ["franka", "universal_robots", "panda_franka"])
-def test_arms_that_compensate_friction(name: str) -> None:
-    """Friction of an arm file is not added beside these files; calibrate names both templates."""
-    file = read_parameter_file(CONFIG / f"{name}.yaml", "passivity_controller")
-    assert file["friction_compensated"] is True
-    others = {
-        path.stem for path in CONFIG.glob("*.yaml") if "friction_compensated: t" in read(path)
-    }
-    assert others == {"franka", "universal_robots", "panda_franka"}
-    assert name == "panda_franka" or f"config/{name}.yaml" in OWN_FRICTION
-
-
-def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
 
 
 def test_a_tilted_franka_needs_a_safe_torque_that_holds_it() -> None:

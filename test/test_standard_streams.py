@@ -44,15 +44,6 @@ os._exit(3)
 """
 """Logs in two threads. rclpy holds the global interpreter lock meanwhile."""
 
-PRINT = """
-from rbd_control.startup import standard_streams
-
-standard_streams.never_wait_for_readers()
-print("printed")
-standard_streams.say("said")
-standard_streams.release_standard_streams()
-"""
-
 
 def connected() -> tuple[int, int]:
     """Return the descriptors of two connected sockets."""
@@ -99,12 +90,3 @@ def test_output_that_nobody_reads_is_lost(full: int) -> None:
 def test_log_lines_that_nobody_reads_stop_no_thread(full: int) -> None:
     """[129] One line that waited stopped all threads of the process, the watchdogs included."""
     assert code(LOG, full) == 3
-
-
-def test_a_file_keeps_its_place_and_its_mode(tmp_path: Path) -> None:
-    """A file that was opened to be continued is not written from its beginning."""
-    file = tmp_path / "output"
-    file.write_text("before\n")
-    with file.open("a") as stream:
-        assert code(PRINT, stream.fileno()) == 0
-    assert sorted(file.read_text().split()) == ["before", "printed", "said"]

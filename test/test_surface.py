@@ -3,7 +3,6 @@
 import struct
 import subprocess
 import sys
-import zipfile
 from itertools import product
 from pathlib import Path
 
@@ -86,18 +85,6 @@ def test_links_without_geometry_are_named() -> None:
     model = Model.from_urdf(urdf)
     note = missing_geometry(model, surface_of(model, urdf, MeshFiles(None)))
     assert note.startswith("no collision geometry found for b:")
-
-
-def test_archives_are_no_meshes(tmp_path: Path) -> None:
-    """A small archive could hold a mesh that fills the memory."""
-    mesh = tmp_path / "cube.obj"
-    mesh.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", encoding="utf-8")
-    with zipfile.ZipFile(tmp_path / "cube.zip", "w") as archive:
-        archive.write(mesh, "cube.obj")
-    files = MeshFiles(tmp_path)
-    assert files.find("cube.obj") == mesh
-    assert files.load("cube.zip") is None
-    assert files.missing == ["cube.zip"]
 
 
 WRONG_NORMAL = """solid a

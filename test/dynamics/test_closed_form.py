@@ -6,8 +6,6 @@ a rotor with gear ratio 60 has terms in c that cancel to another two.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from robots import random_tree_urdf
@@ -62,50 +60,3 @@ def test_terms_are_those_of_the_recursions(seed: int, floating: bool, geared: bo
         assert relative(found * unit, a * unit) < ROUNDOFF
         again = dynamics.forward_dynamics(model, q, v, tau, pushed)
         assert relative(found * unit, again * unit) < ROUNDOFF
-
-
-# --- The source's own examples, and what is wrong in its print -----------------------------------
-
-
-LENGTH = (0.7, 0.4)
-MASS = (1.3, 0.9)
-# Two links with point masses at their ends, in the x-y plane, gravity along -y (LP 9.1.1).
-PLANAR_2R = f"""
-<robot name="planar_2r">
-  <link name="base"/><link name="first"/><link name="second"/>
-  <link name="first_mass"><inertial><mass value="{MASS[0]}"/>
-    <inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial></link>
-  <link name="second_mass"><inertial><mass value="{MASS[1]}"/>
-    <inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial></link>
-  <joint name="theta1" type="continuous"><parent link="base"/><child link="first"/>
-    <axis xyz="0 0 1"/></joint>
-  <joint name="theta2" type="continuous"><parent link="first"/><child link="second"/>
-    <origin xyz="{LENGTH[0]} 0 0"/><axis xyz="0 0 1"/></joint>
-  <joint name="end1" type="fixed"><parent link="first"/><child link="first_mass"/>
-    <origin xyz="{LENGTH[0]} 0 0"/></joint>
-  <joint name="end2" type="fixed"><parent link="second"/><child link="second_mass"/>
-    <origin xyz="{LENGTH[1]} 0 0"/></joint>
-</robot>"""
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_planar_2r(seed: int) -> None:
-    """LP after (9.8), with cos theta2 in M_12 and the signs of tau_2's last terms corrected.
-
-    Printed: cos theta1 in M_12, -m2 L1 L2 v1 v2 sin theta2 for +m2 L1 L2 v1² sin theta2, and minus
-    before tau_2's gravity.
-    """
-    model = Model.from_urdf(PLANAR_2R, gravity=(0.0, -9.81, 0.0))
-    rng = np.random.default_rng(seed)
-    (t1, t2), (v1, v2) = q, v = rng.uniform(-3.0, 3.0, (2, 2))
-    (l1, l2), (m1, m2) = LENGTH, MASS
-    inner = (m1 + m2) * l1**2 + m2 * (2.0 * l1 * l2 * math.cos(t2) + l2**2)
-    mixed = m2 * (l1 * l2 * math.cos(t2) + l2**2)
-    h = m2 * l1 * l2 * math.sin(t2)
-    g2 = m2 * 9.81 * l2 * math.cos(t1 + t2)
-    terms = dynamics.closed_form_terms(model, q, v)
-    # A few dozen products of numbers of order one.
-    assert relative(terms.M, np.array([[inner, mixed], [mixed, m2 * l2**2]])) < 1e-14
-    assert relative(terms.c, np.array([-2.0 * h * v1 * v2 - h * v2**2, h * v1**2])) < 1e-14
-    g = np.array([(m1 + m2) * l1 * 9.81 * math.cos(t1) + g2, g2])
-    assert relative(terms.g, g) < 1e-14

@@ -103,16 +103,6 @@ def loads(tmp_path: Path) -> int:
     return sum(sum(k.stats.cache_hits.values()) for k in (module.double, module.triple))
 
 
-class Bomb:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
-        return os.mkdir, (str(self._folder),)
-
-
 def flipped(content: bytes, place: int) -> bytes:
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
@@ -146,16 +136,6 @@ def test_a_damaged_file_is_replaced(
     assert [r.levelno for r in caplog.records] == [logging.WARNING]
     assert str(file) in caplog.text
     assert loads(tmp_path) == 2
-
-
-def test_a_foreign_pickle_is_not_read(tmp_path: Path, warm: Path, use: CacheUse) -> None:
-    """The digest protects against accidental damage and other programs, not against forgery."""
-    file = stored(warm)
-    bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
-    for content in (bomb, file.read_bytes()[:HEADER] + bomb):
-        file.write_bytes(content)
-        assert loads(tmp_path) == 1
-    assert not (tmp_path / "exploded").exists()
 
 
 def test_old_code_of_a_kernel_and_what_killed_processes_left_is_removed(

@@ -23,11 +23,9 @@ from .helpers import (
     DIFFERENCE,
     Array,
     advance,
-    cross_matrix,
     derivative,
     random_q,
     relative,
-    rotation,
     units,
 )
 
@@ -67,11 +65,6 @@ def samples(draw: st.DrawFn, *, floating: bool | None = None) -> Sample:
 law = settings(max_examples=50, deadline=None, derandomize=True)
 
 
-def sliding(model: Model, q: Array) -> Array:
-    """``q`` displaced along every unit velocity in turn, as a function for :func:`derivative`."""
-    return lambda t: advance(model, q, np.eye(model.nv), t)
-
-
 # --- The mass matrix and its rate ----------------------------------------------------------------
 
 
@@ -89,43 +82,7 @@ def test_rate_of_mass_matrix(sample: Sample) -> None:
     assert abs(s @ (M_dot - 2.0 * C) @ s) < DIFFERENCE
 
 
-# --- The Coriolis matrix -------------------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_transpose_product_is_the_gradient_of_kinetic_energy(sample: Sample) -> None:
-    """(Cᵀ v)_i = ∂T/∂q_i; for the base, which T does not depend on, -(v x* p)."""
-    model, q, v = sample.model, sample.q, sample.slow
-    unit, _ = units(dynamics.mass_matrix(model, q))
-    CTv = dynamics.coriolis_transpose_product(model, q, v)
-    moved = sliding(model, q)
-    gradient = derivative(lambda t: dynamics.kinetic_energy(model, moved(t), v))
-    if model.floating_base:
-        w, u = cross_matrix(v[:3]), cross_matrix(v[3:6])
-        p = dynamics.momentum(model, q, v)
-        assert np.abs(gradient[:6] / unit[:6]).max() < DIFFERENCE
-        gradient[:6] = -np.concatenate([w @ p[:3] + u @ p[3:6], w @ p[3:6]])
-    assert np.abs((CTv - gradient) / unit).max() < DIFFERENCE
-    C = dynamics.coriolis_matrix(model, q, v)
-    assert np.abs((CTv - C.T @ v) / unit).max() < ROUNDOFF
-
-
 # --- One result against another ------------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_forward_undoes_inverse(sample: Sample) -> None:
-    model, q, v, rng = sample
-    unit, _ = units(dynamics.mass_matrix(model, q))
-    a = rng.uniform(-2.0, 2.0, model.nv)
-    wrenches = {link: rng.normal(size=6) for link in (model.link_names[-1], model.link_names[0])}
-    for pushed in (None, wrenches):
-        tau = dynamics.inverse_dynamics(model, q, v, a, pushed)
-        again = dynamics.forward_dynamics(model, q, v, tau, pushed)
-        # The mass matrix may be ill-conditioned: one or two digits.
-        assert relative(again * unit, a * unit) < 100.0 * ROUNDOFF
 
 
 @law
@@ -145,22 +102,6 @@ def test_torques_are_sums_of_the_terms(sample: Sample) -> None:
     for value, expected in sums:
         assert relative(value / unit, expected / unit) < ROUNDOFF
     assert relative(dynamics.kinetic_energy(model, q, v), 0.5 * v @ p) < ROUNDOFF
-
-
-@law
-@given(samples())
-def test_wrenches_act_through_the_jacobian(sample: Sample) -> None:
-    """tau = M a + C v + g - sum of Jᵀ w, on every link and on several at once."""
-    model, q, v, rng = sample
-    unit, _ = units(dynamics.mass_matrix(model, q))
-    a = rng.uniform(-2.0, 2.0, model.nv)
-    wrenches = {link: rng.normal(size=6) for link in model.link_names}
-    free = dynamics.inverse_dynamics(model, q, v, a)
-    pushed = sum(dynamics.frame_jacobian(model, q, link).T @ w for link, w in wrenches.items())
-    tau = dynamics.inverse_dynamics(model, q, v, a, wrenches)
-    assert relative((free - tau) / unit, pushed / unit, (np.abs(free) + np.abs(tau)) / unit) < (
-        ROUNDOFF
-    )
 
 
 # A few dozen products and sums of numbers of order one.
@@ -185,13 +126,6 @@ DOUBLE_PENDULUM = f"""
     <origin xyz="{LENGTH} 0 0"/><axis xyz="0 -1 0"/></joint>
 </robot>"""
 
-BODY_INERTIA = np.array([0.03, 0.05, 0.06])
-BODY_MASS = 2.5
-BODY = f"""
-<robot name="body"><link name="body"><inertial><mass value="{BODY_MASS}"/>
-  <inertia ixx="{BODY_INERTIA[0]}" ixy="0" ixz="0" iyy="{BODY_INERTIA[1]}" iyz="0"
-    izz="{BODY_INERTIA[2]}"/></inertial></link></robot>"""
-
 
 @pytest.mark.parametrize("seed", range(3))
 def test_double_pendulum(seed: int) -> None:
@@ -215,22 +149,3 @@ def test_double_pendulum(seed: int) -> None:
     assert relative(terms.C, C) < EXACT
     assert relative(terms.CTv, C.T @ v) < EXACT
     assert relative(terms.g, g) < EXACT
-
-
-def test_free_body_obeys_euler() -> None:
-    """tau = I w_dot + w x I w,  f = m (u_dot + w x u) - m Rᵀ gamma, in the body's axes."""
-    model = Model.from_urdf(BODY, floating_base=True)
-    rng = np.random.default_rng(3)
-    v, a = rng.normal(size=(2, 6))
-    q = np.append(rng.normal(size=3), rng.normal(size=4))
-    q[3:] /= np.linalg.norm(q[3:])
-    w, u = v[:3], v[3:]
-    weight = BODY_MASS * rotation(q[3:]).T @ model.gravity
-    moment = BODY_INERTIA * a[:3] + np.cross(w, BODY_INERTIA * w)
-    force = BODY_MASS * (a[3:] + np.cross(w, u)) - weight
-    expected = np.concatenate([moment, force])
-    assert relative(dynamics.inverse_dynamics(model, q, v, a), expected) < EXACT
-    assert relative(dynamics.forward_dynamics(model, q, v, expected), a) < EXACT
-    # The length of the quaternion says nothing.
-    q[3:] *= -3.0
-    assert relative(dynamics.inverse_dynamics(model, q, v, a), expected) < EXACT

@@ -21,11 +21,8 @@ from rbd_control.dynamics import Model, Rotor, soa, with_rotors
 from rbd_control.errors import InputError
 
 from .helpers import Array, random_q, relative, units
-from .test_rotors import Mechanism
 
 ROUNDOFF = 1e-12
-
-LETTERS = ("E_phi", "phi", "phi_tilde", "H", "M", "R", "E")
 
 
 class Sample(NamedTuple):
@@ -83,20 +80,6 @@ def random_rotors(model: Model, rng: np.random.Generator) -> dict[str, Rotor]:
 
 
 law = settings(max_examples=25, deadline=None, derandomize=True)
-
-
-# --- The operators -------------------------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_phi_is_the_resolvent_of_the_hops(sample: Sample) -> None:
-    """phi = (1 - E_phi)⁻¹ and phi~ = phi - 1 = E_phi phi = phi E_phi."""
-    E_phi, phi, phi_tilde = (getattr(sample.s, x).dense() for x in LETTERS[:3])
-    one = np.eye(len(phi))
-    assert relative(phi, np.linalg.inv(one - E_phi)) < ROUNDOFF
-    for expected in (phi - one, E_phi @ phi, phi @ E_phi):
-        assert np.abs(phi_tilde - expected).max() < ROUNDOFF
 
 
 # --- The mass matrix -----------------------------------------------------------------------------
@@ -215,32 +198,6 @@ def test_momentum_of_a_floating_base(sample: Sample) -> None:
     assert relative(still[:6], twist - V_C, twist) < 1e3 * ROUNDOFF
     left = dynamics.centroidal_momentum(model, q, still)
     assert np.abs(left).max() < 1e3 * ROUNDOFF * np.abs(h_S).max()
-
-
-# --- Rotors --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("floating", [False, True])
-def test_rotors_are_bodies_of_the_full_mechanism(floating: bool) -> None:
-    mechanism = Mechanism(31, floating_base=floating)
-    geared, full, S = mechanism.geared, mechanism.full, mechanism.S
-    q, q_full = mechanism.q, mechanism.full_q()
-    v, a = mechanism.v, mechanism.a
-    assert len(mechanism.rotors) > 1
-    for function in (dynamics.center_of_mass, dynamics.system_inertia):
-        assert relative(function(geared, q), function(full, q_full)) < ROUNDOFF
-    for function in (dynamics.centroidal_momentum_matrix, dynamics.center_of_mass_jacobian):
-        assert relative(function(geared, q), function(full, q_full) @ S) < ROUNDOFF
-    momentum = dynamics.centroidal_momentum(full, q_full, S @ v)
-    assert relative(dynamics.centroidal_momentum(geared, q, v), momentum) < ROUNDOFF
-    rows = [full.joint_index(name) for name in geared.joint_names]
-    rows = [*range(6 if floating else 0), *rows]
-    R = dynamics.composite_inertias(full, q_full)[rows]
-    assert relative(dynamics.composite_inertias(geared, q), R) < ROUNDOFF
-    parts = dynamics.interbody_forces(geared, q, v, a)
-    expected = dynamics.interbody_forces(full, q_full, S @ v, S @ a)
-    for value, reference in zip(parts, expected, strict=True):
-        assert relative(value, reference[rows], expected.force) < ROUNDOFF
 
 
 # --- Pinocchio -----------------------------------------------------------------------------------

@@ -136,17 +136,6 @@ def test_numeric_functions(robot: str, request: pytest.FixtureRequest) -> None:
         assert relative(Gamma, christoffel_symbols(model, q)) < DIGITS
 
 
-@pytest.mark.parametrize("simplify", [True, False])
-def test_numbers_for_joints(simplify: bool) -> None:
-    model = Model.from_urdf(DOUBLE_PENDULUM)
-    q, v = [0.5, -1.25], np.array([0.5, 2.0])
-    terms = symbolic_dynamics(model, q=q, v=v, simplify=simplify)
-    assert terms.q == (sp.Rational(1, 2), sp.Rational(-5, 4))
-    expected = dynamics_terms(model, q, v)
-    assert relative(np.array(terms.C.evalf(), dtype=float), expected.C) < DIGITS
-    assert relative(np.array(terms.g.evalf(), dtype=float)[:, 0], expected.g) < DIGITS
-
-
 # --- What is refused -----------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ from rbd_control.dynamics import (
     mass_matrix_rate,
     torque_velocity_derivative,
 )
-from rbd_control.errors import InputError
 
 from .helpers import advance, derivative, relative
 
@@ -119,15 +118,3 @@ def test_centre_of_mass_splits_off() -> None:
     # Admissible: C + Cᵀ is the rate of the matrix of the kinetic energy.
     M_dot = derivative(lambda t: decoupled_dynamics(model, advance(model, q, v, t), v).M)
     assert relative(C + C.T, M_dot) < 1e-8
-
-
-def test_floating_base_is_refused_where_it_does_not_hold(tree: Model) -> None:
-    floating = Model.from_urdf(random_tree_urdf(2, 3), floating_base=True)
-    q, v, _ = states(floating)
-    with pytest.raises(InputError, match="fixed base"):
-        torque_velocity_derivative(floating, q, v)
-    q, v, _ = states(tree)
-    with pytest.raises(InputError, match="floating base"):
-        decoupled_dynamics(tree, q, v)
-    with pytest.raises(InputError, match="A has shape"):
-        change_coordinates(tree, q, v, np.eye(3), np.eye(3))

@@ -13,7 +13,6 @@ from damage import sound
 from report_pages import (
     EVIL,
     ONSETS,
-    RATE,
     curves,
     page,
     residuals,
@@ -21,7 +20,6 @@ from report_pages import (
 
 from rbd_control.cli.main import main
 from rbd_control.playback.report import AFTER
-from rbd_control.reports.curves import Curves
 from rbd_control.reports.html import PlotLibrary, html_of
 
 LARGEST = 2_000_000
@@ -103,16 +101,6 @@ def test_no_peak_is_lost_and_every_sample_stands_around_events() -> None:
         np.testing.assert_array_equal(times[kept], true_times[inside])
         np.testing.assert_allclose(values[kept], true_values[inside], atol=6e-4)
     assert not reduced.shows_all_of(1.0)
-
-
-def test_where_there_is_no_verdict_there_is_no_line() -> None:
-    times = np.arange(3000) / RATE
-    values = np.where(times[:, None] < 1.0, np.nan, 0.5)
-    reduced = Curves(1)
-    reduced.add(times, values, [(0.9, 1.1)])
-    at, kept = reduced.series()
-    assert np.isnan(kept[at < 0.99]).all()
-    np.testing.assert_allclose(kept[at > 1.01], 0.5)
 
 
 def files(folder: Path) -> list[str]:

@@ -69,33 +69,6 @@ def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: S
     assert drawing.colour_of("link_4") == shapes["link_4"]
 
 
-class Race:
-    """Draws frames; the frames with the given numbers fail as in viser while a browser connects."""
-
-    def __init__(self, failing: set[int]) -> None:
-        self.calls, self._failing = 0, failing
-
-    def show(self) -> None:
-        self.calls += 1
-        if self.calls in self._failing:
-            raise RuntimeError("deque mutated during iteration")
-
-
-def test_a_frame_that_cannot_be_drawn_is_skipped_and_two_in_a_row_end_the_view(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Page, "viewers", 1)
-    race = Race({2, 4})
-    monkeypatch.setattr(page, "show", race.show)
-    page.run(lambda: race.calls >= 5)
-    assert race.calls == 5
-    race = Race({2, 3})
-    monkeypatch.setattr(page, "show", race.show)
-    with pytest.raises(RuntimeError, match="deque"):
-        page.run(lambda: race.calls >= 5)
-    assert race.calls == 3
-
-
 def test_only_this_machine_can_reach_the_page(page: Page) -> None:
     assert page.address.startswith("http://127.0.0.1:")
     sockets = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -63,16 +61,6 @@ def test_without_usable_elements_inertias_and_rods_are_drawn() -> None:
     assert kinds(scene, "upper") == ["cylinder", "ellipsoid"]  # the rod leads to the tool
     assert kinds(scene, "base") == []  # a frame without mass
     assert scene.notes[-1] == "1 link is drawn as the ellipsoid of its inertia"
-
-
-@pytest.mark.parametrize(
-    "address", ["https://example.org/a.stl", "damaged.obj", "nul\0.stl", "package://", "."]
-)
-def test_unusable_meshes_are_not_loaded(tmp_path: Path, address: str) -> None:
-    (tmp_path / "damaged.obj").write_text("v 1 2\nf 9 9 9\n")
-    files = MeshFiles(tmp_path, {})
-    assert files.load(address) is None
-    assert files.missing == [address]
 
 
 def test_links_are_where_the_joints_put_them() -> None:
