@@ -175,19 +175,14 @@ def test_out_that_cannot_take_the_result_is_refused(name: str, model: Model) -> 
     frozen.flags.writeable = False
     cases = [
         (np.zeros((1, *last.shape)), f"out has shape {(1, *last.shape)} but"),
-        (np.zeros((last.shape[0] + 1, *last.shape[1:])), "but the result has shape"),
         (np.zeros(last.shape, dtype=np.float32), "array of float32"),
         (np.zeros((*last.shape[:-1], 2 * last.shape[-1]))[..., ::2], "C-contiguous"),
         (frozen, "writable"),
-        (last.tolist(), "out is a list"),
     ]
     for bad, words in cases:
         out = (*results(expected)[:-1], bad) if isinstance(expected, tuple) else bad
         with pytest.raises(InputError, match=re.escape(words)):
             function(model, *given, out=out)
-    if isinstance(expected, tuple):
-        with pytest.raises(InputError, match=f"out has 2 arrays but there are {len(expected)}"):
-            function(model, *given, out=results(expected)[:2])
 
 
 @pytest.mark.parametrize("name", ["inverse_dynamics", "dynamics_terms"])

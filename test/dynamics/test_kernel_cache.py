@@ -11,7 +11,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +20,7 @@ from numba.core import config
 from unprivileged import unprivileged
 
 from rbd_control.dynamics import kernel_cache
-from rbd_control.dynamics.kernel_cache import ABANDONED, KEPT, MAGIC, CacheUse
+from rbd_control.dynamics.kernel_cache import MAGIC, CacheUse
 
 ROOT = Path(kernel_cache.__file__).resolve().parents[2]
 
@@ -136,29 +135,6 @@ def test_a_damaged_file_is_replaced(
     assert [r.levelno for r in caplog.records] == [logging.WARNING]
     assert str(file) in caplog.text
     assert loads(tmp_path) == 2
-
-
-def test_old_code_of_a_kernel_and_what_killed_processes_left_is_removed(
-    tmp_path: Path, warm: Path, use: CacheUse
-) -> None:
-    file = stored(warm)
-    for k in range(KEPT + 3):
-        old = warm / f"kernels.double-{k:032x}.nbc"
-        old.touch()
-        os.utime(old, (1000.0 + k, 1000.0 + k))
-    fresh, left = (warm / f".{file.name}.{k}.tmp" for k in range(2))
-    for temporary in (fresh, left):
-        temporary.touch()
-    os.utime(left, (time.time() - 2 * ABANDONED,) * 2)
-    file.unlink()
-    loads(tmp_path)
-    kept = sorted(path.name for path in warm.glob("kernels.double-*.nbc"))
-    assert len(kept) == KEPT
-    assert file.name in kept
-    assert f"kernels.double-{KEPT + 2:032x}.nbc" in kept
-    assert stored(warm, "triple").is_file()
-    assert fresh.exists()
-    assert not left.exists()
 
 
 # In processes of their own -----------------------------------------------------------------------
