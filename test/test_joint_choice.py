@@ -19,10 +19,8 @@ from rbd_control.playback.recorded_joints import joints_to_play
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.robot.joint_choice import (
     ReportedJoints,
-    held_in_words,
 )
 from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.simulation import arm7_urdf
 
 ARM = tuple(f"panda_joint{i}" for i in range(1, 8))
 FINGER = "panda_finger_joint1"
@@ -114,14 +112,6 @@ def test_two_sets_of_which_either_may_be_the_arm_are_not_chosen_from(
     assert all(name in str(caught.value) for name in named), caught.value
     assert str(caught.value).endswith("name the joints of the arm in the parameter joints")
     assert len(str(caught.value)) < 200  # `rbd-control` leaves out the middle of longer messages
-
-
-def test_held_joints_of_which_nothing_is_known_stand_at_zero_or_midway() -> None:
-    text = arm7_urdf().replace('lower="-2.9" upper="2.9"', 'lower="0.5" upper="2.5"', 1)
-    joints = tuple(f"joint_{i}" for i in range(3, 8))
-    robot = Robot.of(RobotParameters(robot_description=text, joints=joints))
-    assert robot.held == {"joint_1": 1.5, "joint_2": 0.0}
-    assert "joint_1 at 1.5, joint_2 at 0, which no joint state" in held_in_words(robot.held, {})
 
 
 # Recordings --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from rbd_control.ros import threads
-from rbd_control.ros.threads import freeze_garbage, join_priority, share_priority
+from rbd_control.ros.threads import freeze_garbage, share_priority
 
 
 class Cycle:
@@ -70,16 +70,6 @@ class Scheduler:
 @pytest.fixture
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     return Scheduler(monkeypatch)
-
-
-def test_priority_zero_returns_to_normal_scheduling(scheduler: Scheduler) -> None:
-    assert share_priority("controller", 10) == ""
-    assert scheduler.mine() == (os.SCHED_RR, 10)
-    assert share_priority("controller", 0) == ""
-    assert scheduler.mine() == (os.SCHED_OTHER, 0)
-    scheduler.of.clear()
-    join_priority()  # a thread that begins later
-    assert not scheduler.of
 
 
 def test_a_node_does_not_take_the_priority_of_another(scheduler: Scheduler) -> None:

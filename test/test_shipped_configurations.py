@@ -241,22 +241,3 @@ def test_real_panda() -> None:
     # At that rate no observer is fast, and replay says so.
     assert all("noticed late" in warning for warning in result.warnings)
     assert max(joint.rms for joint in result.residuals) < 0.25
-
-
-def test_identification_explains_most_of_a_real_arm(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, urdf: str
-) -> None:
-    """The RMS residual of docs/detection.md, joint by joint, from 24 s of a real Panda."""
-    out = str(tmp_path / "detector.yaml")
-    assert main(["calibrate", str(REAL_PANDA), "--urdf", urdf, "--out", out]) == 0
-    rows = re.findall(
-        r"panda_joint\d │ +([\d.]+) │ +([\d.]+) │ +([\d.]+) │", capsys.readouterr().out
-    )
-    found = np.array(rows[:7], dtype=float)
-    documented = [
-        [0.49, 0.31, 0.33, 0.47, 0.44, 0.31, 0.27],
-        [0.22, 0.12, 0.17, 0.18, 0.08, 0.07, 0.05],
-        [0.17, 0.11, 0.13, 0.13, 0.08, 0.07, 0.05],
-    ]
-    # Half a digit of what is documented, and a little for other versions of the solver.
-    np.testing.assert_allclose(found.T, documented, atol=0.01)

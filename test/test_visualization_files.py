@@ -86,15 +86,6 @@ def test_plotjuggler_curves_are_published(series: str) -> None:
         assert field_type(kind, rest.replace("/", ".")) in NUMBERS
 
 
-def panels(layout: Any) -> Iterator[str]:
-    if isinstance(layout, str):
-        yield layout
-    else:
-        assert layout["direction"] in ("row", "column")
-        yield from panels(layout["first"])
-        yield from panels(layout["second"])
-
-
 def foxglove_paths() -> Iterator[str]:
     for panel in FOXGLOVE["configById"].values():
         yield from (path["value"] for path in panel.get("paths", ()))

@@ -160,14 +160,6 @@ def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
 
 
-def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism: Mechanism) -> None:
-    name = mechanism.bare.joint_names[0]
-    row = mechanism.bare.joint_index(name)
-    model = with_rotors(mechanism.bare, {name: Rotor(10.0, 0.003)}, reflected=True)
-    added = mass_matrix(model, mechanism.q) - mass_matrix(mechanism.bare, mechanism.q)
-    assert added[row, row] == pytest.approx(0.3, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("joint", "rotor", "named"),
     [

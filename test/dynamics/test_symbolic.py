@@ -1,4 +1,4 @@
-"""Dynamics as expressions: a textbook robot, a published table, and the numeric sweeps."""
+"""Dynamics as expressions: a published table, and the numeric sweeps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from robots import random_tree_urdf
+from urdf_texts import joint, link, robot
 
 from rbd_control.dynamics import (
     Model,
@@ -25,42 +26,6 @@ from .test_laws import DOUBLE_PENDULUM
 
 sp: Any = pytest.importorskip("sympy")
 
-q1, q2, q3 = sp.symbols("q1:4", real=True)
-v1, v2, v3 = sp.symbols("v1:4", real=True)
-gamma = sp.Symbol("gamma")
-
-
-def chain(*joints: str) -> str:
-    """URDF of links 0, 1, ... on joints such as "revolute 0 0 1", all placed at the link before."""
-    unit = '<mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
-    parts = [
-        f'<link name="link{i}"><inertial>{unit}</inertial></link>' for i in range(len(joints) + 1)
-    ]
-    for i, (kind, axis) in enumerate((joint.split(maxsplit=1) for joint in joints), start=1):
-        parts.append(
-            f'<joint name="joint{i}" type="{kind}"><axis xyz="{axis}"/>'
-            f'<parent link="link{i - 1}"/><child link="link{i}"/>'
-            f'<limit lower="-1" upper="1" velocity="1" effort="1"/></joint>'
-        )
-    return "".join(['<robot name="chain">', *parts, "</robot>"])
-
-
-def planar_arm() -> SymbolicTerms:
-    m1, m2, l1, a1, a2, I1, I2 = sp.symbols("m1 m2 l1 a1 a2 I1 I2")
-    bodies = {
-        "upper": (m1, (a1, 0, 0), sp.diag(0, I1, 0)),
-        "lower": (m2, (a2, 0, 0), sp.diag(0, I2, 0)),
-    }
-    return symbolic_dynamics(
-        Model.from_urdf(DOUBLE_PENDULUM),
-        bodies=bodies,
-        origins={"elbow": (l1, 0, 0)},
-        gravity=(0, 0, -gamma),
-    )
-
-
-# --- Laws ----------------------------------------------------------------------------------------
-
 
 def test_table_2_of_ew21() -> None:
     """Algorithm 2 and the partial derivatives of M, on a binary tree."""
@@ -71,25 +36,6 @@ def test_table_2_of_ew21() -> None:
     equal = [form(x) == form(y) for x, y in zip(algorithm.flat, partials.flat, strict=True)]
     assert all(equal)
     assert any(form(x) for x in algorithm.flat)
-
-
-# --- Textbooks -----------------------------------------------------------------------------------
-
-
-def test_planar_arm() -> None:
-    """The result equals the equations of Siciliano et al., Robotics (2009), section 7.3.2."""
-    m1, m2, l1, a1, a2, I1, I2 = sp.symbols("m1 m2 l1 a1 a2 I1 I2")
-    terms = planar_arm()
-    m_12 = I2 + m2 * a2**2 + m2 * l1 * a2 * sp.cos(q2)
-    m_11 = I1 + m1 * a1**2 + I2 + m2 * (l1**2 + a2**2 + 2 * l1 * a2 * sp.cos(q2))
-    h = -m2 * l1 * a2 * sp.sin(q2)
-    M = sp.Matrix([[m_11.expand(), m_12], [m_12, I2 + m2 * a2**2]])
-    C = sp.Matrix([[h * v2, h * (v1 + v2)], [-h * v1, 0]])
-    assert (terms.M, terms.C) == (M, C)
-    assert terms.Gamma == sp.Array([[[0, h], [h, h]], [[-h, 0], [0, 0]]])
-    joined = gamma * m2 * a2 * sp.cos(q1 + q2)
-    g = [gamma * (m1 * a1 + m2 * l1) * sp.cos(q1) + joined, joined]
-    assert [sp.expand(sp.trigsimp(x)) for x in terms.g] == [sp.expand(x) for x in g]
 
 
 # --- The numeric sweeps --------------------------------------------------------------------------
@@ -113,15 +59,16 @@ def tree() -> tuple[Model, SymbolicTerms]:
 
 @pytest.fixture(scope="module")
 def floating() -> tuple[Model, SymbolicTerms]:
-    model = Model.from_urdf(chain("revolute 0.6 0 0.8"), floating_base=True)
+    hinge = joint("joint1", "link0", "link1", axis='<axis xyz="0.6 0 0.8"/>', xyz="0 0 0")
+    model = Model.from_urdf(robot(link("link0"), link("link1"), hinge), floating_base=True)
     com, inertia = [0.1, -0.2, 0.3], [[0.3, 0.02, 0.0], [0.02, 0.4, -0.01], [0.0, -0.01, 0.5]]
     loaded = model.with_payload("link1", 0.7, com, inertia)
     return loaded, symbolic_dynamics(loaded)
 
 
-@pytest.mark.parametrize("robot", ["tree", "floating"])
-def test_numeric_functions(robot: str, request: pytest.FixtureRequest) -> None:
-    model, terms = request.getfixturevalue(robot)
+@pytest.mark.parametrize("name", ["tree", "floating"])
+def test_numeric_functions(name: str, request: pytest.FixtureRequest) -> None:
+    model, terms = request.getfixturevalue(name)
     arguments = [*terms.q, *terms.v]
     functions = [sp.lambdify(arguments, x.tolist()) for x in terms[2:]]
     rng = np.random.default_rng(20)
@@ -142,11 +89,11 @@ def test_numeric_functions(robot: str, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"q": [q1]}, "q has shape (1,) but the model has nq = 2"),
+        ({"q": [sp.Symbol("x")]}, "q has shape (1,) but the model has nq = 2"),
         ({"q": ["q1", "q2"]}, "q is ['q1', 'q2']; give expressions or numbers"),
         ({"v": [0.0, np.nan]}, "give expressions or finite numbers"),
         ({"origins": {"elbw": (0, 0, 0)}}, "no joint 'elbw'; joints are shoulder, elbow"),
-        ({"bodies": {"upper": gamma}}, "bodies: 'upper' is gamma; give mass, com, inertia"),
+        ({"bodies": {"upper": sp.Symbol("x")}}, "bodies: 'upper' is x; give mass, com, inertia"),
     ],
 )
 def test_bad_input_is_refused(arguments: dict[str, Any], message: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 from rbd_control.view.panel import events_html, figures_html, verdict_html
 from rbd_control.view.state import (
     ArmState,
-    Playhead,
     Touch,
     probabilities,
 )
@@ -35,24 +34,6 @@ def test_candidates_share_the_probability_that_the_link_leaves() -> None:
     assert probabilities(replace(EVENT, candidates=(), link="")) == {}
     unknown = probabilities(replace(EVENT, confidence=math.nan))
     assert list(unknown.values()) == pytest.approx([1.0 / 3.0] * 3)
-
-
-def test_playhead_plays_pauses_and_ends() -> None:
-    playhead = Playhead(10.0, [1.0, 4.0, 9.9])
-    assert playhead.advance(0.5) == 0.5
-    playhead.speed = 2.0
-    assert playhead.advance(0.5) == 1.5
-    playhead.toggle()
-    assert playhead.advance(1.0) == 1.5
-    playhead.toggle()
-    assert playhead.advance(100.0) == 10.0
-    assert not playhead.is_playing
-    playhead.toggle()  # begins again
-    assert (playhead.time, playhead.is_playing) == (0.0, True)
-    playhead.seek(99.0)
-    assert playhead.time == 10.0
-    playhead.seek(-1.0)
-    assert playhead.time == 0.0
 
 
 def test_texts_of_messages_are_escaped() -> None:
