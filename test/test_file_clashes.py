@@ -33,6 +33,7 @@ class Case(NamedTuple):
 
 
 CASES = [
+    Case("replay log.csv --urdf two.urdf --json link.csv", "link.csv", "RECORDING", "--json"),
     Case("replay log.csv --urdf two.urdf --json log.csv", "log.csv", "RECORDING", "--json"),
     Case("replay link.csv --urdf two.urdf --json log.csv", "log.csv", "RECORDING", "--json"),
     Case("replay bag --urdf two.urdf --json bag/bag_0.db3", "bag/bag_0.db3", "RECORDING", "--json"),

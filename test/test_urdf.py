@@ -25,14 +25,20 @@ MERGING = 1e-12
 
 
 def test_payload_is_one_more_fixed_link() -> None:
-    text = random_tree_urdf(3, 5)
+    text = random_tree_urdf(3, 5, fixed=1.0)
     inertia = [[0.05, 0.001, 0.0], [0.001, 0.04, 0.002], [0.0, 0.002, 0.03]]
     base = Model.from_urdf(text)
-    model = base.with_payload("link4", 1.5, [0.1, -0.2, 0.3], inertia)
+    placements = base.link_placement
+    (name, *_) = [
+        link
+        for link, body in base.link_body.items()
+        if body >= 0 and not np.allclose(placements[link], np.eye(4))
+    ]
+    model = base.with_payload(name, 1.5, [0.1, -0.2, 0.3], inertia)
     extra = (
         '<link name="load"><inertial><origin xyz="0.1 -0.2 0.3"/><mass value="1.5"/>'
         '<inertia ixx="0.05" ixy="0.001" ixz="0" iyy="0.04" iyz="0.002" izz="0.03"/>'
-        '</inertial></link><joint name="grip" type="fixed"><parent link="link4"/>'
+        f'</inertial></link><joint name="grip" type="fixed"><parent link="{name}"/>'
         '<child link="load"/></joint></robot>'
     )
     fixed = Model.from_urdf(text.replace("</robot>", extra))

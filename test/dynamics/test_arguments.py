@@ -92,6 +92,16 @@ def test_batch_is_the_loop_bit_for_bit(name: str, model: Model) -> None:
         assert equal(tuple(x[index] for x in together), alone)
 
 
+def test_leading_axes_broadcast(model: Model) -> None:
+    q, v = arguments(model, ("q", "v"), (4, 3))
+    for one_q in (q[0, 0], q[:, :1]):
+        spread = np.broadcast_to(one_q, q.shape).copy()
+        expected = dynamics.dynamics_terms(model, spread, v)
+        assert equal(dynamics.dynamics_terms(model, one_q, v), expected)
+    with pytest.raises(InputError, match="leading axes do not broadcast"):
+        dynamics.dynamics_terms(model, q, v[:2])
+
+
 # --- Inputs --------------------------------------------------------------------------------------
 
 
