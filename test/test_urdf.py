@@ -29,7 +29,7 @@ def test_payload_is_one_more_fixed_link() -> None:
     inertia = [[0.05, 0.001, 0.0], [0.001, 0.04, 0.002], [0.0, 0.002, 0.03]]
     base = Model.from_urdf(text)
     placements = base.link_placement
-    (name, *_) = [
+    *_, name = [
         link
         for link, body in base.link_body.items()
         if body >= 0 and not np.allclose(placements[link], np.eye(4))
