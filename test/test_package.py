@@ -1,4 +1,4 @@
-"""The shipped files are consistent, and only the nodes need ROS; wheel, image and repository."""
+"""The shipped files are consistent, and only the nodes need ROS; wheel and repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import types
-from fnmatch import fnmatch
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -219,28 +218,6 @@ def test_where_it_was_installed(
 CONDA_NAMES = {"python3-matplotlib": "matplotlib-base", "python3-yaml": "pyyaml"}
 
 
-def instructions(path: Path) -> list[tuple[str, str]]:
-    """Return the instructions of a Dockerfile with their arguments, continued lines joined."""
-    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
-
-
-def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
-    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    patterns = [line for line in ignored if line and not line.startswith("#")]
-    copied = [
-        argument.split()[0]
-        for name, argument in instructions(ROOT / "Dockerfile")
-        if name == "COPY" and not argument.startswith("--from")
-    ]
-    assert "." in copied
-    needed = [*copied[:-1], "setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"]
-    for file in [*needed, "launch", "config", "rbd_control", "resource", "security"]:
-        assert (ROOT / file).exists(), file
-        assert not any(fnmatch(file, pattern) for pattern in patterns), file
-
-
 def test_the_conda_environment_has_every_dependency() -> None:
     text = (ROOT / "pixi.toml").read_text(encoding="utf-8")
     section = text.partition("[dependencies]")[2].partition("\n[")[0]
@@ -300,8 +277,6 @@ def test_executables_are_where_ros2_launch_looks(prefix: Path) -> None:
     assert ended.returncode == 1
     assert "/no/such.urdf" in ended.stdout + ended.stderr
 
-
-MOST_PARAMETERS, MOST_LINES = 8, 60
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 

@@ -88,9 +88,7 @@ def run_block(block: Block, names: dict[str, Any]) -> None:
             run(line)
 
 
-@pytest.mark.parametrize(
-    "page", ["own_recordings", "detector_franka", "detector_ur", "controller_in_simulation"]
-)
+@pytest.mark.parametrize("page", ["own_recordings", "detector_franka", "controller_in_simulation"])
 def test_a_page_shows_what_its_blocks_print(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

