@@ -6,7 +6,6 @@ from robots import random_tree_urdf
 
 from rbd_control.dynamics import (
     Model,
-    Rotor,
     admissible_coriolis_matrix,
     change_christoffel_symbols,
     change_coordinates,
@@ -21,55 +20,45 @@ from rbd_control.dynamics import (
     torque_velocity_derivative,
 )
 
-from .helpers import advance, derivative, relative
+from .helpers import advance, derivative, random_q, relative, tree
 
-# Sums of a few hundred products in different orders.
-ROUNDING = 1e-12
-
-
-def states(model: Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    q = rng.uniform(-2.0, 2.0, model.nq)
-    if model.floating_base:
-        q[3:7] /= np.linalg.norm(q[3:7])
-    return q, rng.normal(size=model.nv), rng.normal(size=model.nv)
+# Sums of a few hundred products in different orders; fast rotors cost two more digits.
+ROUNDING = 1e-10
 
 
-@pytest.fixture(scope="module", params=range(2))
-def tree(request: pytest.FixtureRequest) -> Model:
-    text = random_tree_urdf(request.param, 7, branching=0.4, prismatic=0.3)
-    rotors = {}
-    if request.param % 2:
-        rotors = {
-            "joint1": Rotor(20.0, 0.002),
-            "joint4": Rotor(-7.0, np.diag([2e-3, 3e-3, 4e-3]), (1, 2, 0.5), 0.4, (0.1, 0, 0.2)),
-        }
-    return Model.from_urdf(text, rotors=rotors)
+def states(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return random_q(model, rng), *rng.normal(size=(2, model.nv))
+
+
+@pytest.fixture(scope="module", params=["", "geared"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return tree(1, rotors=request.param)
 
 
 @pytest.mark.parametrize("factorization", ["christoffel", "cross"])
-def test_factorisations_are_admissible(tree: Model, factorization: str) -> None:
-    q, v, _ = states(tree)
-    C = admissible_coriolis_matrix(tree, q, v, factorization)
-    assert relative(C + C.T, mass_matrix_rate(tree, q, v)) < ROUNDING
-    assert relative(C @ v, coriolis_matrix(tree, q, v) @ v) < ROUNDING
-    oracle = coriolis_matrix_from_body_jacobians(tree, q, v, factorization)
+def test_factorisations_are_admissible(model: Model, factorization: str) -> None:
+    q, v, _ = states(model)
+    C = admissible_coriolis_matrix(model, q, v, factorization)
+    assert relative(C + C.T, mass_matrix_rate(model, q, v)) < ROUNDING
+    assert relative(C @ v, coriolis_matrix(model, q, v) @ v) < ROUNDING
+    oracle = coriolis_matrix_from_body_jacobians(model, q, v, factorization)
     assert relative(C, oracle) < ROUNDING
 
 
-def test_torque_derivative_is_twice_the_coriolis_matrix(tree: Model) -> None:
-    q, v, a = states(tree)
+def test_torque_derivative_is_twice_the_coriolis_matrix(model: Model) -> None:
+    q, v, a = states(model)
     h = 1e-3
     expected = np.stack(
         [
-            (inverse_dynamics(tree, q, v + h * e, a) - inverse_dynamics(tree, q, v - h * e, a))
+            (inverse_dynamics(model, q, v + h * e, a) - inverse_dynamics(model, q, v - h * e, a))
             / (2 * h)
-            for e in np.eye(tree.nv)
+            for e in np.eye(model.nv)
         ],
         axis=-1,
     )
     # tau is quadratic in v, so central differences are exact but for rounding, 1e-16 / h.
-    assert relative(torque_velocity_derivative(tree, q, v), expected) < 1e-10
+    assert relative(torque_velocity_derivative(model, q, v), expected) < 1e-10
 
 
 def polar(q_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,23 +73,23 @@ def polar(q_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return q, A, dA
 
 
-def test_change_of_coordinates_keeps_admissible_and_christoffel(tree: Model) -> None:
+def test_change_of_coordinates_keeps_admissible_and_christoffel(model: Model) -> None:
     """Props. 3 and Theorem 1, for a curved change of coordinates."""
     rng = np.random.default_rng(4)
-    q_bar, rate = rng.uniform(-1, 1, tree.nv), rng.normal(size=tree.nv)
+    q_bar, rate = rng.uniform(-1, 1, model.nv), rng.normal(size=model.nv)
     q, A, dA = polar(q_bar)
-    terms = change_coordinates(tree, q, A @ rate, A, dA @ rate)
-    Gamma = change_christoffel_symbols(christoffel_symbols(tree, q), mass_matrix(tree, q), A, dA)
+    terms = change_coordinates(model, q, A @ rate, A, dA @ rate)
+    Gamma = change_christoffel_symbols(christoffel_symbols(model, q), mass_matrix(model, q), A, dA)
     assert relative(Gamma @ rate, terms.C) < ROUNDING
 
     def M_bar(x: np.ndarray) -> np.ndarray:
         q, A, _ = polar(x)
-        return A.T @ mass_matrix(tree, q) @ A
+        return A.T @ mass_matrix(model, q) @ A
 
     h = 1e-5
     M_dot = (M_bar(q_bar + h * rate) - M_bar(q_bar - h * rate)) / (2 * h)
     assert relative(terms.C + terms.C.T, M_dot) < 1e-6  # as for the symbols above
-    np.testing.assert_allclose(terms.g, A.T @ gravity_torque(tree, q), rtol=1e-12)
+    np.testing.assert_allclose(terms.g, A.T @ gravity_torque(model, q), rtol=1e-12)
 
 
 def test_centre_of_mass_splits_off() -> None:
