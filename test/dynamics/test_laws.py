@@ -8,88 +8,50 @@ numbers of the size of the natural units of ``helpers.py`` (2e-13 at most in a t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from robots import random_tree_urdf
 
 from rbd_control import dynamics
 from rbd_control.dynamics import Model
 
 from .helpers import (
     DIFFERENCE,
-    Array,
     advance,
     derivative,
     random_q,
     relative,
+    tree,
     units,
 )
 
 ROUNDOFF = 1e-12
 
 
-class Sample(NamedTuple):
-    """A random robot and state, with a generator ``rng`` for further random numbers."""
-
-    model: Model
-    q: Array
-    v: Array
-    rng: np.random.Generator
-
-    @property
-    def slow(self) -> Array:
-        """``v`` scaled to sum |v_i| = 1, for numerical derivatives along it."""
-        return self.v / np.abs(self.v).sum()
+every_tree = pytest.mark.parametrize(
+    "model", [tree(seed, floating=f) for seed in range(4) for f in (False, True)], ids=str
+)
 
 
-@st.composite
-def samples(draw: st.DrawFn, *, floating: bool | None = None) -> Sample:
-    seed = draw(st.integers(0, 2**32 - 1), label="seed")
-    urdf = random_tree_urdf(
-        seed,
-        draw(st.integers(1, 8), label="joints"),
-        branching=draw(st.sampled_from([0.0, 0.3, 1.0]), label="branching"),
-        prismatic=draw(st.sampled_from([0.0, 0.3, 1.0]), label="prismatic"),
-        continuous=0.2,
-    )
-    rng = np.random.default_rng(seed)
-    floating_base = draw(st.booleans(), label="floating base") if floating is None else floating
-    model = Model.from_urdf(urdf, floating_base=floating_base, gravity=rng.uniform(-10, 10, 3))
-    return Sample(model, random_q(model, rng), rng.uniform(-2.0, 2.0, model.nv), rng)
-
-
-law = settings(max_examples=50, deadline=None, derandomize=True)
-
-
-# --- The mass matrix and its rate ----------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_rate_of_mass_matrix(sample: Sample) -> None:
+@every_tree
+def test_rate_of_mass_matrix(model: Model) -> None:
     """M_dot = C + Cᵀ, hence sᵀ (M_dot - 2 C) s = 0 for every s."""
-    model, q, v = sample.model, sample.q, sample.slow
+    rng = np.random.default_rng(0)
+    q, v = random_q(model, rng), rng.uniform(-1.0, 1.0, model.nv)
+    v /= np.abs(v).sum()  # for the derivative along it
     unit, square = units(dynamics.mass_matrix(model, q))
     C = dynamics.coriolis_matrix(model, q, v)
     M_dot = derivative(lambda t: dynamics.mass_matrix(model, advance(model, q, v, t)))
     assert np.abs((C + C.T - M_dot) / square).max() < DIFFERENCE
     assert np.abs((dynamics.mass_matrix_rate(model, q, v) - M_dot) / square).max() < DIFFERENCE
-    s = sample.rng.uniform(-1.0, 1.0, model.nv) / unit
+    s = rng.uniform(-1.0, 1.0, model.nv) / unit
     assert abs(s @ (M_dot - 2.0 * C) @ s) < DIFFERENCE
 
 
-# --- One result against another ------------------------------------------------------------------
-
-
-@law
-@given(samples())
-def test_torques_are_sums_of_the_terms(sample: Sample) -> None:
-    model, q, v, rng = sample
-    v_r, a_r = rng.uniform(-2.0, 2.0, (2, model.nv))
+@every_tree
+def test_torques_are_sums_of_the_terms(model: Model) -> None:
+    rng = np.random.default_rng(1)
+    q, (v, v_r, a_r) = random_q(model, rng), rng.uniform(-2.0, 2.0, (3, model.nv))
     M, C, CTv, g = dynamics.dynamics_terms(model, q, v)
     unit, _ = units(M)
     p = M @ v
