@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from robots import random_tree_urdf
-from urdf_texts import joint, link, robot
+from urdf_texts import inertial, joint, link, robot
 
 from rbd_control.dynamics import (
     Model,
@@ -60,7 +60,9 @@ def tree() -> tuple[Model, SymbolicTerms]:
 @pytest.fixture(scope="module")
 def floating() -> tuple[Model, SymbolicTerms]:
     hinge = joint("joint1", "link0", "link1", axis='<axis xyz="0.6 0 0.8"/>', xyz="0 0 0")
-    model = Model.from_urdf(robot(link("link0"), link("link1"), hinge), floating_base=True)
+    body = inertial("1", "1", "1", "1")
+    text = robot(link("link0", body), link("link1", body), hinge)
+    model = Model.from_urdf(text, floating_base=True)
     com, inertia = [0.1, -0.2, 0.3], [[0.3, 0.02, 0.0], [0.02, 0.4, -0.01], [0.0, -0.01, 0.5]]
     loaded = model.with_payload("link1", 0.7, com, inertia)
     return loaded, symbolic_dynamics(loaded)
