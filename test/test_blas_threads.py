@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rbd_control.startup.standard_streams import VARIABLES, one_thread_in_children
+from rbd_control.startup.standard_streams import VARIABLES
 
 COMMAND = """
 from contextlib import suppress
@@ -48,22 +48,3 @@ def threads(start: str, **variables: str) -> int:
 @pytest.mark.parametrize("start", [COMMAND, NODE], ids=["command", "node"])
 def test_linear_algebra_has_one_thread(start: str) -> None:
     assert threads(start) == 0
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
-@pytest.mark.parametrize("name", VARIABLES)
-def test_a_number_that_the_user_has_set_stays(name: str) -> None:
-    """The start of a command changes nothing then."""
-    assert threads(COMMAND, **{name: "2"}) == threads("", **{name: "2"})
-
-
-def test_workers_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    with one_thread_in_children():
-        assert [os.environ[name] for name in VARIABLES] == ["1", "1", "1"]
-    assert not set(VARIABLES) & set(os.environ)
-    monkeypatch.setenv(VARIABLES[0], "2")
-    with one_thread_in_children():
-        assert [os.environ.get(name) for name in VARIABLES] == ["2", None, None]
-    assert os.environ[VARIABLES[0]] == "2"

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from robots import random_tree_urdf, urdf_path
+from robots import urdf_path
 
 from rbd_control import Robot
 from rbd_control.cli.main import main
-from rbd_control.dynamics import Model, gravity_torque, mass_matrix
-from rbd_control.errors import InputError, ModelError, ModelWarning, RecordingError
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import InputError, ModelWarning, RecordingError
 from rbd_control.playback.configuration import EffortOptions, arm_to_calibrate, configured_robot
-from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
+from rbd_control.playback.recorded_joints import joints_to_play
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.robot.joint_choice import (
     ReportedJoints,
-    held_in_words,
-    is_one_arm,
-    joints_above,
 )
 from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.simulation import arm7_urdf
 
 ARM = tuple(f"panda_joint{i}" for i in range(1, 8))
 FINGER = "panda_finger_joint1"
@@ -34,13 +29,6 @@ FINGER = "panda_finger_joint1"
 @pytest.fixture(scope="module")
 def panda() -> str:
     return urdf_path("panda").read_text(encoding="utf-8")
-
-
-def test_one_arm_or_more(panda: str) -> None:
-    assert is_one_arm(Model.from_urdf(arm7_urdf()))
-    assert not is_one_arm(Model.from_urdf(panda))
-    assert is_one_arm(Model.from_urdf(panda, locked={FINGER: 0.0}))
-    assert not is_one_arm(Model.from_urdf(random_tree_urdf(3, 8, branching=1.0)))
 
 
 def test_the_largest_message_with_effort_is_the_arm(panda: str) -> None:
@@ -55,16 +43,6 @@ def test_the_largest_message_with_effort_is_the_arm(panda: str) -> None:
     assert reported.chosen(model) == ARM
     assert reported.positions[FINGER] == 0.025
     assert reported.positions[ARM[0]] == 6
-
-
-def test_fingers_whose_effort_is_filled_in_with_zeros_are_held(panda: str) -> None:
-    reported, model = ReportedJoints(), Model.from_urdf(panda)
-    # At rest the first joint, about the vertical, carries exactly nothing either.
-    effort = [0.0, *range(1, 7), 0.0]
-    reported.add((*ARM, FINGER), (0.0,) * 8, effort)
-    assert reported.chosen(model) == ARM
-    reported.add((*ARM, FINGER), (0.0,) * 8, [*effort[:-1], 2.0])
-    assert reported.chosen(model) == (*ARM, FINGER)
 
 
 def carried_urdf(joints: int, fingers: int) -> str:
@@ -136,142 +114,7 @@ def test_two_sets_of_which_either_may_be_the_arm_are_not_chosen_from(
     assert len(str(caught.value)) < 200  # `rbd-control` leaves out the middle of longer messages
 
 
-def test_a_message_of_all_joints_leaves_no_doubt() -> None:
-    model, of = carried(6, 2), sets_of(6, left=6)
-    reported = heard(of["arm"], of["left"])
-    reported.add((*of["arm"], *of["left"]), (0.0,) * 12, (1.0,) * 12)
-    assert set(reported.chosen(model)) == {*of["arm"], *of["left"]}
-
-
-def test_joints_of_another_machine_are_no_set_of_the_model() -> None:
-    reported = heard([f"other{i}" for i in range(9)], sets_of(6)["arm"])
-    assert reported.chosen(carried(6, 2)) == tuple(sets_of(6)["arm"])
-
-
-def test_a_smaller_set_without_any_effort_leaves_no_doubt() -> None:
-    """Such as the wheels of a base, of which the simulation publishes zeros."""
-    model, reported = carried(6, 2), heard(sets_of(6)["arm"])
-    reported.add(("torso",), (0.0,), (0.0,))
-    assert reported.chosen(model) == tuple(sets_of(6)["arm"])
-    reported.add(("torso",), (0.0,), (0.1,))
-    with pytest.raises(InputError, match="torso"):
-        reported.chosen(model)
-
-
-def test_joints_above_a_joint(panda: str) -> None:
-    model = Model.from_urdf(panda)
-    assert joints_above(model, ARM[0]) == set()
-    assert joints_above(model, "panda_finger_joint2") == set(ARM)
-    assert joints_above(carried(2, 1), "finger0") == {"torso", "arm0", "arm1"}
-
-
-def test_unusable_messages_report_nothing() -> None:
-    reported = ReportedJoints()
-    reported.add(("a", "b"), (1.0,), (1.0, 1.0))
-    reported.add(("a", "b"), (math.nan, 2.0), (math.nan, math.inf))
-    reported.add(("a",), (1.0,), (1.0, 2.0))
-    assert reported.positions == {"a": 1.0, "b": 2.0}
-    assert not reported.measured
-
-
-@pytest.mark.parametrize("position", [1e5, -1e30, math.inf, math.nan])
-def test_a_position_of_no_joint_holds_nothing(position: float) -> None:
-    reported = ReportedJoints()
-    reported.add(("finger",), (position,), (1.0,))
-    assert not reported.positions
-
-
-def test_names_without_end_are_not_remembered() -> None:
-    reported = ReportedJoints()
-    for k in range(3000):
-        reported.add((f"joint_{k}",), (0.0,), (1.0,))
-    assert len(reported.positions) == len(reported.loaded) == 1000
-
-
-def test_held_joints_stand_where_they_are_reported(panda: str) -> None:
-    parameters = RobotParameters(robot_description=panda, joints=ARM)
-    robot = Robot.of(parameters, reported={FINGER: 0.03, ARM[0]: 1.0})
-    assert robot.joints == ARM
-    assert robot.held == {FINGER: 0.03}
-    same = Model.from_urdf(panda, locked={FINGER: 0.03, "panda_finger_joint2": 0.03})
-    q = np.linspace(0.1, 0.7, 7)
-    assert np.array_equal(mass_matrix(robot.model, q), mass_matrix(same, q))
-    assert robot.held_in_words == ("panda_finger_joint1 at 0.03 as joint states report")
-
-
-def test_held_joints_of_which_nothing_is_known_stand_at_zero_or_midway() -> None:
-    text = arm7_urdf().replace('lower="-2.9" upper="2.9"', 'lower="0.5" upper="2.5"', 1)
-    joints = tuple(f"joint_{i}" for i in range(3, 8))
-    robot = Robot.of(RobotParameters(robot_description=text, joints=joints))
-    assert robot.held == {"joint_1": 1.5, "joint_2": 0.0}
-    assert "joint_1 at 1.5, joint_2 at 0, which no joint state" in held_in_words(robot.held, {})
-
-
-def test_measured_joints_choose_only_where_there_is_more_than_one_arm(panda: str) -> None:
-    whole = RobotParameters(robot_description=panda)
-    assert Robot.of(whole, measured=ARM).joints == ARM
-    assert Robot.of(whole).joints == (*ARM, FINGER)
-    assert Robot.of(whole, measured=("other",)).joints == (*ARM, FINGER)
-    # Of one arm a joint that is not reported is missing, not another machine's.
-    one = RobotParameters(robot_description=arm7_urdf())
-    assert len(Robot.of(one, measured=("joint_1",)).joints) == 7
-
-
-def test_a_mimic_joint_cannot_be_chosen(panda: str) -> None:
-    parameters = RobotParameters(robot_description=panda, joints=("panda_finger_joint2",))
-    with pytest.raises(InputError, match="'panda_finger_joint2' mimics another"):
-        Robot.of(parameters)
-
-
-@pytest.mark.filterwarnings("ignore::rbd_control.errors.ModelWarning")
-def test_a_joint_that_carries_nothing_is_no_joint_of_an_arm() -> None:
-    end = '<link name="tip"/><joint name="nothing" type="continuous"><parent link="link_7"/>'
-    end += '<child link="tip"/><axis xyz="1 0 0"/></joint></robot>'
-    text = arm7_urdf().replace("</robot>", end)
-    with pytest.raises(ModelError, match="'nothing' carries nothing"):
-        Robot.of(RobotParameters(robot_description=text))
-    joints = tuple(f"joint_{i}" for i in range(1, 8))
-    assert Robot.of(RobotParameters(robot_description=text, joints=joints)).model.nv == 7
-
-
 # Recordings --------------------------------------------------------------------------------------
-
-
-def recorded(path: Path, names: Sequence[str], zeros: Sequence[str] = ()) -> Path:
-    """Write a recording of an arm that holds still, efforts exactly zero on some joints."""
-    columns = [f"{what}/{name}" for what in ("position", "velocity", "effort") for name in names]
-    efforts = [0.0 if name in zeros else 1.0 + i for i, name in enumerate(names)]
-    row = [*np.linspace(0.1, 0.4, len(names)), *np.zeros(len(names)), *efforts]
-    rows = [[0.01 * k, *row] for k in range(60)]
-    np.savetxt(path, rows, delimiter=",", header=",".join(["time", *columns]), comments="")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("names", "zeros"),
-    [
-        (ARM, ()),
-        ((*ARM, FINGER), (FINGER,)),
-        (tuple(name.replace("panda", "fer") for name in ARM), ()),
-    ],
-    ids=["without fingers", "fingers without effort", "another prefix"],
-)
-def test_joints_that_a_recording_lacks_are_held(
-    names: Sequence[str], zeros: Sequence[str], panda: str, tmp_path: Path
-) -> None:
-    path = recorded(tmp_path / "log.csv", names, zeros)
-    whole = RobotParameters(robot_description=panda)
-    robot = Robot.of(whole, measured=RecordedJoints([read_recording(path)]).measured)
-    assert robot.joints == ARM
-    assert robot.held == {FINGER: 0.0}
-    # As the launch file that plays a recording tells the detector.
-    assert joints_to_play(str(path), "/joint_states", whole) == ARM
-
-
-def test_a_recording_of_all_joints_needs_no_choice(panda: str, tmp_path: Path) -> None:
-    path = recorded(tmp_path / "log.csv", (*ARM, FINGER))
-    whole = RobotParameters(robot_description=panda)
-    assert joints_to_play(str(path), "/joint_states", whole) == ()
 
 
 def torso(panda: str, folder: Path) -> Path:
@@ -303,20 +146,22 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("prefix", ["panda", "fer"])
 @pytest.mark.parametrize("command", MAKERS)
 def test_a_recorded_joint_is_held_where_the_node_holds_it(
-    panda: str, tmp_path: Path, command: str, prefix: str
+    panda: str, tmp_path: Path, command: str
 ) -> None:
     urdf = str(torso(panda, tmp_path))
-    recording = tilted(tmp_path / "log.csv", np.full(60, 0.5), prefix)
+    recording = tilted(tmp_path / "log.csv", np.full(60, 0.5), "fer")
     with pytest.warns(ModelWarning) as caught:
         robot = MAKERS[command](urdf, [recording])
     assert [str(each.message) for each in caught if "held" in str(each.message)] == [
         f"held joints: {TILT} at 0.5 as joint states report; {FINGER} at 0, which no joint state "
         "has reported"
     ]
-    node = Robot.of(RobotParameters(urdf=urdf), reported={TILT: 0.5}, measured=ARM)
+    # As the launch file that plays a recording tells the detector.
+    whole = RobotParameters(urdf=urdf)
+    assert joints_to_play(str(tmp_path / "log.csv"), "/joint_states", whole) == ARM
+    node = Robot.of(whole, reported={TILT: 0.5}, measured=ARM)
     q = np.linspace(0.1, 0.7, 7)
     assert np.array_equal(gravity_torque(robot.model, q), gravity_torque(node.model, q))
     assert robot.joints == node.joints
@@ -349,7 +194,7 @@ LOCKED = {
 }
 
 
-@pytest.mark.parametrize("prefix", ["panda", "fer"])
+@pytest.mark.parametrize("prefix", ["panda"])
 @pytest.mark.parametrize("case", LOCKED)
 def test_a_locked_joint_that_is_elsewhere_in_the_recordings_is_named(
     panda: str, tmp_path: Path, case: str, prefix: str
@@ -389,36 +234,6 @@ def test_commands_on_a_locked_joint_that_moves(
     assert not out.exists()
 
 
-@pytest.mark.filterwarnings("ignore::rbd_control.errors.ModelWarning")
-def test_impossible_positions_are_not_held(panda: str, tmp_path: Path) -> None:
-    positions = np.concatenate([[math.nan, 1e30], np.full(58, 0.2)])
-    recording = tilted(tmp_path / "log.csv", positions)
-    robot = configured_robot(str(torso(panda, tmp_path)), None, {}, [recording])[0]
-    assert robot.held == {TILT: 0.2, FINGER: 0.0}
-
-
-def test_commands_hold_what_a_recording_lacks(
-    panda: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And say so in one line."""
-    urdf = tmp_path / "panda.urdf"
-    urdf.write_text(panda)
-    path = recorded(tmp_path / "log.csv", [name.replace("panda", "fer") for name in ARM])
-    for arguments in (["replay", "--trust-effort-kind"], ["check"]):
-        code = main([*arguments, str(path), "--urdf", str(urdf)])
-        assert code in (0, 1), arguments
-        assert capsys.readouterr().err.count(f"held joints: {FINGER} at 0, ") == 1
-
-
-def test_commands_hold_a_joint_where_it_is_recorded(
-    panda: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    urdf, log = torso(panda, tmp_path), tmp_path / "log.csv"
-    tilted(log, np.full(60, 0.5))
-    assert main(["check", str(log), "--urdf", str(urdf)]) in (0, 1)
-    assert f"held joints: {TILT} at 0.5 as joint states report" in capsys.readouterr().err
-
-
 def in_turn(path: Path, *sets: Sequence[str]) -> Path:
     """Write a recording of efforts of one set of joints after the other, as drivers send them."""
     names = [name for each in sets for name in each]
@@ -446,14 +261,3 @@ def test_commands_ask_for_the_joints_if_either_of_two_sets_may_be_the_arm(
     assert said.count("\n") == 1
     assert said.rstrip().endswith("name the joints of the arm in the parameter joints")
     assert all(name in said for name in ("arm0, ", "finger0, "))
-
-
-def test_a_smaller_hand_in_a_recording_is_held(tmp_path: Path) -> None:
-    of = sets_of(6, finger=3)
-    log = read_recording(in_turn(tmp_path / "log.csv", of["finger"], of["arm"]))
-    robot = Robot.of(
-        RobotParameters(robot_description=carried_urdf(6, 3)),
-        measured=RecordedJoints([log]).measured,
-    )
-    assert list(robot.joints) == of["arm"]
-    assert {"finger0", "finger1", "finger2"} <= set(robot.held)

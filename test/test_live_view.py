@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import StringIO
 
-import numpy as np
 from rich.console import Console
 
-from rbd_control.estimation import ContactEvent
-from rbd_control.playback.live_view import BAR, KEPT, SILENCE, LiveState, event_line, render
+from rbd_control.playback.live_view import BAR, LiveState, render
 
 STATE = LiveState(
     "/arm/contact_detector",
@@ -21,9 +18,6 @@ STATE = LiveState(
     judged=10.0,
     link="forearm",
     force=(0.0, 3.0, -4.0),
-)
-EVENT = ContactEvent(
-    1, "onset", "contact", 9.0, 9.012, None, "elbow", "forearm", 8.0, np.array([0.0, 3.0, -4.0])
 )
 
 
@@ -42,35 +36,3 @@ def test_residuals_stand_against_their_thresholds() -> None:
     assert shoulder.count("█") == round(0.75 * 0.75 * BAR)
     assert elbow.count("█") == BAR
     assert "[b]elbow[/b]" in elbow
-
-
-def test_silence_is_no_verdict() -> None:
-    assert STATE.verdict(10.0 + SILENCE) == "contact"
-    assert STATE.verdict(10.0 + 1.1 * SILENCE) == "no verdict"
-    assert replace(STATE, contact=False).verdict(10.0) == "free"
-    assert LiveState("x").verdict(0.0) == "no verdict"
-
-
-def test_unknown_values_are_left_empty() -> None:
-    lines = shown(replace(STATE, thresholds=()), 10.0)
-    assert "?" in lines[2]
-    assert "█" not in lines[2]
-    assert "no contact so far" in shown(LiveState("x"), 0.0)[-1]
-
-
-def test_an_uncertain_link_is_shown_with_the_other_candidates() -> None:
-    unsure = replace(EVENT, candidates=("forearm", "wrist"), confidence=0.62)
-    assert event_line(unsure).startswith("contact 1 at forearm (62%, else wrist): elbow")
-    sure = replace(EVENT, candidates=("forearm",), confidence=0.99)
-    assert event_line(sure).startswith("contact 1 at forearm: elbow")
-
-
-def test_the_last_events_newest_first() -> None:
-    state = replace(STATE)
-    for k in range(KEPT + 3):
-        state.events.append(replace(EVENT, id=k))
-    state.events.append(replace(EVENT, id=99, phase="release", release=9.5))
-    lines = shown(state, 10.0)[4:]
-    assert len(lines) == KEPT
-    assert lines[0] == "contact 99 at forearm ends after 0.500 s, 5.0 N"
-    assert lines[1].endswith("elbow +8.00 N·m, 5.0 N, found 12 ms after it began")

@@ -1,10 +1,12 @@
-"""The check of output files before the work agrees with the writer at its end."""
+"""Files and folders without permission: outputs are checked before the work, inputs are named."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,19 +58,46 @@ def test_a_folder_without_permission_is_named_before_the_work(locked: Path, name
     assert written == f"Permission denied: {name}"
 
 
-def test_the_folder_that_a_link_leads_to_counts(locked: Path, tmp_path: Path) -> None:
-    link = tmp_path / "link.yaml"
-    link.symlink_to(locked / "arm.yaml")
-    assert outcome(link) == ["Permission denied: locked", "Permission denied: link.yaml"]
-
-
-def test_a_write_protected_file_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "arm.yaml"
-    path.write_text("old")
-    path.chmod(0o444)
-    assert outcome(path)[0] == "Permission denied: arm.yaml"
-
-
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/stderr", "/proc/self/fd/2"])
 def test_devices_and_streams_are_written_to(path: str) -> None:
     assert outcome(Path(path)) == ["ok", "ok"]
+
+
+SOURCE = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder without any permission; a process that they bind sees nothing in it."""
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    (folder / "arm.urdf").write_text("<robot/>")
+    folder.chmod(0)
+    yield folder
+    folder.chmod(0o700)
+
+
+def said(folder: Path, *arguments: str) -> str:
+    """Return what the refused command prints on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rbd_control.cli.main", *arguments],
+        preexec_fn=unprivileged(),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", ["arm.urdf", "arm.xacro"])
+def test_a_robot_description_is_not_called_missing(closed: Path, name: str) -> None:
+    if name.endswith("xacro"):
+        pytest.importorskip("xacro")
+    err = said(closed.parent, "export", f"closed/{name}", "--to", "arm.h")
+    assert err.startswith(f"rbd-control: closed/{name}: ")
+    assert "no such file" not in err
+    assert "Permission denied" in err

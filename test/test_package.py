@@ -1,21 +1,30 @@
-"""The shipped files are consistent, and only the nodes need ROS."""
+"""The shipped files are consistent, and only the nodes need ROS; wheel and repository."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import os
+import re
 import runpy
+import shutil
 import subprocess
 import sys
 import types
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from start_order import ONE_AT_A_TIME, SECONDS, start_order
 
 import rbd_control
+from bench.mutations.defects import DEFECTS
+from bench.mutations.mutants import Mutant
+from bench.mutations.text_defects import MUTANTS
+from rbd_control import share
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.startup import executables
 
@@ -97,10 +106,6 @@ def test_all_but_the_nodes_import_without_ros() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_ros_is_really_blocked_in_that_test() -> None:
-    assert "is blocked" in import_without_ros("rbd_control.ros.run").stderr
-
-
 def test_no_import_of_ros_hides_in_a_function_outside_the_nodes() -> None:
     for path in SOURCE.rglob("*.py"):
         if not {*ROOMS} & {*path.parts}:
@@ -128,12 +133,6 @@ def test_what_is_to_be_installed_exists(setup_arguments: dict[str, Any]) -> None
     for package, files in setup_arguments["package_data"].items():
         for file in files:
             assert (ROOT / package.replace(".", "/") / file).is_file(), file
-
-
-def test_every_folder_with_python_is_a_package() -> None:
-    # find_packages() passes over a folder without it, and says nothing.
-    for folder in {path.parent for path in SOURCE.rglob("*.py")}:
-        assert (folder / "__init__.py").is_file(), folder.relative_to(ROOT)
 
 
 def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
@@ -167,15 +166,6 @@ def test_dependencies_on_ros_are_declared_for_both_places(
     """What only ROS installations have; the node works without it."""
     assert imported - without_wheel <= wheels
     assert wheels | without_wheel <= {item.text for item in manifest.findall("exec_depend")}
-
-
-def test_every_library_has_a_rosdep_key(
-    setup_arguments: dict[str, Any], manifest: ElementTree.Element
-) -> None:
-    # Where ROS is, rosbag2_py takes the place of rosbags, which only PyPI has.
-    keys = {"pyyaml": "python3-yaml", "rosbags": "rosbag2_py"}
-    needed = {keys.get(name, f"python3-{name}") for name in setup_arguments["install_requires"]}
-    assert needed <= {item.text for item in manifest.findall("exec_depend")}
 
 
 @pytest.fixture(scope="module")
@@ -213,21 +203,158 @@ def test_configuration_is_what_the_nodes_take(path: Path, parameter_types: dict[
         kind.from_yaml(path, node)
 
 
-def test_moveit_finds_the_controller_and_bears_its_tolerances() -> None:
-    pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    from rbd_control.control import ControllerParameters
-    from rbd_control.control.trajectory import START_TOLERANCE
-    from rbd_control.nodes.follow_joint_trajectory import ACTION
+@pytest.mark.parametrize("where", ["workspace", "environment"])
+def test_where_it_was_installed(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / where / "share" / "rbd_control"
+    (installed / "config").mkdir(parents=True)
+    monkeypatch.setattr(share, "__file__", str(tmp_path / "site-packages" / "x" / "share.py"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "workspace"))
+    assert share.share_directory() == installed
 
-    content = yaml.safe_load(MOVEIT.read_text(encoding="utf-8"))
-    managed = content["moveit_simple_controller_manager"]
-    (name,) = managed["controller_names"]
-    controller = managed[name]
-    assert f"{name}/{controller['action_ns']}" == ACTION.replace("~", "passivity_controller")
-    assert controller["type"] == "FollowJointTrajectory"
-    arm = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))
-    assert controller["joints"] == arm["passivity_controller"]["ros__parameters"]["joints"]
-    limits, ours = content["trajectory_execution"], ControllerParameters()
-    # MoveIt must neither refuse to start where the arm may rest, nor send what we refuse.
-    assert ours.goal_tolerance[0] < limits["allowed_start_tolerance"] < START_TOLERANCE
-    assert limits["allowed_goal_duration_margin"] > ours.goal_time
+
+CONDA_NAMES = {"python3-matplotlib": "matplotlib-base", "python3-yaml": "pyyaml"}
+
+
+def test_the_conda_environment_has_every_dependency() -> None:
+    text = (ROOT / "pixi.toml").read_text(encoding="utf-8")
+    section = text.partition("[dependencies]")[2].partition("\n[")[0]
+    names = set(re.findall(r"^([\w.-]+) = ", section, re.MULTILINE))
+    keys = [item.text or "" for item in ElementTree.parse(ROOT / "package.xml").iter("exec_depend")]
+    for key in keys:
+        plain = CONDA_NAMES.get(key, key.removeprefix("python3-"))
+        assert names & {plain, f"ros-jazzy-{key.replace('_', '-')}"}, key
+
+
+LEFT_OUT = ("__pycache__", "*.egg-info", ".*", "bench", "build", "docs", "report", "test")
+
+
+def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the prefix of an installed wheel of the sources, without its dependencies."""
+    pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    sources, prefix = folder / "sources", folder / "prefix"
+    shutil.copytree(ROOT, sources, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    built = run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, sources)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("*.whl")
+    options = ("--no-deps", "--no-index", "--ignore-installed", "--prefix", prefix)
+    installed = run(*pip, "install", *options, wheel)
+    assert installed.returncode == 0, installed.stderr
+    return prefix
+
+
+def test_executables_are_where_ros2_launch_looks(prefix: Path) -> None:
+    folder = next(prefix.rglob("lib/rbd_control/contact_detector")).parent
+    packages = next(prefix.rglob("rbd_control/__init__.py")).parent.parent
+    found = {path.name for path in folder.iterdir()}
+    assert found == {path.name for path in (ROOT / "scripts").iterdir()}
+    assert found == {path.name for path in (folder.parent.parent / "bin").iterdir()}
+    assert all(os.access(path, os.X_OK) for path in folder.iterdir())
+    # The node itself runs, and gets the arguments: it says what it lacks.
+    arguments = ("--ros-args", "-p", "urdf:=/no/such.urdf")
+    ended = run(
+        folder / "contact_detector",
+        *arguments,
+        PYTHONPATH=str(packages),
+        ROS_LOG_DIR=str(prefix),
+    )
+    assert ended.returncode == 1
+    assert "/no/such.urdf" in ended.stdout + ended.stderr
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_workflows_pin_actions_and_write_nothing() -> None:
+    """A tag may be moved to other code; a commit may not."""
+    assert WORKFLOWS
+    for path in WORKFLOWS:
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert workflow["permissions"] == {"contents": "read"}, path.name
+        for job in workflow["jobs"].values():
+            used = [step["uses"] for step in job["steps"] if "uses" in step]
+            assert used, path.name
+            for action in used:
+                assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+
+
+def imports(modules: dict[str, str]) -> dict[str, set[str]]:
+    """Return the modules that each of ``modules`` (name, source) imports, at whatever place.
+
+    Imports within functions count, those for type checkers do not. The import of a submodule does
+    not count as one of the packages it is in, though Python runs their ``__init__`` first.
+    """
+    graph: dict[str, set[str]] = {}
+    for name, source in modules.items():
+        used: set[str] = set()
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name} has a relative import"
+                assert node.module is not None
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    used.add(whole if whole in modules else node.module)
+        graph[name] = (used & modules.keys()) - {name}
+    return graph
+
+
+def test_no_import_circle() -> None:
+    modules = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        modules[name] = path.read_text(encoding="utf-8")
+    graph = imports(modules)
+    # Not empty by mistake: the model is built on its arrays, and nodes on everything.
+    assert "rbd_control.dynamics.model_arrays" in graph["rbd_control.dynamics.model"]
+    assert len(graph) == len(modules) > 100
+    TopologicalSorter(graph).prepare()
+
+
+def test_long_test_files_start_first() -> None:
+    """The table names files that exist; of each kind, the longest start first, beside the other."""
+    files = [path.relative_to(ROOT / "test").as_posix() for path in ROOT.glob("test/**/test_*.py")]
+    assert set(files) >= ONE_AT_A_TIME | set(SECONDS)
+    order = start_order(files)
+    assert sorted(order) == sorted(files)
+    for waits in (True, False):
+        kind = [file for file in order if file.startswith("system/") == waits]
+        long = [SECONDS[file] for file in kind if file in SECONDS]
+        assert [file in SECONDS for file in kind] == sorted([f in SECONDS for f in kind])[::-1]
+        assert long == sorted(long)[::-1]
+        assert any(file in order[:4] for file in kind)
+        assert any(file in order[-10:] for file in kind)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant.number))
+def test_a_mutant_can_still_be_put_in(mutant: Mutant) -> None:
+    """Its text occurs once, the result is Python code, and the tests that judge it exist."""
+    mutant.check(ROOT)
+    assert mutant.tests
+
+
+def test_numbers_are_unique() -> None:
+    numbers = [each.number for each in (*DEFECTS, *MUTANTS)]
+    assert len(set(numbers)) == len(numbers)

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from rbd_control.ros import threads
-from rbd_control.ros.threads import freeze_garbage, join_priority, share_priority
+from rbd_control.ros.threads import freeze_garbage, share_priority
 
 
 class Cycle:
@@ -45,17 +45,6 @@ def test_what_an_earlier_configuration_froze_is_collected() -> None:
     assert gc.get_freeze_count() > 0
 
 
-@pytest.mark.usefixtures("collector")
-def test_the_first_configuration_keeps_what_others_froze() -> None:
-    gc.freeze()
-    kept = Cycle()
-    gc.freeze()
-    gone = weakref.ref(kept)
-    del kept
-    freeze_garbage()
-    assert gone() is not None
-
-
 class Scheduler:
     """Replaces the calls of the system; ``of`` has policy and priority of each thread."""
 
@@ -83,22 +72,6 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     return Scheduler(monkeypatch)
 
 
-def test_priority_zero_returns_to_normal_scheduling(scheduler: Scheduler) -> None:
-    assert share_priority("controller", 10) == ""
-    assert scheduler.mine() == (os.SCHED_RR, 10)
-    assert share_priority("controller", 0) == ""
-    assert scheduler.mine() == (os.SCHED_OTHER, 0)
-    scheduler.of.clear()
-    join_priority()  # a thread that begins later
-    assert not scheduler.of
-
-
-def test_priority_zero_leaves_a_process_alone_that_has_none(scheduler: Scheduler) -> None:
-    """Its threads may have been started with chrt."""
-    assert share_priority("controller", 0) == ""
-    assert scheduler.calls == 0
-
-
 def test_a_node_does_not_take_the_priority_of_another(scheduler: Scheduler) -> None:
     share_priority("controller", 10)
     share_priority("detector", 0)
@@ -107,18 +80,3 @@ def test_a_node_does_not_take_the_priority_of_another(scheduler: Scheduler) -> N
     assert scheduler.mine() == (os.SCHED_RR, 20)
     share_priority("detector", 0)
     assert scheduler.mine() == (os.SCHED_RR, 10)
-
-
-def test_a_refused_priority_leaves_the_last_one(scheduler: Scheduler) -> None:
-    scheduler.limit = 15
-    share_priority("controller", 10)
-    assert "not permitted" in share_priority("controller", 20)
-    assert share_priority("controller", 0) == ""
-    assert scheduler.mine() == (os.SCHED_OTHER, 0)
-
-
-def test_a_refused_wish_does_not_keep_another_node_from_its_priority(scheduler: Scheduler) -> None:
-    scheduler.limit = 50
-    assert share_priority("/a", 90)
-    assert not share_priority("/b", 40)
-    assert scheduler.mine() == (os.SCHED_RR, 40)

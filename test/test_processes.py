@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-
-from rbd_control.ros.processes import NodeProcesses, reserved_domain
 
 PARENT = """
 import os, time
@@ -49,22 +45,3 @@ def is_running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return text.rpartition(")")[2].split()[0] != "Z"
-
-
-def test_ctrl_c_passes_the_nodes_by_and_a_niceness_does_not(tmp_path: Path) -> None:
-    """They have a process group of their own, within the session, which has a share of its own."""
-    with NodeProcesses(os.environ, tmp_path) as processes:
-        processes.start("http.server", ["--bind", "127.0.0.1", "0"])
-        child = processes.pid("http.server")
-        assert os.getpgid(child) == child
-        assert os.getsid(child) == os.getsid(0)
-
-
-def test_domains_are_reserved_and_given_back() -> None:
-    """Released domains can be reserved again; domains that are reserved together are distinct."""
-    with ExitStack() as stack:
-        held = {stack.enter_context(reserved_domain()) for _ in range(3)}
-        for _ in range(40):
-            with reserved_domain() as domain:
-                assert domain not in held
-    assert len(held) == 3

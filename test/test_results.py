@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
@@ -47,10 +47,3 @@ def test_a_detector_without_the_field_is_understood() -> None:
 def test_texts_that_no_detector_sends_are_refused(key: str, text: str) -> None:
     with pytest.raises(ValueError, match=".*"):
         ContactEvent.from_values({**key_values(EVENT), key: text})
-
-
-def test_a_release_has_its_time() -> None:
-    release = replace(EVENT, phase="release", release=9.5)
-    assert ContactEvent.from_values(key_values(release)).release == 9.5
-    with pytest.raises(ValueError, match="release None"):
-        ContactEvent.from_values({**key_values(release), "release": ""})

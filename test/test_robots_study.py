@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from io import StringIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,19 +10,13 @@ from robots import urdf_path
 
 pytest.importorskip("mujoco")
 
-from rich.console import Console
 
-from bench.robots.__main__ import write
 from bench.robots.energy import EnergyAfterFault, Reading
-from bench.robots.failures import BEFORE, Failure, Outcome, fail, failures, standstill
-from bench.robots.motion import Reference
-from bench.robots.plant import Plant, make_plant
+from bench.robots.failures import Failure, fail, failures
+from bench.robots.plant import Plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
-from bench.robots.stops import Stops
-from bench.robots.study import Results, is_excessive, is_wrong
-from bench.robots.tracking import Tracking
-from bench.robots.use import ordinary
+from bench.robots.study import is_excessive, is_wrong
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,37 +53,6 @@ def test_a_free_arm_keeps_its_energy(name: str) -> None:
     assert abs(change) < 0.01 * after.motion
 
 
-def test_springs_deflect_by_the_weight() -> None:
-    plant = make_plant("panda_elastic_link", 0)
-    plant.advance(0.1)
-    deflection = plant.state.theta - plant.state.q
-    # About 19 N·m at the elbow, on 10,000 N·m/rad; the arm stays where it was.
-    assert 0.001 < np.abs(deflection).max() < 0.003
-    np.testing.assert_allclose(plant.state.q, plant.arm.centre, atol=1e-6)
-
-
-def test_a_healthy_arm_has_no_fault() -> None:
-    use = ordinary(ROBOTS["panda"], 8.0)
-    assert use.faults == []
-    assert sum(use.activities.values()) >= 2
-
-
-def test_the_wrists_of_a_ur_do_not_hunt() -> None:
-    """Gains for links without rotors were too low for the friction: 1.8 times the speed limit."""
-    plant = make_plant("ur10", 0)
-    motion = Reference.random(plant, np.random.default_rng(4000), 4.0, 0.5)
-    session, fastest = Session(plant), np.zeros(6)
-
-    def watch(_: Session) -> None:
-        np.maximum(fastest, np.abs(plant.state.v), out=fastest)
-
-    assert session.follow(motion.sampled())
-    session.watch = watch
-    session.run(motion.times[-1])
-    assert session.fault is None
-    assert (fastest <= 0.75 * plant.arm.model.velocity_limit).all()  # half of it was ordered
-
-
 def _reading(**energies: float) -> Reading:
     values = {"motion": 0.0, "height": 0.0, "commanded": 0.0, "own_gravity": 0.0, "people": 0.0}
     return Reading(**(values | energies))
@@ -112,15 +72,6 @@ def test_energy_after_a_fault() -> None:
     now = _reading(motion=10.5, height=6.5, commanded=5.0, people=1.0)
     account.add(now, 0.001, has_arrived=True)
     assert account.excess == pytest.approx(3.0)
-
-
-def test_own_gravity_compensation_leaves_gravity_no_work() -> None:
-    """An arm that compensates its gravity may sink at zero torque, but not become faster."""
-    account = EnergyAfterFault(_reading(height=10.0))
-    now = _reading(motion=0.5, height=6.0, own_gravity=-4.0)
-    account.add(now, 0.001, has_arrived=True)
-    account.add(now, 0.001, has_arrived=True)
-    assert account.excess == pytest.approx(0.5)
 
 
 def test_drives_that_all_reverse_after_a_fault_get_no_torque() -> None:
@@ -145,39 +96,3 @@ def test_drives_that_all_reverse_after_a_fault_get_no_torque() -> None:
     assert not is_excessive(braked)
     assert braked.speed < 1.0
     assert braked.stop < 2.0
-
-
-def test_a_fault_before_the_failure_says_nothing_about_the_failure() -> None:
-    missing = Outcome("panda", "cable pulled", "motion", True, np.nan, "")
-    assert is_wrong(missing)
-    assert not is_wrong(replace(missing, ends=BEFORE, reason="joint 1 at 5 is too fast"))
-
-
-def test_standstill() -> None:
-    times = np.arange(5.0)
-    assert standstill(times, np.array([[1.0], [0.0], [0.5], [0.01], [0.0]])) == 3.0
-    assert standstill(times, np.zeros((5, 1))) == 0.0
-    assert standstill(times, np.ones((5, 1))) == np.inf
-
-
-def test_tables(tmp_path: Path) -> None:
-    """The tables fit into 100 columns, and the files have all results."""
-    outcomes = [
-        Outcome("ur5", one.name, at, one.expected, 0.123, "joint 1 at 5 is too fast", 12.34, 5.0)
-        for one in failures(7)
-        for at in one.at
-    ]
-    outcomes = [replace(one, speed=12.34, stop=np.inf, ends="floats") for one in outcomes]
-    found = Results(
-        [ordinary(ROBOTS["ur5"], 1.0)],
-        [Tracking("ur5", 0.01, "", 0.02, (20.0, 40.0))],
-        [Stops("ur5", 0.1, 0.2, 0.3, np.inf, 0.5)],
-        outcomes,
-    )
-    console = Console(file=StringIO(), width=100)
-    write(found, tmp_path, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "wires 6, 7 swapped" in text
-    assert "…" not in text
-    assert "mrad" in text  # units in brackets would be markup for the console
-    assert json.loads((tmp_path / "robots.json").read_text())["outcomes"][0]["robot"] == "ur5"

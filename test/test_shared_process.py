@@ -19,11 +19,9 @@ from rclpy.parameter import Parameter
 from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes import contact_aware_controller
 from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
-from rbd_control.nodes.detection_output import DetectionOutput, JudgedSample
 from rbd_control.parameters import Parameters, parameter
 from rbd_control.ros.declared_parameters import DeclaredParameters
 from rbd_control.ros.joint_state_input import SAMPLES
@@ -95,26 +93,6 @@ def test_a_detector_is_not_configured_beside_an_active_controller(
     assert detector.missing_to_configure() == ""
     assert detector.on_configure(state) == TransitionCallbackReturn.SUCCESS
     assert configured == [True]
-
-
-def robot(*joints: str) -> Any:
-    return SimpleNamespace(model=SimpleNamespace(joint_names=joints))
-
-
-def test_joints_are_compared_with_those_of_a_configured_node_only(
-    nodes: tuple[Detector, Controller],
-) -> None:
-    """A node keeps its robot after a clean-up; other joints could never be configured."""
-    detector, controller = nodes
-    detector.robot, controller.robot = robot("a", "b"), robot("a")
-    detector.check_robot()
-    controller.is_configured = True
-    with pytest.raises(InputError, match="the detector has the joints a, b, the controller a"):
-        detector.check_robot()
-    controller.check_robot()
-    detector._is_configured = True
-    with pytest.raises(InputError, match="give joints in section"):
-        controller.check_robot()
 
 
 @dataclass(frozen=True)
@@ -192,17 +170,6 @@ def test_several_changes_are_one_change_while_torque_is_sent() -> None:
     assert [result.successful for result in results] == [False, True]
 
 
-def test_present_values_take_no_time() -> None:
-    """A parameter file sets all parameters, most of them to their present values."""
-    node = Declared()
-    assert all(result.successful for result in node.set(times=[1.0], label="a"))
-    assert not node.checked
-    assert node.set(times=[1.0], label="b")[1].successful
-    assert node.checked == [Two((1.0,), "b")]
-    # Equal in Python, but of a type that the parameter does not take.
-    assert not node.set(times=[True])[0].successful
-
-
 def test_an_onset_in_the_sample_before_a_jump_of_the_clock_is_published() -> None:
     """Both samples came in one turn, and the restart of the detector discarded the onset."""
     bench = Bench(Model.from_urdf(panda_arm_urdf()))
@@ -241,25 +208,6 @@ def test_an_onset_in_the_sample_before_a_jump_of_the_clock_is_published() -> Non
     tap(1.0, np.zeros(7), after_jump=True)  # in the same turn
     detector.report()
     assert found == ["onset", "release"]
-
-
-def test_a_result_that_failed_is_not_replaced_by_that_of_a_later_sample() -> None:
-    """Link, force and event of the later sample came with the stamp of the sample before it."""
-    output = DetectionOutput.__new__(DetectionOutput)
-    parts = ("_residual", "_stamped", "_events", "_force", "_arrow", "_tool", "_detector")
-    for part in parts:
-        setattr(output, part, MagicMock())
-    sample = JointSample(1.0, np.zeros(1), np.zeros(1), np.zeros(1))
-    verdict: Any = SimpleNamespace(is_quiet=False, valid=True, dropped_code=0, residual=np.ones(1))
-    last = JudgedSample(sample, Stamp(1, 0), verdict)
-    later: Any = output._detector
-    assert output.publish(last._replace(is_completed=True), verdict) is None
-    assert not later.complete.called
-    assert not later.tool_wrench.called
-    assert not output._tool.publish.called  # type: ignore[attr-defined]
-    output.on_force, output._frame = MagicMock(), "base"
-    assert output.publish(last, verdict) is later.complete.return_value
-    assert later.tool_wrench.called
 
 
 def test_a_failure_with_a_sample_restarts_the_detector() -> None:

@@ -3,20 +3,17 @@
 import importlib
 import re
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
-from rbd_control.cli.arm_file import OWN_FRICTION
 from rbd_control.cli.main import main
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.joint_states import JointStateIntake
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.configuration import configured
@@ -122,15 +119,6 @@ def test_without_configuration(recording: str, contacts: int) -> None:
     assert result.score.false_events == 0
 
 
-@pytest.mark.parametrize("config", [CONFIG / "panda_mujoco.yaml", "calibrated"])
-def test_no_contact_in_free_motion(config: Path | str, request: pytest.FixtureRequest) -> None:
-    if config == "calibrated":
-        config = request.getfixturevalue(config)
-    result = run(RECORDINGS / "free", config)
-    assert result.events == ()
-    assert result.warnings == ()
-
-
 @pytest.mark.parametrize("speed", ["SLOW", "FAST"])
 def test_motions_as_fast_as_promised(speed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No contact where there is none, up to the speeds that the file names, and 20 N are found.
@@ -163,35 +151,8 @@ def test_motions_as_fast_as_promised(speed: str, monkeypatch: pytest.MonkeyPatch
         assert 0.0 < event.detected - contact.start < 0.020
 
 
-def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated: Path) -> None:
-    """The result is the friction of the simulated arm, which its URDF lacks."""
-    given, found = (
-        law_parameters(DetectorParameters, read_parameter_file(path, "contact_detector"))
-        for path in (RECORDINGS / "specimen.yaml", calibrated)
-    )
-    # Dry friction creeps in MuJoCo, and part of it passes for viscous; masses are off as well.
-    for name, tolerance in (("friction_coulomb", 0.1), ("friction_viscous", 0.2)):
-        np.testing.assert_allclose(getattr(found, name), getattr(given, name), atol=tolerance)
-
-
 WITHOUT_GRAVITY = (0.0, 0.0, 0.0)
 """The robot compensates its own weight."""
-
-
-@pytest.mark.parametrize("name", ["franka", "universal_robots", "panda_franka"])
-def test_arms_that_compensate_friction(name: str) -> None:
-    """Friction of an arm file is not added beside these files; calibrate names both templates."""
-    file = read_parameter_file(CONFIG / f"{name}.yaml", "passivity_controller")
-    assert file["friction_compensated"] is True
-    others = {
-        path.stem for path in CONFIG.glob("*.yaml") if "friction_compensated: t" in read(path)
-    }
-    assert others == {"franka", "universal_robots", "panda_franka"}
-    assert name == "panda_franka" or f"config/{name}.yaml" in OWN_FRICTION
-
-
-def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
 
 
 def test_a_tilted_franka_needs_a_safe_torque_that_holds_it() -> None:
@@ -260,7 +221,7 @@ def test_a_franka_stops_from_full_speed() -> None:
     assert controller.mode == "hold"
 
 
-@pytest.mark.parametrize("direction", [(0.0, 1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.3)], ids=str)
+@pytest.mark.parametrize("direction", [(0.0, 1.0, 0.0), (0.0, 0.0, -1.0)], ids=str)
 @pytest.mark.parametrize(("force", "duration"), [(150.0, 0.05), (60.0, 2.0)])
 def test_a_franka_can_be_pushed_and_leaned_on(
     direction: tuple[float, float, float], force: float, duration: float
@@ -273,28 +234,6 @@ def test_a_franka_can_be_pushed_and_leaned_on(
     assert moved(arm, controller, 0.3) < 0.05
 
 
-def test_a_franka_that_is_struck_again_and_again_is_no_fault() -> None:
-    """Its torque uses all of ``torque_rate`` to and fro, five times a second."""
-    arm, controller = franka()
-    moved(arm, controller, 0.1)
-    for _ in range(10):
-        arm.push("panda_link7", (0.0, 0.0, 150.0), duration=0.05)
-        moved(arm, controller, 0.2)
-    assert controller.mode == "hold"
-    moved(arm, controller, 1.0)
-    assert moved(arm, controller, 0.3) < 0.05
-
-
-def test_replay_takes_the_parameter_file_of_the_node() -> None:
-    # The parameters that only the node has are ignored; the rest is the default.
-    file = CONFIG / "contact_detector.yaml"
-    values = read_parameter_file(file, "contact_detector")
-    assert {"start_check_time", "queue_depth"} <= set(values)
-    assert law_parameters(DetectorParameters, values) == DetectorParameters()
-    _, parameters = configured(panda_arm_urdf(), file, {})
-    assert parameters == DetectorParameters()
-
-
 def test_real_panda() -> None:
     """24 s at 30 Hz without contact."""
     result = run(REAL_PANDA, CONFIG / "panda_franka.yaml")
@@ -302,43 +241,3 @@ def test_real_panda() -> None:
     # At that rate no observer is fast, and replay says so.
     assert all("noticed late" in warning for warning in result.warnings)
     assert max(joint.rms for joint in result.residuals) < 0.25
-
-
-def test_identification_explains_most_of_a_real_arm(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, urdf: str
-) -> None:
-    """The RMS residual of the page "Detecting contact: measured", from 24 s of a real Panda."""
-    out = str(tmp_path / "detector.yaml")
-    assert main(["calibrate", str(REAL_PANDA), "--urdf", urdf, "--out", out]) == 0
-    rows = re.findall(
-        r"panda_joint\d │ +([\d.]+) │ +([\d.]+) │ +([\d.]+) │", capsys.readouterr().out
-    )
-    found = np.array(rows[:7], dtype=float)
-    documented = [
-        [0.49, 0.31, 0.33, 0.47, 0.44, 0.31, 0.27],
-        [0.22, 0.12, 0.17, 0.18, 0.08, 0.07, 0.05],
-        [0.17, 0.11, 0.13, 0.13, 0.08, 0.07, 0.05],
-    ]
-    # Half a digit of what is documented, and a little for other versions of the solver.
-    np.testing.assert_allclose(found.T, documented, atol=0.01)
-
-
-def test_the_recordings_are_those_of_their_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first 0.2 s, on any version of MuJoCo: 1 mrad is far below any motion."""
-    monkeypatch.syspath_prepend(str(RECORDINGS))
-    make_recordings = importlib.import_module("make_recordings")
-    for plan in make_recordings.plans():
-        episode = make_recordings.record(replace(plan, duration=0.2))
-        recording = read_recording(RECORDINGS / plan.name)
-        samples = list(islice(recording.samples(JointStateIntake(recording.joint_names)), 25))
-        every = round(1000.0 / plan.rate)
-        made = episode.q[::every][: len(samples)]
-        recorded = np.array([sample.q for sample in samples])[: len(made)]
-        np.testing.assert_allclose(recorded, made, rtol=0.0, atol=1e-3)
-
-
-def test_each_recording_is_small() -> None:
-    for name in ("free", "push20_link7", "push8_link4", "collision_link4"):
-        assert sum(file.stat().st_size for file in (RECORDINGS / name).iterdir()) < 300_000, name
-    assert REAL_PANDA.stat().st_size < 1_000_000
-    assert "BSD 3-Clause License" in (REAL_PANDA.parent / "LICENSE").read_text()

@@ -16,20 +16,6 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="there is no /proc")
 
-WRITE = """
-import os
-from rbd_control.startup.standard_streams import never_wait_for_readers
-
-never_wait_for_readers()
-for number in (1, 2):
-    try:
-        os.write(number, b"x")
-    except BlockingIOError:
-        continue
-    os._exit(1)
-os._exit(3)
-"""
-"""Writes to both streams, which must fail."""
 
 LOG = """
 import os, threading
@@ -43,15 +29,6 @@ get_logger("b").error("y" * 500)
 os._exit(3)
 """
 """Logs in two threads. rclpy holds the global interpreter lock meanwhile."""
-
-PRINT = """
-from rbd_control.startup import standard_streams
-
-standard_streams.never_wait_for_readers()
-print("printed")
-standard_streams.say("said")
-standard_streams.release_standard_streams()
-"""
 
 
 def connected() -> tuple[int, int]:
@@ -89,27 +66,7 @@ def code(text: str, output: int) -> int:
     return subprocess.run(command, stdout=output, stderr=output, timeout=60.0).returncode
 
 
-def test_output_that_nobody_reads_is_lost(full: int) -> None:
-    """And other processes that share a pipe or a terminal wait as before."""
-    assert code(WRITE, full) == 3
-    assert os.get_blocking(full)
-
-
 @pytest.mark.skipif(find_spec("rclpy") is None, reason="ROS 2 is not installed")
 def test_log_lines_that_nobody_reads_stop_no_thread(full: int) -> None:
     """[129] One line that waited stopped all threads of the process, the watchdogs included."""
     assert code(LOG, full) == 3
-
-
-def test_output_that_is_read_arrives() -> None:
-    done = subprocess.run([sys.executable, "-c", PRINT], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "printed\n", "said\n")
-
-
-def test_a_file_keeps_its_place_and_its_mode(tmp_path: Path) -> None:
-    """A file that was opened to be continued is not written from its beginning."""
-    file = tmp_path / "output"
-    file.write_text("before\n")
-    with file.open("a") as stream:
-        assert code(PRINT, stream.fileno()) == 0
-    assert sorted(file.read_text().split()) == ["before", "printed", "said"]

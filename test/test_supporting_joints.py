@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from rbd_control.errors import InputError
 from rbd_control.robot.joint_choice import (
     LIMIT,
     RETURN_REPORTS,
-    RETURN_TIME,
     TOLERANCE,
     WEIGHT,
     HeldJoints,
@@ -103,10 +101,6 @@ class Reports:
         return self.held.moved
 
 
-BACK = round(RETURN_TIME * 100.0) + 2
-"""Number of reports at 100 Hz after which a joint is back, despite the rounding of the time."""
-
-
 def test_two_reports_elsewhere_are_a_motion() -> None:
     held = HeldJoints([TILT])
     names = ("joint_1", "tilt")
@@ -163,30 +157,6 @@ def test_the_noise_of_a_joint_at_the_tolerance_is_one_motion() -> None:
     assert reports.changes == 2
 
 
-@pytest.mark.parametrize("position", [math.nan, math.inf, 1e30])
-def test_an_impossible_position_changes_nothing(position: float) -> None:
-    reports = Reports()
-    for k in range(3):
-        assert bool(reports.look(position)) == (k == 2)
-        reports.look(0.2)
-    assert reports.look(position)
-    reports.held.look(("tilt",), (), reports.now)
-    assert reports.look(*[0.1] * (BACK - 2))
-    assert reports.look(position)
-    assert not reports.look(0.1, 0.1)
-
-
-def test_joints_come_in_messages_of_their_own_and_count_separately() -> None:
-    reports = Reports(TILT, SupportingJoint("pan", 0.0, is_continuous=False))
-    for _ in range(2):
-        reports.look(0.3)
-        reports.look(0.3, name="pan")
-    assert "tilt" in reports.held.moved
-    reports.look(*[0.1] * BACK)
-    assert "pan" in reports.held.moved
-    assert not reports.look(*[0.0] * BACK, name="pan")
-
-
 def test_a_whole_turn_of_a_continuous_joint_is_no_motion() -> None:
     for is_continuous in (True, False):
         reports = Reports(SupportingJoint("base", math.pi, is_continuous))
@@ -225,17 +195,3 @@ def test_the_safe_torque_of_a_wrong_model_only_brakes() -> None:
     np.testing.assert_allclose(command.torque, gravity_torque(model, HOME), rtol=0, atol=1e-3)
     controller.resume()
     assert controller.update(0.022, HOME, np.full(7, 2e-6)).mode == "hold"
-
-
-def test_a_compensated_arm_is_braked_while_the_model_is_wrong() -> None:
-    model = Model.from_urdf(arm7_urdf())
-    controller = started(model, replace(NO_RATE, gravity_compensated=True))
-    controller.set_model_error("held joint tilt has moved")
-    v = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, -1.0, 1.0])
-    for k in range(1, 5):
-        command = controller.update(0.001 * k, HOME, v + 1e-6 * k)
-    brake = -NO_RATE.damping_rate * mass_matrix(model, HOME) @ v
-    # At first the period counts as long, so that the rate is lower.
-    share = command.torque @ brake / (brake @ brake)
-    assert 0.1 < share <= 1.0
-    np.testing.assert_allclose(command.torque, share * brake, rtol=1e-3)

@@ -3,24 +3,19 @@
 import struct
 import subprocess
 import sys
-import zipfile
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model
-from rbd_control.robot import Robot
-from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.robot.shapes import (
     POINTS,
     MeshFiles,
     link_corners,
     missing_geometry,
     surface_of,
-    surface_of_robot,
 )
 
 URDF = """
@@ -54,29 +49,6 @@ def test_corners_of_each_shape() -> None:
     assert spans('<capsule radius="0.1" length="0.5"/>') == [0.2, 0.2, 0.7]
 
 
-def test_a_solid_stands_where_its_origin_says() -> None:
-    turned = solid(BOX, '<origin xyz="1 2 3" rpy="0 0 1.5707963267948966"/>')
-    corners = link_corners(URDF.format(a=turned, tool=""), MeshFiles(None))["a"]
-    np.testing.assert_allclose(corners.mean(axis=0), [1.0, 2.0, 3.0], atol=1e-12)
-    np.testing.assert_allclose(np.ptp(corners, axis=0), [0.4, 0.2, 0.6], atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        '<box size="1 2"/>',
-        '<box size="1 2 x"/>',
-        '<sphere radius="nan"/>',
-        '<cylinder radius="0.1"/>',
-        '<mesh filename="package://nowhere/a.stl"/>',
-        "<cone/>",
-        "",
-    ],
-)
-def test_solids_that_cannot_be_read_are_left_out(shape: str) -> None:
-    assert "a" not in link_corners(URDF.format(a=solid(shape), tool=""), MeshFiles(None))
-
-
 def write_stl(path: Path, corners: np.ndarray) -> None:
     """Write triangles (m, 3, 3) to a binary STL file."""
     triangles = b"".join(struct.pack("<12fH", 0, 0, 0, *c.ravel(), 0) for c in corners)
@@ -108,50 +80,11 @@ def test_surface_lies_on_the_box_and_covers_it() -> None:
         assert (sign * surface.normal[:, axis]).max() > 0.9
 
 
-def test_links_fixed_to_a_body_are_part_of_it() -> None:
-    urdf = URDF.format(a="", tool=solid(BOX))
-    model = Model.from_urdf(urdf)
-    surface = surface_of(model, urdf, MeshFiles(None))
-    assert set(surface.body) == {model.link_body["b"]}
-    np.testing.assert_allclose(
-        surface.area @ surface.point / surface.area.sum(), [0, 0, 0.5], atol=0.05
-    )
-
-
-def test_surface_of_the_shipped_arm() -> None:
-    robot = Robot.load("arm7")
-    surface = surface_of_robot(robot)
-    assert set(surface.body) == set(range(robot.model.bodies))
-    assert not missing_geometry(robot.model, surface)
-
-
 def test_links_without_geometry_are_named() -> None:
     urdf = URDF.format(a=solid(BOX), tool="")
     model = Model.from_urdf(urdf)
     note = missing_geometry(model, surface_of(model, urdf, MeshFiles(None)))
     assert note.startswith("no collision geometry found for b:")
-
-
-@pytest.mark.parametrize("field", ["urdf", "robot_description"])
-def test_a_description_may_be_named_by_its_path(field: str, tmp_path: Path) -> None:
-    path = tmp_path / "arm.urdf"
-    path.write_text(URDF.format(a=solid(BOX), tool=""), encoding="utf-8")
-    values: dict[str, Any] = {field: str(path)}
-    robot = Robot.of(RobotParameters(**values))
-    assert "<robot" in robot.urdf
-    assert surface_of_robot(robot).body.size
-
-
-def test_archives_are_no_meshes(tmp_path: Path) -> None:
-    """A small archive could hold a mesh that fills the memory."""
-    mesh = tmp_path / "cube.obj"
-    mesh.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", encoding="utf-8")
-    with zipfile.ZipFile(tmp_path / "cube.zip", "w") as archive:
-        archive.write(mesh, "cube.obj")
-    files = MeshFiles(tmp_path)
-    assert files.find("cube.obj") == mesh
-    assert files.load("cube.zip") is None
-    assert files.missing == ["cube.zip"]
 
 
 WRONG_NORMAL = """solid a

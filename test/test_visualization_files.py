@@ -19,7 +19,8 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from diagnostic_msgs.msg import DiagnosticArray
 from published import KEYS, TYPES, key_pattern
 
-from rbd_control.startup import executables
+from rbd_control.nodes.model_checks import StartCheckStatus
+from rbd_control.ros.diagnostics import Durations
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 PLOTJUGGLER = CONFIG / "plotjuggler" / "rbd_control.xml"
@@ -82,16 +83,6 @@ def assert_is_published(series: str) -> None:
         assert field_type(kind, rest.replace("/", ".")) in NUMBERS
 
 
-def test_plotjuggler_draws_what_is_published_and_subscribes_to_it() -> None:
-    for series in curves():
-        assert_is_published(series)
-    selected = ElementTree.parse(PLOTJUGGLER).find(".//selected_topics")
-    assert selected is not None
-    topics = set(str(selected.get("value")).split(";"))
-    assert topics <= TYPES.keys()
-    assert {split_topic(series)[0] for series in curves()} <= topics
-
-
 def foxglove_paths() -> Iterator[str]:
     for panel in FOXGLOVE["configById"].values():
         yield from (path["value"] for path in panel.get("paths", ()))
@@ -122,23 +113,23 @@ def test_rviz_displays_are_published() -> None:
         assert TYPES[f"/{topic}"].__name__ == MESSAGES.get(kind, "String")
 
 
-def test_the_aggregator_takes_each_node_once() -> None:
-    """Its generic analyzer requires that an expression matches the whole name."""
-    analyzers = {name: value for name, value in AGGREGATOR.items() if isinstance(value, dict)}
-    assert all(a["type"] == "diagnostic_aggregator/GenericAnalyzer" for a in analyzers.values())
-    nodes = {path.stem for path in CONFIG.glob("*.yaml") if hasattr(executables, path.stem)}
-    assert len(nodes) == 6
-    for node in nodes:
-        for name in (node, f"cell/left/{node}"):
-            found = [
-                key
-                for key, analyzer in analyzers.items()
-                if any(re.fullmatch(expression, name) for expression in analyzer["regex"])
-            ]
-            assert len(found) == 1, (name, found)
-    assert not any(
-        re.fullmatch(e, "other_contact_detector") for a in analyzers.values() for e in a["regex"]
-    )
-    assert len(analyzers) == len(nodes)
-    detection = next(a for a in analyzers.values() if a["path"] == "Contact detection")
-    assert any(re.fullmatch(e, "left/contact_detector: check") for e in detection["regex"])
+def test_the_aggregator_takes_every_status_of_the_nodes() -> None:
+    """A status without an analyzer is listed under "Other"; that of the start check was."""
+    node: Any = SimpleNamespace(get_fully_qualified_name=lambda: "/left/contact_detector")
+    check: Any = SimpleNamespace(lines=[])
+    # Built without its timer and its checks.
+    reporting = StartCheckStatus.__new__(StartCheckStatus)
+    reporting.seconds, reporting._node, reporting._check = 5.0, node, check
+    reporting._failure, reporting._taken = "", Durations()
+    status = reporting.status()
+    assert status is not None
+    for name in (status.name, status.name.removeprefix("left/"), "left/contact_detector"):
+        found = [
+            analyzer["path"]
+            for analyzer in AGGREGATOR.values()
+            if isinstance(analyzer, dict)
+            and any(re.fullmatch(expression, name) for expression in analyzer["regex"])
+        ]
+        assert found == ["Contact detection"], name
+    paths = [each["path"] for each in AGGREGATOR.values() if isinstance(each, dict)]
+    assert len(set(paths)) == len(paths), "two analyzers would share a path"

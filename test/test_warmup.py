@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from numba import njit
 
-import rbd_control
 from rbd_control.cli.main import main
 from rbd_control.dynamics import kernel_cache
 from rbd_control.dynamics.compiled import compiled
-from rbd_control.startup.compilation import storage, watch_compilation
-
-SOURCE = Path(rbd_control.__file__).resolve().parent
-
-
-def test_each_kernel_is_reported_once_with_its_time() -> None:
-    inner = njit(lambda x: x + 1)
-
-    @njit
-    def _twice(x):  # type: ignore[no-untyped-def]
-        return 2 * inner(x)
-
-    begun: list[str] = []
-    done: list[tuple[str, float]] = []
-    with watch_compilation(begun.append, lambda *item: done.append(item)):
-        assert _twice(1) == _twice(1) == 4
-    assert begun == [name for name, _ in done] == ["test_warmup.twice"]
-    assert done[0][1] > 0.0
-    with watch_compilation(begun.append):
-        _twice(2)
-    _twice(2.0)  # compiled, but nobody watches any more
-    assert len(begun) == 1
+from rbd_control.startup.compilation import storage
 
 
 def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,42 +19,6 @@ def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr().out
     assert "all code is compiled" in said
     assert str(storage()) in said
-
-
-def stored(**environment: str) -> str:
-    """Return the folder in which a process with this environment stores compiled code."""
-    inherited = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
-    return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from rbd_control.startup.compilation import storage; print(storage())",
-        ],
-        env={**inherited, **environment},
-        cwd=environment["PYTHONPATH"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-
-
-def test_where_it_is_kept(tmp_path: Path) -> None:
-    assert stored(PYTHONPATH=str(SOURCE.parent), NUMBA_CACHE_DIR="") == str(SOURCE)
-    chosen = tmp_path / "chosen"
-    found = stored(PYTHONPATH=str(SOURCE.parent), NUMBA_CACHE_DIR=str(chosen))
-    assert found == str(chosen / "rbd_control")
-
-
-def test_where_it_is_kept_when_the_sources_cannot_be_written(tmp_path: Path) -> None:
-    """If the sources are read-only, code is stored in the user's cache, or not at all."""
-    package = tmp_path / "site" / "rbd_control"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in (package, *(path.parent for path in package.rglob("__init__.py"))):
-        # Even the superuser, whom modes do not stop, makes no folder of this name.
-        (folder / "__pycache__").touch()
-    home = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": ""}
-    assert stored(**home, HOME=str(tmp_path)) == str(tmp_path / ".cache" / "rbd_control")
-    assert stored(**home, HOME="/dev/null") == "None"
 
 
 def test_warmup_reports_once_that_no_code_can_be_stored(

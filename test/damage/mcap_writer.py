@@ -21,17 +21,17 @@ def mcap(
 
     Args:
         messages: time of receipt [ns] and bytes of each.
-        lies: fields that are written otherwise: ``magic``, ``end_magic``, ``profile``,
-            ``msgtype``, ``encoding``, ``topic``, ``compression``, ``compress`` (a function),
-            ``uncompressed_size``, ``chunk_size``, ``crc``, ``chunk_begin``, ``chunk_offset``,
-            ``chunk_channels``, ``message_size``, ``message_channel``, ``published`` (time of
-            publication [ns]), ``count``, ``summary_start``, ``without_chunks``, ``footer_size``.
+        lies: fields that are written otherwise: ``magic``, ``msgtype``, ``encoding``, ``topic``,
+            ``compression``, ``compress`` (a function), ``uncompressed_size``, ``chunk_size``,
+            ``crc``, ``chunk_offset``, ``chunk_channels``, ``message_size``, ``message_channel``,
+            ``published`` (time of publication [ns]), ``count``, ``summary_start``,
+            ``without_chunks``.
         chunk: messages in a chunk.
     """
     lie = dict(lies or {})
     compress: Callable[[bytes], bytes] = lie.get("compress", lambda raw: raw)
     compression = lie.get("compression", b"")
-    head = lie.get("magic", MAGIC) + _record(0x01, _text(lie.get("profile", b"ros2")) + _text(b""))
+    head = lie.get("magic", MAGIC) + _record(0x01, _text(b"ros2") + _text(b""))
     schema = _record(
         0x03,
         struct.pack("<H", 1)
@@ -76,7 +76,7 @@ def mcap(
             0x08,
             struct.pack(
                 "<QQQQ",
-                lie.get("chunk_begin", begin),
+                begin,
                 end,
                 lie.get("chunk_offset", offset),
                 len(content) + 9,
@@ -94,8 +94,8 @@ def mcap(
         + _text(struct.pack("<HQ", 1, lie.get("count", len(messages)))),
     )
     footer = struct.pack("<QQI", lie.get("summary_start", start), 0, 0)
-    out += _record(0x02, footer, lie.get("footer_size"))
-    return bytes(out + lie.get("end_magic", MAGIC))
+    out += _record(0x02, footer)
+    return bytes(out + MAGIC)
 
 
 def _message(time: int, raw: bytes, lie: Lies) -> bytes:

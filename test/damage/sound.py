@@ -134,9 +134,3 @@ def csv_text(motion: Motion, time: str = "{:.6f}", separator: str = ",") -> str:
         numbers = (f"{x:.9g}" for each in values for x in each)
         lines.append(separator.join([time.format(t), *numbers]))
     return "\n".join(lines) + "\n"
-
-
-def write_long_csv(path: Path, motion: Motion) -> Path:
-    """Write a motion as a CSV recording, for calibration."""
-    path.write_text(csv_text(motion))
-    return path

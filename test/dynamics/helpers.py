@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from robots import random_tree_urdf
 
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, Rotor, with_rotors
 
 Array = np.ndarray
 
@@ -34,6 +35,28 @@ def relative(value: Any, reference: Any, size: Any = None) -> float:
     assert value.shape == reference.shape
     largest = np.abs(reference if size is None else size).max()
     return float(np.abs(value - reference).max() / (largest or 1.0))
+
+
+def tree(seed: int, *, floating: bool = False, rotors: str = "", joints: int = 7) -> Model:
+    """Return a random tree with revolute and prismatic joints and gravity in any direction.
+
+    Args:
+        seed: seed of the tree.
+        floating: whether its base floats.
+        rotors: ``"geared"`` or ``"reflected"`` for rotors on every other joint, about any axis.
+        joints: number of joints.
+    """
+    rng = np.random.default_rng(seed)
+    urdf = random_tree_urdf(seed, joints, prismatic=0.3, branching=0.4, continuous=0.2)
+    model = Model.from_urdf(urdf, floating_base=floating, gravity=rng.uniform(-10, 10, 3))
+    if not rotors:
+        return model
+    inertia = np.diag([2e-4, 3e-4, 4e-4])
+    geared = {
+        name: Rotor(rng.uniform(-60, 60), inertia, rng.normal(size=3), 0.2, rng.normal(size=3))
+        for name in model.joint_names[::2]
+    }
+    return with_rotors(model, geared, reflected=rotors == "reflected")
 
 
 def random_q(model: Model, rng: np.random.Generator) -> Array:

@@ -27,10 +27,7 @@ PROMISED = 1e-10
 
 TREES: dict[str, dict[str, Any]] = {
     "mixed": {"seed": 1, "n": 12, "prismatic": 0.3, "continuous": 0.3, "fixed": 0.4},
-    "serial": {"seed": 2, "n": 7, "branching": 0.0, "continuous": 0.5},
     "bushy": {"seed": 3, "n": 20, "branching": 1.0},
-    "sliding": {"seed": 4, "n": 6, "prismatic": 1.0},
-    "chain60": {"seed": 5, "n": 60, "branching": 0.0, "prismatic": 0.0},
     "chain60 sliding": {"seed": 6, "n": 60, "branching": 0.0, "prismatic": 0.3},
     "tree60": {"seed": 7, "n": 60, "continuous": 0.2},
 }
@@ -77,7 +74,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 def states(pair: Pair) -> list[State]:
     rng = np.random.default_rng(8)
     result = []
-    for _ in range(3):
+    for _ in range(2):
         q = random_q(pair.model, rng)
         v, a = rng.uniform(-2.0, 2.0, (2, pair.model.nv))
         result.append(State(q, v, a, pair.twin.q(q), pair.twin.v(v)))

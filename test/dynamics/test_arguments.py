@@ -53,7 +53,6 @@ BASES = {
 """The functions that are of one kind of base only, or of links that can move any way at all."""
 
 CASES = [(name, base) for name in FUNCTIONS for base in BASES.get(name, ["fixed", "floating"])]
-several_arguments = [(name, base) for name, base in CASES if FUNCTIONS[name][1][1:]]
 every_function = pytest.mark.parametrize(("name", "model"), CASES, indirect=["model"])
 
 
@@ -93,41 +92,14 @@ def test_batch_is_the_loop_bit_for_bit(name: str, model: Model) -> None:
         assert equal(tuple(x[index] for x in together), alone)
 
 
-@pytest.mark.parametrize(("name", "model"), several_arguments, indirect=["model"])
-def test_leading_axes_broadcast(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    q, *vectors = arguments(model, names, (4, 3))
-    for one_q in (q[0, 0], q[:1, :1], q[:, :1], q[0]):
+def test_leading_axes_broadcast(model: Model) -> None:
+    q, v = arguments(model, ("q", "v"), (4, 3))
+    for one_q in (q[0, 0], q[:, :1]):
         spread = np.broadcast_to(one_q, q.shape).copy()
-        assert equal(function(model, one_q, *vectors), function(model, spread, *vectors))
-    for i, vector in enumerate(vectors):
-        few, many = list(vectors), list(vectors)
-        few[i], many[i] = vector[1, 2], np.broadcast_to(vector[1, 2], vector.shape).copy()
-        assert equal(function(model, q, *few), function(model, q, *many))
-
-
-@every_function
-def test_empty_batch(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    one = results(function(model, *arguments(model, names)))
-    none = results(function(model, *arguments(model, names, (2, 0))))
-    assert [x.shape for x in none] == [(2, 0, *x.shape) for x in one]
-
-
-def test_wrenches_have_leading_axes(model: Model) -> None:
-    q, v, a = arguments(model, ("q", "v", "a"), (3,))
-    wrenches = np.random.default_rng(14).normal(size=(3, 6))
-    for function in (dynamics.inverse_dynamics, dynamics.forward_dynamics):
-        together = function(model, q, v, a, {LINK: wrenches})
-        for i in range(3):
-            alone = function(model, q[i], v[i], a[i], {LINK: wrenches[i]})
-            assert np.array_equal(together[i], alone)
-
-
-def test_energies_of_one_state_are_numbers(model: Model) -> None:
-    q, v = arguments(model, ("q", "v"))
-    assert isinstance(dynamics.kinetic_energy(model, q, v), float)
-    assert isinstance(dynamics.potential_energy(model, q), float)
+        expected = dynamics.dynamics_terms(model, spread, v)
+        assert equal(dynamics.dynamics_terms(model, one_q, v), expected)
+    with pytest.raises(InputError, match="leading axes do not broadcast"):
+        dynamics.dynamics_terms(model, q, v[:2])
 
 
 # --- Inputs --------------------------------------------------------------------------------------
@@ -158,21 +130,13 @@ LAYOUTS: dict[str, Callable[[Array], Any]] = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@every_function
-def test_any_layout_will_do(name: str, layout: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    given = [LAYOUTS[layout](x) for x in arguments(model, names, (3,))]
-    plain = [np.array(x, dtype=np.float64, order="C") for x in given]
-    assert equal(function(model, *given), function(model, *plain))
-
-
-def test_no_layout_compiles_a_kernel_again(model: Model) -> None:
+def test_any_layout_will_do_and_compiles_nothing(model: Model) -> None:
     """A call compiles nothing, because compilation takes seconds."""
     q, v = arguments(model, ("q", "v"), (3,))
     for layout in LAYOUTS.values():
-        dynamics.momentum_terms(model, layout(q), layout(v))
-    dynamics.momentum_terms(model, np.broadcast_to(q[0], (1, model.nq)), v)
+        given = layout(q), layout(v)
+        plain = [np.array(x, dtype=np.float64, order="C") for x in given]
+        assert equal(dynamics.momentum_terms(model, *given), dynamics.momentum_terms(model, *plain))
     assert len(_momentum_terms.signatures) == 1
     assert len(_first_not_finite.signatures) == 1
 
@@ -192,16 +156,7 @@ def filled(value: Any) -> Any:
     return np.full(value.shape, np.nan)
 
 
-def test_the_functions_of_the_control_loop_take_out() -> None:
-    names = {name for name, _ in WITH_OUT}
-    assert names >= {
-        *("mass_matrix", "dynamics_terms", "momentum_terms", "gravity_torque"),
-        *("christoffel_symbols", "inverse_dynamics", "forward_dynamics", "slotine_li_torque"),
-        "regressor",
-    }
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 2)])
+@pytest.mark.parametrize("shape", [(), (2, 0), (2, 2)])
 @with_out
 def test_results_go_into_out(name: str, shape: tuple[int, ...], model: Model) -> None:
     function, names = FUNCTIONS[name]
@@ -230,19 +185,14 @@ def test_out_that_cannot_take_the_result_is_refused(name: str, model: Model) -> 
     frozen.flags.writeable = False
     cases = [
         (np.zeros((1, *last.shape)), f"out has shape {(1, *last.shape)} but"),
-        (np.zeros((last.shape[0] + 1, *last.shape[1:])), "but the result has shape"),
         (np.zeros(last.shape, dtype=np.float32), "array of float32"),
         (np.zeros((*last.shape[:-1], 2 * last.shape[-1]))[..., ::2], "C-contiguous"),
         (frozen, "writable"),
-        (last.tolist(), "out is a list"),
     ]
     for bad, words in cases:
         out = (*results(expected)[:-1], bad) if isinstance(expected, tuple) else bad
         with pytest.raises(InputError, match=re.escape(words)):
             function(model, *given, out=out)
-    if isinstance(expected, tuple):
-        with pytest.raises(InputError, match=f"out has 2 arrays but there are {len(expected)}"):
-            function(model, *given, out=results(expected)[:2])
 
 
 @pytest.mark.parametrize("name", ["inverse_dynamics", "dynamics_terms"])
@@ -270,21 +220,6 @@ def test_single_states_refuse_what_batches_refuse(name: str, model: Model) -> No
     assert all(np.isnan(x).all() for x in results(out))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["inverse_dynamics", "dynamics_terms"])
-def test_a_single_state_may_have_any_layout(name: str, layout: str, model: Model) -> None:
-    """Arrays that the compiled code does not take are converted, not misread."""
-    function, names = FUNCTIONS[name]
-    good = arguments(model, names)
-    function(model, *good)
-    for i in range(len(names)):
-        square = np.tile(good[i], (2, 1))  # layouts are those of matrices
-        given: list[Any] = list(good)
-        given[i] = LAYOUTS[layout](square)[0]
-        plain = [np.array(x, dtype=np.float64, order="C") for x in given]
-        assert equal(function(model, *given), function(model, *plain))
-
-
 def test_results_of_single_states_are_independent(model: Model) -> None:
     """A caller may keep or change the terms of a state while others are computed."""
     q, v = arguments(model, ("q", "v"))
@@ -309,97 +244,21 @@ def refusal(call: Callable[[], Any]) -> str:
 
 
 @every_function
-def test_numbers_that_are_not_finite_are_refused(name: str, model: Model) -> None:
+def test_bad_arguments_are_refused(name: str, model: Model) -> None:
     function, names = FUNCTIONS[name]
     for i, argument in enumerate(names):
-        for bad in (np.nan, np.inf, -np.inf):
-            given = arguments(model, names, (3,))
-            given[i][1, 2] = bad
-            assert f"{argument}[2] is {bad}" in refusal(lambda given=given: function(model, *given))
-
-
-@every_function
-def test_wrong_shapes_are_refused(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    for i, argument in enumerate(names):
+        given = arguments(model, names, (3,))
+        given[i][1, 2] = np.nan
+        assert f"{argument}[2] is nan" in refusal(lambda given=given: function(model, *given))
         size = f"nq = {model.nq}" if argument == "q" else f"nv = {model.nv}"
         given = arguments(model, names)
-        for bad in (given[i][:-1], np.append(given[i], 0.0), given[i][:, None], 0.0, []):
+        for bad in (given[i][:-1], given[i][:, None], 0.0):
             wrong = [*given[:i], bad, *given[i + 1 :]]
             message = refusal(lambda wrong=wrong: function(model, *wrong))
             assert message == f"{argument} has shape {np.shape(bad)} but the model has {size}"
 
 
-@every_function
-def test_values_that_are_no_array_of_numbers_are_refused(name: str, model: Model) -> None:
-    function, names = FUNCTIONS[name]
-    for i, argument in enumerate(names):
-        given: list[Any] = arguments(model, names)
-        for bad in (["x"] * given[i].size, [[1.0], [1.0, 2.0]], {"a": 1.0}):
-            wrong = [*given[:i], bad, *given[i + 1 :]]
-            message = refusal(lambda wrong=wrong: function(model, *wrong))
-            assert message.startswith(f"{argument} is not an array of numbers")
-
-
-def test_a_number_is_no_vector_even_for_one_joint() -> None:
-    model = Model.from_urdf(random_tree_urdf(15, 1, fixed=0.0))
-    assert "q has shape ()" in refusal(lambda: dynamics.gravity_torque(model, 0.5))
-
-
-def test_leading_axes_that_do_not_broadcast_are_refused(model: Model) -> None:
-    q, v = np.tile(random_q(model, np.random.default_rng(16)), (3, 1)), np.zeros((2, model.nv))
-    message = refusal(lambda: dynamics.dynamics_terms(model, q, v))
-    assert message == "leading axes do not broadcast: q: (3,), v: (2,)"
-
-
-def test_unknown_links_are_refused_with_the_choices(model: Model) -> None:
-    q, v, a = arguments(model, ("q", "v", "a"))
-    calls = [
-        lambda: dynamics.frame_placement(model, q, "elbw"),
-        lambda: dynamics.frame_jacobian(model, q, "elbw"),
-        lambda: dynamics.frame_jacobian_rate(model, q, v, "elbw"),
-        lambda: dynamics.inverse_dynamics(model, q, v, a, {"elbw": np.zeros(6)}),
-        lambda: dynamics.forward_dynamics(model, q, v, a, {"elbw": np.zeros(6)}),
-    ]
-    for call in calls:
-        assert refusal(call) == f"no link 'elbw'; links are {', '.join(model.link_names)}"
-
-
-@pytest.mark.parametrize(
-    ("wrench", "words"),
-    [
-        (np.zeros(5), "has shape (5,)"),
-        (0.0, "has shape ()"),
-        (np.zeros((4, 6)), "has shape (4, 6), which does not broadcast to (3, 6)"),
-        ([0.0, 0.0, 0.0, 0.0, np.nan, 0.0], "is not finite"),
-        ("push", "is not an array of numbers"),
-    ],
-)
-def test_bad_wrenches_are_refused(wrench: Any, words: str, model: Model) -> None:
-    given = arguments(model, ("q", "v", "a"), (3,))
-    for function in (dynamics.inverse_dynamics, dynamics.forward_dynamics):
-        message = refusal(lambda function=function: function(model, *given, {LINK: wrench}))
-        assert f"the wrench on {LINK!r} {words}" in message
-
-
-def test_a_base_turned_by_the_zero_quaternion_is_refused() -> None:
-    model = Model.from_urdf(random_tree_urdf(17, 2), floating_base=True)
-    message = refusal(lambda: dynamics.mass_matrix(model, np.zeros(model.nq)))
-    assert "q[3:7], the quaternion of the base, is zero" in message
-
-
 # --- Links that do not move ----------------------------------------------------------------------
-
-
-def test_a_link_of_the_world_stays_and_its_wrench_has_no_effect() -> None:
-    model = Model.from_urdf(random_tree_urdf(18, 3))
-    q, v, a = arguments(model, ("q", "v", "a"), (2,))
-    root = model.link_names[0]
-    assert equal(dynamics.frame_placement(model, q, root), np.tile(np.eye(4), (2, 1, 1)))
-    assert equal(dynamics.frame_jacobian(model, q, root), np.zeros((2, 6, 3)))
-    assert equal(dynamics.frame_jacobian_rate(model, q, v, root), np.zeros((2, 6, 3)))
-    pushed = dynamics.inverse_dynamics(model, q, v, a, {root: np.ones(6)})
-    assert equal(pushed, dynamics.inverse_dynamics(model, q, v, a))
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-170, 1e-156, 1e156])
@@ -412,11 +271,3 @@ def test_a_quaternion_that_has_no_direction_is_refused_at_every_call(size: float
         with pytest.raises(InputError, match="quaternion"):
             dynamics.mass_matrix(model, bad)
         assert np.isfinite(dynamics.mass_matrix(model, good)).all()
-
-
-def test_a_number_beyond_the_range_of_floats_is_an_input_error() -> None:
-    text = random_tree_urdf(0, 3, fixed=0.0)
-    with pytest.raises(InputError):
-        dynamics.gravity_torque(Model.from_urdf(text), [10**400, 0, 0])
-    with pytest.raises(InputError, match="give a number"):
-        Model.from_urdf(text, locked={"joint0": 10**400})

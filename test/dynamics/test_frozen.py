@@ -2,22 +2,10 @@
 
 import numpy as np
 import pytest
-from numba import njit
 from robots import random_tree_urdf
 
-from rbd_control.dynamics import (
-    Model,
-    Rotor,
-    christoffel_symbols,
-    dynamics_terms,
-    forward_dynamics,
-    freeze,
-    gravity_torque,
-    inverse_dynamics,
-    mass_matrix,
-    momentum_terms,
-    slotine_li_torque,
-)
+from rbd_control import dynamics
+from rbd_control.dynamics import Model, Rotor
 
 # The compiler may order or contract sums differently when it knows the constants.
 ROUNDING = 1e-13
@@ -32,51 +20,32 @@ def model(request: pytest.FixtureRequest) -> Model:
     return Model.from_urdf(random_tree_urdf(1, 4, branching=0.4, prismatic=0.3), **request.param)
 
 
+FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]] = {
+    "mass_matrix": (0, (2,)),
+    "dynamics_terms": (1, (2, 2, 1, 1)),
+    "momentum_terms": (1, (1, 1, 1)),
+    "gravity_torque": (0, (1,)),
+    "christoffel_symbols": (0, (3,)),
+    "inverse_dynamics": (2, (1,)),
+    "forward_dynamics": (2, (1,)),
+    "slotine_li_torque": (3, (1,)),
+}
+"""Each function, the vectors it takes beside q, and the number of axes of its results."""
+
+
 def test_equals_the_plain_functions(model: Model) -> None:
     rng = np.random.default_rng(0)
-    n = model.nv
-    q = rng.normal(size=model.nq)
-    v, a, v_r = rng.normal(size=(3, n))
-    frozen = freeze(model)
-    cases = [
-        (frozen.mass_matrix, (q,), [(n, n)], [mass_matrix(model, q)]),
-        (
-            frozen.dynamics_terms,
-            (q, v),
-            [(n, n), (n, n), (n,), (n,)],
-            dynamics_terms(model, q, v),
-        ),
-        (frozen.momentum_terms, (q, v), [(n,)] * 3, momentum_terms(model, q, v)),
-        (frozen.gravity_torque, (q,), [(n,)], [gravity_torque(model, q)]),
-        (frozen.christoffel_symbols, (q,), [(n, n, n)], [christoffel_symbols(model, q)]),
-        (frozen.inverse_dynamics, (q, v, a), [(n,)], [inverse_dynamics(model, q, v, a)]),
-        (frozen.forward_dynamics, (q, v, a), [(n,)], [forward_dynamics(model, q, v, a)]),
-        (
-            frozen.slotine_li_torque,
-            (q, v, v_r, a),
-            [(n,)],
-            [slotine_li_torque(model, q, v, v_r, a)],
-        ),
-    ]
-    for function, arguments, shapes, expected in cases:
-        results = [np.full(shape, np.nan) for shape in shapes]
-        function(*arguments, *results)
-        for result, reference in zip(results, expected, strict=True):
+    q, vectors = rng.normal(size=model.nq), rng.normal(size=(3, model.nv))
+    frozen = dynamics.freeze(model)
+    for name, (count, axes) in FUNCTIONS.items():
+        given = (q, *vectors[:count])
+        expected = getattr(dynamics, name)(model, *given)
+        results = [np.full((model.nv,) * n, np.nan) for n in axes]
+        getattr(frozen, name)(*given, *results)
+        references = expected if isinstance(expected, tuple) else (expected,)
+        for result, reference in zip(results, references, strict=True):
             error = np.abs(result - reference).max()
-            assert error <= ROUNDING * max(np.abs(reference).max(), 1.0), function
-
-
-def test_can_be_called_from_compiled_code(model: Model) -> None:
-    torque = freeze(model).gravity_torque
-
-    @njit
-    def total(q: np.ndarray, g: np.ndarray) -> float:
-        for _ in range(3):
-            torque(q, g)
-        return g.sum()
-
-    q = np.random.default_rng(2).normal(size=model.nq)
-    assert total(q, np.empty(model.nv)) == pytest.approx(gravity_torque(model, q).sum())
+            assert error <= ROUNDING * max(np.abs(reference).max(), 1.0), name
 
 
 def test_two_models_do_not_mix() -> None:
@@ -84,5 +53,5 @@ def test_two_models_do_not_mix() -> None:
     q = np.array([0.1, 0.2, 0.3])
     for m in (one, other, one):
         M = np.empty((3, 3))
-        freeze(m).mass_matrix(q, M)
-        np.testing.assert_allclose(M, mass_matrix(m, q), rtol=1e-12)
+        dynamics.freeze(m).mass_matrix(q, M)
+        np.testing.assert_allclose(M, dynamics.mass_matrix(m, q), rtol=1e-12)

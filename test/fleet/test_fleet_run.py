@@ -12,16 +12,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from damage import sound
 
 from rbd_control.cli.main import main
-from rbd_control.errors import InputError, RecordingError
-from rbd_control.fleet.jobs import CalibrateJob, Job, ReplayJob, Source, job_keys, run_job
-from rbd_control.fleet.sheet import SheetRow, find_recordings, read_sheet, row_of
-from rbd_control.fleet.store import Outcome, Store, write_table
+from rbd_control.errors import InputError
+from rbd_control.fleet.jobs import Job, run_job
+from rbd_control.fleet.sheet import find_recordings
+from rbd_control.fleet.store import Outcome
 from rbd_control.robot.robot import Robot
 
 
@@ -98,17 +97,6 @@ def test_a_bad_recording_is_named_and_passed_over(
     assert float(rows["one.csv"]["threshold/elbow"]) == 2.0
 
 
-def test_a_result_is_that_of_the_recording_alone(bags: Path, here: Here) -> None:
-    fleet(bags)
-    one, root = bags / "left" / "one.csv", bags.parent
-    alone = root / "alone.json"
-    files = ["--urdf", str(root / "two.urdf"), "--config", str(root / "detector.yaml")]
-    assert main(["replay", str(one), *files, "--json", str(alone)]) == 0
-    record = Store(root / "results", "replay").load(str(one))
-    assert record is not None
-    assert record.result == json.loads(alone.read_text())
-
-
 def test_an_interrupted_run_goes_on_with_what_is_missing(bags: Path, here: Here) -> None:
     here.most = 2
     assert fleet(bags) == 130
@@ -176,49 +164,6 @@ def test_changed_recordings_are_done_again(bags: Path, here: Here) -> None:
     assert sorted(here.done) == every
 
 
-def test_the_sheet_gives_differing_arguments(bags: Path, here: Here) -> None:
-    root = bags.parent
-    (root / "other.yaml").write_text(sound.CONFIG.replace("[2.0, 3.0]", "[5.0]"))
-    sheet = root / "sheet.csv"
-    sheet.write_text(
-        "recording, arm, day, config, free\n"
-        "right/three.csv, third, 2026-02-01, other.yaml, no\n"
-        "left/*, first, , , yes\n"
-    )
-    assert fleet(bags, "--sheet", str(sheet)) == 1
-    rows = table(bags)
-    assert rows["three.csv"]["arm"] == "third"
-    assert rows["three.csv"]["day"] == "2026-02-01"
-    assert rows["three.csv"]["threshold/elbow"] == "5.0"
-    assert rows["three.csv"]["false_alarms"] == ""
-    assert rows["one.csv"]["arm"] == "first"
-    assert rows["one.csv"]["false_alarms"] == "1"
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("arm\nleft\n", "columns are arm"),
-        ("recording,size\na,1\n", "columns are recording, size"),
-        ("recording,free\na,perhaps\n", "line 2: free is 'perhaps'"),
-        ("recording,day\na,yesterday\n", "line 2: day is 'yesterday'"),
-        ("recording,arm\na\n", "line 2: it has another number of columns"),
-    ],
-)
-def test_a_sheet_that_makes_no_sense_is_refused(tmp_path: Path, text: str, problem: str) -> None:
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_text(text)
-    with pytest.raises(RecordingError, match=problem):
-        read_sheet(sheet)
-
-
-def test_the_first_row_that_matches_counts() -> None:
-    rows = [SheetRow("b/*", arm="B"), SheetRow("*", arm="rest")]
-    assert row_of(Path("/a/b/c/bag"), rows).arm == "B"
-    assert row_of(Path("/a/x/bag"), rows).arm == "rest"
-    assert row_of(Path("/a/x/bag"), rows[:1]).arm == ""
-
-
 def test_recordings_are_found_in_folders_and_by_patterns(bags: Path) -> None:
     bag = bags / "deep" / "er" / "bag"
     bag.mkdir(parents=True)
@@ -240,21 +185,6 @@ def test_recordings_are_found_in_folders_and_by_patterns(bags: Path) -> None:
     assert find_recordings([bags / "left"], [left[0]]) == left[1:]
     with pytest.raises(InputError, match="no recording in"):
         find_recordings([bags / "*.db3"])
-
-
-def test_a_key_depends_on_arguments_only(bags: Path) -> None:
-    source = Source(bags / "left" / "one.csv", str(bags.parent / "two.urdf"))
-    jobs = (
-        ReplayJob(source),
-        ReplayJob(source, curve=True),
-        ReplayJob(source, labels=()),
-        CalibrateJob(source),
-        CalibrateJob(source, false_alarms=2.0),
-        CalibrateJob(Source(source.recording, source.urdf, locked=(("elbow", 0.0),))),
-    )
-    keys = job_keys(jobs)
-    assert len(set(keys)) == len(jobs)
-    assert job_keys(jobs) == keys
 
 
 def test_calibration_of_each_recording_is_a_row(
@@ -283,63 +213,3 @@ def test_calibration_of_each_recording_is_a_row(
     found = Robot.load(out).parameters.friction_coulomb
     assert found[0] == pytest.approx(0.5, rel=0.2)
     assert "free_0.csv, free_1.csv" in out.read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["--workers", "2"], "--workers is for a fleet"),
-        (["--free"], "--free is for a fleet"),
-        (["--fleet", "r", "--json", "x.json"], "--json is for single recordings"),
-        (["--fleet", "r", "--workers", "2", "--scheduler", "tcp://h:1"], "--workers is for this"),
-        (["--fleet", "r", "--urdf", "missing.urdf"], "missing.urdf"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(
-    bags: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    problem: str,
-) -> None:
-    monkeypatch.chdir(bags.parent)
-    assert main(["replay", str(bags), "--urdf", str(bags.parent / "two.urdf"), *options]) == 2
-    assert problem in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("package", "options"),
-    [("pyarrow", ["--format", "parquet"]), ("distributed", ["--scheduler", "tcp://h:1"])],
-)
-def test_the_extra_is_named_where_it_is_missing(
-    bags: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    package: str,
-    options: list[str],
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    assert fleet(bags, *options) == 2
-    assert "pip install '.[fleet]'" in capsys.readouterr().err
-
-
-def test_a_table_has_the_columns_of_all_rows(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    rows: list[dict[str, Any]] = [{"a": "x", "b": 1.5}, {"a": "y\udc80", "c": 2}]
-    path = write_table(rows, tmp_path, "t", "parquet")
-    assert parquet.read_table(path).to_pylist() == [
-        {"a": "x", "b": 1.5, "c": None},
-        {"a": "y\\udc80", "b": None, "c": 2},
-    ]
-    assert write_table(rows[:1], tmp_path, "t", "csv").read_text() == "a,b\nx,1.5\n"
-
-
-def test_the_folder_of_the_table_is_checked_before_the_first_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was not: the run failed at its end, when the table was to be written."""
-    checked: list[Path] = []
-    monkeypatch.setattr("rbd_control.fleet.store.prepare_output", checked.append)
-    Store(tmp_path / "results", "replay").prepare()
-    folders = {path.parent for path in checked}
-    assert folders == {tmp_path / "results", tmp_path / "results" / "replay"}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rbd_control.cli.main import main
-from rbd_control.fleet.store import BAD, DONE, Outcome, Record, Store
-from rbd_control.fleet.study import DAY, MONTH, fit_drift, study
+from rbd_control.fleet.store import BAD, DONE, Outcome, Record
+from rbd_control.fleet.study import DAY, study
 
 START = 1_767_600_000.0
 """2026-01-05 08:00 UTC [s]."""
@@ -36,16 +34,6 @@ def replayed(arm: str, days: float, false_events: int, delays: tuple[float, ...]
         "truth": truth,
     }
     return record("replay", arm, days, result)
-
-
-def calibrated(arm: str, days: float, coulomb: float) -> Record:
-    joint = {
-        "threshold": 3.0,
-        "friction_coulomb": coulomb,
-        "friction_viscous": 0.0,
-        "friction_offset": 0.0,
-    }
-    return record("calibrate", arm, days, {"duration": 60.0, "joints": {"elbow": joint}})
 
 
 def record(command: str, arm: str, days: float, result: dict[str, Any]) -> Record:
@@ -76,63 +64,3 @@ def test_rates_and_delays_are_of_each_arm_and_day() -> None:
     assert found.days[0]["false_alarms"] == 2
     assert found.days[0]["threshold/elbow"] == 2.0
     assert [record.recording for record in found.bad] == ["/bad"]
-
-
-def test_drift_is_the_line_of_least_squares() -> None:
-    rng = np.random.default_rng(0)
-    months = np.linspace(0.0, 6.0, 40)
-    values = 1.0 + 0.1 * months + rng.normal(scale=0.05, size=40)
-    drift = fit_drift(list(START + months * MONTH * DAY), list(values))
-    assert drift is not None
-    (slope, _), covariance = np.polyfit(months, values, 1, cov=True)
-    # The same formula in another order of operations.
-    assert drift.slope == pytest.approx(slope, rel=1e-9)
-    assert drift.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-9)
-    assert drift.is_significant
-    assert drift.days == pytest.approx(6.0 * MONTH)
-    assert fit_drift([1.0, 2.0], [1.0, 2.0]) is None
-    assert fit_drift([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None
-
-
-def test_few_lines_without_drift_are_called_one() -> None:
-    rng = np.random.default_rng(1)
-    times = list(START + DAY * np.arange(20.0))
-    found = [fit_drift(times, list(rng.normal(size=20))) for _ in range(400)]
-    share = np.mean([drift is not None and drift.is_significant for drift in found])
-    # 5 % by definition; 400 lines scatter by 1.1 %.
-    assert share == pytest.approx(0.05, abs=0.035)
-
-
-def test_the_report_prints_and_writes_its_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    rng = np.random.default_rng(2)
-    for k in range(12):
-        for each in (
-            replayed("a", 10.0 * k, 0),
-            calibrated("a", 10.0 * k, 1.0 + 0.05 * k + rng.normal(scale=0.01)),
-            calibrated("b", 10.0 * k, 1.0 + rng.normal(scale=0.01)),
-        ):
-            store = Store(tmp_path, each.command)
-            store.prepare()
-            store.write(each)
-    assert main(["fleet-report", str(tmp_path), "--format", "parquet"]) == 0
-    out = capsys.readouterr().out
-    assert "1 of 4 quantities change" in out
-    drifts = parquet.read_table(tmp_path / "drifts.parquet").to_pylist()
-    (row,) = [row for row in drifts if row["significant"]]
-    assert (row["arm"], row["joint"], row["quantity"]) == ("a", "elbow", "friction_coulomb")
-    # 0.05 in ten days, within four standard errors.
-    expected = 0.005 * MONTH
-    assert row["slope_per_month"] == pytest.approx(expected, abs=4.0 * row["standard_error"])
-    assert {path.name for path in tmp_path.glob("*.parquet")} == {
-        f"{name}.parquet" for name in ("arms", "days", "joints", "drifts")
-    }
-
-
-def test_a_folder_without_results_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["fleet-report", str(tmp_path)]) == 2
-    assert "no results of a fleet" in capsys.readouterr().err

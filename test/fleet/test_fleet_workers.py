@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from fleet_jobs import Deadly, Faulty, Quick, Refused
 
-from rbd_control.errors import RbdControlError
 from rbd_control.fleet.jobs import worker_version
 from rbd_control.fleet.store import BAD, DONE, Outcome
 from rbd_control.fleet.workers import ATTEMPTS, DaskWorkers, LocalWorkers
@@ -48,15 +47,6 @@ def test_local_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("always.killed*"))) == ATTEMPTS
 
 
-def _dies() -> None:
-    raise SystemExit(7)
-
-
-def test_workers_that_cannot_start_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RbdControlError, match="cannot start: they end during their start"):
-        list(LocalWorkers(1, _dies).run([Quick(tmp_path)]))
-
-
 def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     jobs = jobs_for(tmp_path)
@@ -66,13 +56,3 @@ def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
         answers = list(DaskWorkers(cluster.scheduler_address).run(jobs))
     outcomes = check(jobs, answers)
     assert outcomes["always"].reason == "ended every worker that it was given to"
-
-
-def test_a_scheduler_that_does_not_answer_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    monkeypatch.setattr("rbd_control.fleet.workers.PATIENCE", 1)
-    # Nothing listens on the port for "tcpmux" of this machine.
-    with pytest.raises(RbdControlError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
-        list(DaskWorkers("tcp://127.0.0.1:1").run([Quick(tmp_path)]))

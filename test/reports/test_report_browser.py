@@ -118,28 +118,3 @@ def test_a_click_on_an_event_shows_every_sample_around_it(opened: Window) -> Non
     opened.until(lambda: opened.seen()[0] > onset + 1.0, "no step to the next event")
     opened.window.get_by_role("button", name="whole time").click()
     opened.until(lambda: opened.seen()[:2] == [0.0, DURATION], "no way back")
-
-
-def test_a_drag_across_a_plot_zooms_all_of_them(opened: Window) -> None:
-    window = opened.window
-    opened.window.get_by_role("button", name="whole time").click()
-    box = window.locator(".plots.time").bounding_box()
-    window.locator(".plots.time").scroll_into_view_if_needed()
-    box = window.locator(".plots.time").bounding_box()
-    y = box["y"] + 70.0
-    window.mouse.move(box["x"] + 0.5 * box["width"], y)
-    window.mouse.down()
-    window.mouse.move(box["x"] + 0.7 * box["width"], y, steps=4)
-    window.mouse.up()
-    opened.until(lambda: opened.seen(6)[1] - opened.seen(6)[0] < 30.0, "no zoom")
-    opened.window.get_by_role("button", name="whole time").click()
-
-
-def test_it_is_dark_or_light_as_wanted_and_no_wider_than_a_phone(opened: Window) -> None:
-    colour = "getComputedStyle(document.body).backgroundColor"
-    dark = opened.window.evaluate(colour)
-    opened.window.emulate_media(color_scheme="light")
-    assert opened.window.evaluate(colour) == "rgb(255, 255, 255)" != dark
-    opened.window.emulate_media(color_scheme="dark")
-    width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert opened.window.evaluate(width) <= 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
 
@@ -12,26 +11,16 @@ import numpy as np
 import pytest
 from damage import sound
 from report_pages import (
-    ANALYSED,
-    DURATION,
     EVIL,
     ONSETS,
-    PEAK,
-    RATE,
     curves,
-    found,
     page,
     residuals,
 )
 
 from rbd_control.cli.main import main
-from rbd_control.dynamics import Model
-from rbd_control.identification import Motion, calibrate
 from rbd_control.playback.report import AFTER
-from rbd_control.reports.curves import Curves
 from rbd_control.reports.html import PlotLibrary, html_of
-from rbd_control.reports.page import MOST_ROWS
-from rbd_control.reports.replay_page import MOST_PLOTTED, replay_page
 
 LARGEST = 2_000_000
 """Size of the report of a minute at 1 kHz with ten contacts [bytes]."""
@@ -74,34 +63,12 @@ def test_names_and_messages_cannot_run(text: str) -> None:
     assert re.search(r"alert\(1\)\\u003c/script", text), "the title of the panel"
 
 
-def test_a_name_between_dollars_is_no_formula(text: str) -> None:
-    data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text)
-    assert len(data) == 1
-    # Only in a plain text object; a text property itself would be typeset.
-    plain = re.findall(r'"PlainText","id":"\w+","attributes":{"text":"\$\$', data[0])
-    assert len(plain) == data[0].count('"$$') == 1
-
-
 def test_the_file_forbids_every_access_to_the_network(text: str) -> None:
     assert "default-src 'none'" in text
     head, _, _ = text.partition("<!--")
     assert not re.search(r"""(src|href|url)\s*[=(]\s*['"]?https?:""", head)
     assert "<link" not in text
     assert not re.search(r"<script[^>]*\ssrc", text)
-
-
-def test_the_licence_of_the_library_is_named(text: str) -> None:
-    comment = re.findall(r"<!--(.*?)-->", text, re.DOTALL)[0]
-    assert "BokehJS" in comment
-    assert "BSD-3-Clause" in comment
-    assert "Redistributions of source code must retain" in text
-
-
-def test_warnings_stand_before_everything_but_the_verdict(text: str) -> None:
-    warning = text.index("is not as described")
-    assert text.index('class="verdict') < warning < text.index("<h2>")
-    assert "10 contacts found, 1 of them a collision, in 60.0 s" in text
-    assert "read the warnings" in text
 
 
 def test_the_numbers_are_those_of_the_json(text: str) -> None:
@@ -116,64 +83,6 @@ def test_the_numbers_are_those_of_the_json(text: str) -> None:
         assert row[8] == ("not observable" if k == 2 else "1.0 -2.5 3.0")
     residual = next(row for row in shown if row[:1] == ["joint_3"])
     assert residual == ["joint_3", "0.12", "-0.25", "4.32", "1.50", "3.4 %", "-"]
-
-
-def test_truth_and_several_recordings(library: PlotLibrary) -> None:
-    contact = {
-        "start": 4.0,
-        "end": None,
-        "event": None,
-        "delay": None,
-        "onset_error": None,
-        "link_named": False,
-        "link_among_named": True,
-        "force_error": 1.25,
-    }
-    summary = {
-        "contacts": 1,
-        "misses": 1,
-        "repeated_events": 0,
-        "links": 1,
-        "link_named": 0.0,
-        "link_among_named": 1.0,
-        "forces": 1,
-        "force_error_median": 1.25,
-        "onset_error_median": None,
-        "false_alarms": 10,
-        "delay_median": None,
-        "delay_p95": None,
-        "false_alarms_per_hour": 600.0,
-        "false_alarms_per_hour_low": 1.0,
-        "false_alarms_per_hour_high": None,
-        "free_time": 59.0,
-    }
-    truth = {
-        "contacts": [contact],
-        "misses": 1,
-        "false_events": 10,
-        "repeated_events": 0,
-        "summary": summary,
-        "curve": [{"factor": 2.0, **summary}],
-    }
-    several = [found(truth=truth), *[found(valid_fraction=0.0)] * MOST_PLOTTED]
-    together = {"recordings": several, "summary": {"truth": {**summary, "curve": None}}}
-    made = replay_page(together, [curves()] * MOST_PLOTTED, ANALYSED)
-    assert made.level == "bad"
-    text = html_of(made, library)
-    assert "0 of 1 true contact found" in text
-    assert "no verdict at any time in 12 recordings" in text
-    assert text.count('class="plots time"') == MOST_PLOTTED
-    assert "Plots are made of the first" in text
-    assert ["4.000", "lasts", "missed", "-", "-", "among", "1.2"] in rows(text)
-    rate = "600.0 (95% confidence: 1.0 to inf)"
-    assert ["2", "1 of 1", "missed, missed", "10", rate] in rows(text)
-    assert f"{rate} false alarms per hour, from 59.0 s without contact" in text
-
-
-def test_a_thousand_events_are_cut_and_counted() -> None:
-    events = [{**found()["events"][0], "onset": 0.01 * k} for k in range(MOST_ROWS + 7)]
-    text = html_of(replay_page(found(events=events), [], ANALYSED), None)
-    assert "… and 7 more; the JSON has all" in text
 
 
 def test_no_peak_is_lost_and_every_sample_stands_around_events() -> None:
@@ -192,28 +101,6 @@ def test_no_peak_is_lost_and_every_sample_stands_around_events() -> None:
         np.testing.assert_array_equal(times[kept], true_times[inside])
         np.testing.assert_allclose(values[kept], true_values[inside], atol=6e-4)
     assert not reduced.shows_all_of(1.0)
-
-
-def test_without_room_for_every_sample_the_envelope_has_the_peak() -> None:
-    times = np.arange(20_000) / RATE
-    values = np.zeros((times.size, 1))
-    values[12_345] = PEAK
-    reduced = Curves(1, budget=100)
-    reduced.add(times, values, [(12.0, 13.0)])
-    at, kept = reduced.series()
-    assert not reduced.shows_all_of(12.5)
-    assert abs(at[int(kept.argmax())] - 12.345) < DURATION / 1000.0
-    assert kept.max() == pytest.approx(PEAK)
-
-
-def test_where_there_is_no_verdict_there_is_no_line() -> None:
-    times = np.arange(3000) / RATE
-    values = np.where(times[:, None] < 1.0, np.nan, 0.5)
-    reduced = Curves(1)
-    reduced.add(times, values, [(0.9, 1.1)])
-    at, kept = reduced.series()
-    assert np.isnan(kept[at < 0.99]).all()
-    np.testing.assert_allclose(kept[at > 1.01], 0.5)
 
 
 def files(folder: Path) -> list[str]:
@@ -237,20 +124,6 @@ def test_without_the_extra_one_line_says_what_to_install(
     assert not out.exists()
 
 
-@pytest.mark.usefixtures("without_bokeh")
-def test_without_the_extra_the_report_in_the_folder_has_tables_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "report"
-    assert main(["replay", *files(tmp_path), "--report", str(folder)]) == 0
-    text = (folder / "report.html").read_text()
-    assert "The plots are left out" in text
-    assert "contacts found" in text
-    (note,) = [line for line in capsys.readouterr().out.splitlines() if "bokeh" in line]
-    assert str(folder / "report.html") in note
-    assert "pip install '.[report]'" in note
-
-
 @pytest.mark.usefixtures("library")
 def test_replay_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, folder = tmp_path / "new" / "a.html", tmp_path / "report"
@@ -266,39 +139,3 @@ def test_replay_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert float(event[1]) == pytest.approx(0.4, abs=0.05)
     assert ["friction_coulomb", "0.5, 0.3 N·m or N"] in rows(text)  # in the order of the model
     assert str(tmp_path / "log.csv") in text
-
-
-@pytest.mark.usefixtures("library")
-def test_calibrate_and_check_write_reports(tmp_path: Path) -> None:
-    motion = sound.swing(22.0, 100.0)
-    (tmp_path / "two.urdf").write_text(sound.URDF)
-    (tmp_path / "log.csv").write_text(sound.csv_text(motion))
-    known = [str(tmp_path / "log.csv"), "--urdf", str(tmp_path / "two.urdf")]
-    arm, out = tmp_path / "arm.yaml", tmp_path / "calibration.html"
-    assert main(["calibrate", *known, "--out", str(arm), "--html", str(out)]) == 0
-    text = out.read_text()
-    assert "2 joints calibrated from 2" in text
-    assert text.count('<script type="application/json"') == 3  # residual; friction of two joints
-    _, friction, _ = (row for row in rows(text) if row[0] == "shoulder")
-    assert float(friction[1]) == pytest.approx(0.5, abs=0.05)
-    assert main(["check", *known, "--report", str(tmp_path / "report")]) in (0, 1)
-    text = (tmp_path / "report" / "check.html").read_text()
-    assert text.count('<script type="application/json"') == 2
-    assert any(row[1:2] == ["weakest push"] for row in rows(text))
-    assert re.search(r'<td class="bar" style="--share: [\d.]+%">', text)
-
-
-def test_measured_friction_lies_on_the_true_one() -> None:
-    from rbd_control.reports.calibration_page import friction_points
-
-    motion = sound.swing(22.0, 100.0)
-    named = Motion("log", motion.t - motion.t[0], motion.q, motion.v, motion.tau)
-    calibration = calibrate([named], Model.from_urdf(sound.URDF))
-    points = friction_points(calibration, [named])
-    assert points is not None
-    v, torque = points
-    true = np.array([0.5, 0.3]) * np.sign(v) + np.array([0.2, 0.1]) * v
-    fast = np.abs(v) > 0.3  # away from reversals, of which the observer filters the jump
-    assert np.sqrt(np.mean((torque - true)[fast] ** 2)) < 0.1
-    renamed = replace(named, name="other")
-    assert friction_points(calibration, [renamed]) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,16 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 pytest.importorskip("viser", reason="the extra `view` is not installed")
 
 from damage import sound
-from view_pages import EVENTS, FORCE, Still, arm7_scene, recording
+from view_pages import FORCE, Still, arm7_scene
 
-from rbd_control.cli.main import main
-from rbd_control.errors import InputError
-from rbd_control.view.page import ARROW_SCALE, CANDIDATE, SPACING, TOUCHED, Page, Place, blend
+from rbd_control.view.page import ARROW_SCALE, CANDIDATE, TOUCHED, Page, Place, blend
 from rbd_control.view.state import Touch
 
 ANY = Place("127.0.0.1", 0)
@@ -39,20 +35,6 @@ def page(still: Still) -> Iterator[Page]:
     page = Page([still], ANY)
     yield page
     page.close()
-
-
-def test_the_arm_stands_where_its_joints_say(page: Page, still: Still) -> None:
-    assert still.scene is not None
-    for q in (np.zeros(7), np.linspace(-1.0, 1.0, 7)):
-        still.set(q=q, touch=None)
-        page.show()
-        drawing = page.drawings[0]
-        assert drawing is not None
-        expected = still.scene.placements(q)
-        shown = np.array([frame.position for frame in drawing.bodies])
-        assert np.allclose(shown, expected[:, :3, 3])
-        turned = Rotation.from_quat(drawing.bodies[6].wxyz, scalar_first=True).as_matrix()
-        assert np.allclose(turned, expected[6, :3, :3])
 
 
 def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: Still) -> None:
@@ -87,96 +69,6 @@ def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: S
     assert drawing.colour_of("link_4") == shapes["link_4"]
 
 
-@pytest.mark.parametrize("link", ["", "no such link"])
-def test_a_touch_of_an_unknown_link_draws_no_arrow(page: Page, still: Still, link: str) -> None:
-    still.set(verdict="contact", touch=Touch(link, {link: 1.0}, FORCE, None))
-    page.show()
-    drawing = page.drawings[0]
-    assert drawing is not None
-    assert not drawing.arrow.visible
-
-
-def test_arms_stand_side_by_side_and_appear_when_their_description_comes() -> None:
-    arms = [Still("/left"), Still("/right", arm7_scene())]
-    page = Page(arms, ANY)
-    try:
-        page.show()
-        assert [drawing is None for drawing in page.drawings] == [True, False]
-        arms[0].scene = arm7_scene()
-        page.show()
-        assert [drawing is None for drawing in page.drawings] == [False, False]
-        handles = page._server.scene._handle_from_node_name
-        left, right = handles["/arm_0"].position, handles["/arm_1"].position
-        assert right[1] - left[1] >= SPACING
-    finally:
-        page.close()
-
-
-def test_the_switch_of_the_dark_page_draws_the_chart_anew() -> None:
-    """While the playback is paused, nothing else changes the chart."""
-    source = recording()
-    source.playhead.toggle()
-    source.playhead.seek(5.0)
-    page = Page([source], ANY)
-    try:
-        page.show()
-        heights = [page.panels[0].chart.height]
-        for _ in range(2):
-            page._on_dark()
-            heights.append(page.panels[0].chart.height)
-        assert heights[0] == heights[2] != heights[1]
-    finally:
-        page.close()
-
-
-def test_controls_of_a_recording_show_where_it_is_played() -> None:
-    source = recording()
-    page = Page([source], ANY)
-    try:
-        controls = page.controls
-        assert controls is not None
-        source.playhead.seek(7.25)
-        page.frames = 0
-        page.show()
-        assert controls.time.value == 7.25
-        assert controls.play.label == "Pause"
-        assert controls.event.options[1] == "1: 4.00 s contact at link_5"
-        assert source.playhead._marks == [e.onset - 0.5 for e in EVENTS]
-        page.advance(100.0)
-        page.frames = 0
-        page.show()
-        assert controls.play.label == "Play"
-    finally:
-        page.close()
-
-
-class Race:
-    """Draws frames; the frames with the given numbers fail as in viser while a browser connects."""
-
-    def __init__(self, failing: set[int]) -> None:
-        self.calls, self._failing = 0, failing
-
-    def show(self) -> None:
-        self.calls += 1
-        if self.calls in self._failing:
-            raise RuntimeError("deque mutated during iteration")
-
-
-def test_a_frame_that_cannot_be_drawn_is_skipped_and_two_in_a_row_end_the_view(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Page, "viewers", 1)
-    race = Race({2, 4})
-    monkeypatch.setattr(page, "show", race.show)
-    page.run(lambda: race.calls >= 5)
-    assert race.calls == 5
-    race = Race({2, 3})
-    monkeypatch.setattr(page, "show", race.show)
-    with pytest.raises(RuntimeError, match="deque"):
-        page.run(lambda: race.calls >= 5)
-    assert race.calls == 3
-
-
 def test_only_this_machine_can_reach_the_page(page: Page) -> None:
     assert page.address.startswith("http://127.0.0.1:")
     sockets = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
@@ -188,42 +80,6 @@ def test_only_this_machine_can_reach_the_page(page: Page) -> None:
 def test_a_browser_cannot_open_a_tunnel_to_the_internet(page: Page) -> None:
     assert page._server.request_share_url() is None
     assert page._server._share_tunnel is None
-
-
-def test_a_port_in_use_is_refused() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=f"^port {port} of 127.0.0.1 is in use; give another"):
-            Page([], Place("127.0.0.1", port))
-    with pytest.raises(InputError, match="^cannot listen on 192.0.2.1, port 0: .*; give --host"):
-        Place("192.0.2.1", 0).refuse()
-
-
-def test_a_missing_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "yourdfpy", None)
-    assert main(["view", "log.csv", "--urdf", "arm7"]) == 2
-    error = capsys.readouterr().err
-    assert "the view needs yourdfpy, which is not installed" in error
-    assert "pip install '.[view]'" in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nowhere.csv", "--urdf", "arm7"], "nowhere.csv: there is no such recording"),
-        (["log.csv", "--namespace", "a"], "--namespace is for live arms"),
-        (["log.csv"], "log.csv: there is no such recording"),
-    ],
-)
-def test_bad_input_is_refused(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["view", "--port", "0", *arguments]) == 2
-    assert says in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_a_view_cleanly(tmp_path: Path) -> None:
