@@ -903,7 +903,7 @@ MUTANTS = (
         ("test_trajectory_input.py::test_a_trajectory_is_refused_at_receipt_during_a_stop",),
     ),
     Mutant(
-        221,
+        230,
         "nodes",
         "a wrench at the tool is published for samples that waited while the detector was paused",
         "nodes/detection_output.py",
@@ -912,7 +912,7 @@ MUTANTS = (
         ("test_detection_output.py::test_no_tool_wrench_for_late_samples",),
     ),
     Mutant(
-        222,
+        231,
         "nodes",
         "a guard that is deactivated leaves the arm in a retreat that nothing supervises",
         "nodes/contact_guard.py",
@@ -921,7 +921,7 @@ MUTANTS = (
         ("test_contact_guard_decisions.py::test_deactivation_stops_the_retreat",),
     ),
     Mutant(
-        223,
+        232,
         "nodes",
         "the parameter queue_depth is ignored",
         "ros/joint_state_input.py",
@@ -932,7 +932,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        224,
+        233,
         "nodes",
         "the automatic start activates a controller that an operator has just cleaned up",
         "ros/managed_node.py",
