@@ -10,8 +10,9 @@ import pytest
 from control_loop import HOME, NO_RATE, SCRIPTED, STILL, Loop, give, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
-from rbd_control.control import ControllerParameters, PassivityController
+from rbd_control.control import ControllerParameters, PassivityController, kernels
 from rbd_control.control.gains import HELD
 from rbd_control.control.kernels import LARGEST_STEP
 from rbd_control.control.limits import ArmLimits
@@ -20,6 +21,14 @@ from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.torque_path import LEAST_BRAKE
 from rbd_control.dynamics import Model, gravity_torque, kinetic_energy, mass_matrix
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
+
+_apart = kernels.apart_momentum
+
+
+@njit
+def apart_momentum(M, apart, v, p):  # type: ignore[no-untyped-def]
+    _apart(M, apart, v, p)
+
 
 V = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, -1.0, 1.0])
 
@@ -352,3 +361,21 @@ def test_from_safe_only_resume_leads_out(model: Model) -> None:
     assert controller.update(-4.999, HOME, STILL, now=0.001 * k).mode == "safe"
     assert controller.resume() == "holding here"
     assert controller.update(-4.998, HOME, STILL, now=0.001 * k).mode == "hold"
+
+
+@pytest.mark.parametrize("apart", [(1,), (0,), (1, 3), (4, 5, 6), tuple(range(7))])
+def test_a_joint_that_is_braked_apart_is_braked_no_faster_than_the_loop_bears(
+    model: Model, apart: tuple[int, ...]
+) -> None:
+    """Its own inertia M_ii may be thirty times the one that its torque meets."""
+    chosen, random = np.isin(np.arange(7), apart), np.random.default_rng(0)
+    for _ in range(20):
+        M = mass_matrix(model, random.uniform(model.lower_limit, model.upper_limit))
+        D, p = np.zeros((7, 7)), np.zeros(7)
+        for j in range(7):
+            apart_momentum(M, chosen, np.eye(7)[j], p)
+            D[:, j] = p
+        rates = np.sort(np.linalg.eigvals(np.linalg.solve(M, D)).real)
+        assert 0.8 < rates[-1] <= 1.0 + 1e-9
+        assert np.allclose(D, D.T, atol=1e-9)
+        assert not D[np.ix_(chosen, ~chosen)].any()

@@ -296,13 +296,73 @@ def joint_damper(M, rate, damping, period, L, column, D):
         D[i] *= scale
 
 
+@inlined
+def apart_momentum(M, apart, v, p):
+    """Write ``D v`` to ``p`` (n,), where D couples joints that are braked apart with no other.
+
+    With W = M⁻¹, each of those joints has ``D_ii = 1 / W_ii``, and all others have the inverse of
+    their block of W: the inertia that torques of these joints meet while the others move freely.
+    One factor then scales D so that no eigenvalue of ``W D`` exceeds one: a brake ``-rate D v``
+    lets no velocity decay faster than with ``rate``, which the loop is known to bear. The bound on
+    the eigenvalues is ``tr((W D)^16)^(1/16)``. If M is not positive definite, ``p`` is zero.
+
+    Args:
+        M: mass matrix, (n, n).
+        apart: (n,) whether a joint is braked apart.
+        v: velocities, (n,) [rad/s or m/s].
+        p: (n,), written [N·m·s or N·s].
+    """
+    n = M.shape[0]
+    L, W, D = M.copy(), np.zeros((n, n)), np.zeros((n, n))
+    factor_cholesky(L)
+    for i in range(n):
+        W[i, i] = 1.0
+        solve_factored(L, W[i])  # W is symmetric, so that its rows are its columns
+    rest = np.flatnonzero(~apart)
+    block = np.empty((rest.size, rest.size))
+    for a in range(rest.size):
+        for b in range(rest.size):
+            block[a, b] = W[rest[a], rest[b]]
+    factor_cholesky(block)
+    for a in range(rest.size):
+        column = np.zeros(rest.size)
+        column[a] = 1.0
+        solve_factored(block, column)
+        for b in range(rest.size):
+            D[rest[b], rest[a]] = column[b]
+    for i in range(n):
+        if apart[i]:
+            D[i, i] = 1.0 / W[i, i]
+    power = _product(W, D)
+    for _ in range(4):
+        power = _product(power, power)
+    fastest = np.trace(power) ** (1.0 / 16.0)
+    for i in range(n):
+        p[i] = 0.0
+        if fastest > 0.0 and np.isfinite(fastest):
+            for j in range(n):
+                p[i] += D[i, j] * v[j] / max(fastest, 1.0)
+
+
+@compiled
+def _product(A, B):
+    """Return the product of two matrices, (n, n) each."""
+    n = A.shape[0]
+    C = np.zeros((n, n))
+    for i in range(n):
+        for k in range(n):
+            for j in range(n):
+                C[i, j] += A[i, k] * B[k, j]
+    return C
+
+
 @compiled
 def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
     """Return the gravity torque within the motor limits, and the braking torque to add to it.
 
     The brake is ``-rate M v_f`` within the limits; its power at the measured velocities is at most
     zero, see :mod:`~rbd_control.control.safe_torque`. Joints that are braked apart couple with no
-    other joint: ``-rate M_ii v_f_i``, with a power of at most zero each.
+    other joint, see :func:`apart_momentum`, and have a power of at most zero each.
 
     Args:
         packed: the model of the gravity torque, as :attr:`Model.packed`.
@@ -321,21 +381,17 @@ def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
     weight, brake, p, unused = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    moving, wanted_p = np.empty(n), np.empty(n)
-    for i in range(n):
-        moving[i] = 0.0 if apart[i] else v_f[i]
-    momentum_sweep(unpacked(described), q, moving, sweep, wanted_p, unused, weight)
-    for i in range(n):
-        if apart[i]:
-            moving[:] = 0.0
-            moving[i] = v_f[i]
-            momentum_sweep(unpacked(described), q, moving, sweep, p, unused, weight)
-            wanted_p[i] = p[i]
+    if apart.any():
+        M = np.empty((n, n))
+        mass_matrix_sweep(unpacked(described), q, sweep, M)
+        apart_momentum(M, apart, v_f, p)
+    else:
+        momentum_sweep(unpacked(described), q, v_f, sweep, p, unused, weight)
     gravity_sweep(model, q, sweep, weight)
     power = 0.0
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
-        wanted = -rate * wanted_p[i]
+        wanted = -rate * p[i]
         wanted = min(max(wanted, -largest[i] - weight[i]), largest[i] - weight[i])
         acting = min(max(last[i] - weight[i], min(wanted, 0.0)), max(wanted, 0.0))
         brake[i] = acting + min(max(wanted - acting, -slew[i]), slew[i])

@@ -43,7 +43,9 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
   drive the arm. The torque of its joint is then zero until the next start. A joint whose drive is
   reversed or may be dead is braked apart from all others: the brake of a joint would otherwise
-  depend on a velocity that no motor brakes, and drive the arm.
+  depend on a velocity that no motor brakes, and drive the arm. The inertia that its torque meets
+  bounds its brake, so that no velocity decays faster than with ``rate``
+  (:func:`~rbd_control.control.kernels.apart_momentum`).
 - An arm that gains energy although it is braked gets zero torque on all joints: for 45 ms and, if
   it then gains no more, until the next start (:class:`Runaway`).
 

@@ -233,6 +233,23 @@ def test_an_arm_that_fell_without_joint_states_is_braked_when_they_return() -> N
     assert rig.controller.path.is_braking
 
 
+def test_the_brake_of_a_joint_that_is_braked_apart_drives_no_late_loop() -> None:
+    # A push passed for a dead drive; the inertia of the joint alone was ten times what it met.
+    arm = make_arm("elbow", "none", 0)
+    parameters = {"safe_torque": "damping", "bandwidth": (21.0,), "damping_rate": 42.0, **RIGID}
+    parameters |= {"loop_delay": 0.01, "damping": (0.0,)}
+    machine = ControllerMachine()
+    start = (0.2, 0.6, 0.7, 0.4)
+    setup = Setup(arm, parameters, compensated=True, payload=1.0, start=start, delay=0.005)
+    machine.begin(setup=replace(setup, velocity_lag=0.005))
+    machine.let_float()
+    machine.shake()
+    machine.teardown()
+    rig = machine.rig
+    assert "dead drive, or a push" in rig.history.reasons[-1]
+    assert np.abs(rig.v).max() < 0.5  # it decays
+
+
 def test_a_silence_between_two_looks_of_the_watchdog_is_the_cause_of_its_fault() -> None:
     # The watchdog looks every 10 ms; the joint state after the silence was the first to show it.
     machine = ControllerMachine()
