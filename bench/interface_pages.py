@@ -28,7 +28,7 @@ from rbd_control.nodes.follow_joint_trajectory import ACTION
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
-from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.fault_tolerant_node import Output
 from rbd_control.ros.processes import reserved_domain
 from rbd_control.ros.transports import running_ros
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guarded_node import GuardedPublisher
+from rbd_control.ros.fault_tolerant_node import FaultTolerantPublisher
 
 
 class FakePublisher(list[Any]):
@@ -18,7 +18,7 @@ class FakePublisher(list[Any]):
         is_refusing: whether the middleware refuses messages.
     """
 
-    look_for_readers: Any = GuardedPublisher.look_for_readers
+    look_for_readers: Any = FaultTolerantPublisher.look_for_readers
 
     def __init__(self, topic: str = "topic", *, while_read: bool = False) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class FakeNode:
         self.lines: list[str] = []
         self.publishers = 0
         self.diagnostics: list[Callable[[Status], None]] = []
-        self.guard = SimpleNamespace(run=lambda _name, callback, *given: callback(*given))
+        self.errors = SimpleNamespace(run=lambda _name, callback, *given: callback(*given))
         self.refusals = SimpleNamespace(add=lambda *_: None)
         vars(self).update(attributes)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.joint_states import JointBlock
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
@@ -35,7 +35,7 @@ def lively_motion(
     seed: int = 0,
     act: Act | None = None,
     **sensors: Any,
-) -> Motion:
+) -> RecordedMotion:
     """Return a lively motion of the shipped arm, its model 1 % wrong in every mass.
 
     Args:
@@ -77,10 +77,10 @@ def lively_motion(
         if act is not None:
             act(arm, t)
         arm.step(law.torque(sample.q, sample.v, q_d, v_d, a_d))
-    return Motion(name, *(np.array(column) for column in zip(*rows, strict=True)))
+    return RecordedMotion(name, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def recording(motion: Motion, names: tuple[str, ...]) -> Recording:
+def recording(motion: RecordedMotion, names: tuple[str, ...]) -> Recording:
     """Return a recording of a motion, stamps from 1000 s on."""
     stamp = 1000.0 + motion.t
     block = JointBlock(stamp, stamp, names, motion.q, motion.v, motion.tau)

@@ -197,6 +197,6 @@ def cell(**changes: Any) -> Iterator[Cell]:
     with ros_here("autostart:=false", *given), pytest.MonkeyPatch.context() as patch:
         made = Cell(patch)
         yield made
-        assert not made.guard.guard.failures or "injected" in str(made.said)
+        assert not made.guard.errors.failures or "injected" in str(made.said)
         made.guard.end()
         made.guard.destroy_node()

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.nodes import contact_aware_controller, passivity_controller
-from rbd_control.nodes.contact_aware_controller import TappingDetector
+from rbd_control.nodes.contact_aware_controller import InProcessDetector
 from rbd_control.nodes.passivity_controller import (
     PassivityControllerNode,
     PassivityControllerParameters,
@@ -170,7 +170,7 @@ def test_a_detector_in_the_same_process_repeats_its_verdict_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The activation keeps the executor from the timer that repeats it."""
-    detector: Any = TappingDetector.__new__(TappingDetector)
+    detector: Any = InProcessDetector.__new__(InProcessDetector)
     told: list[bool] = []
     detector.__dict__.update(
         guard=SimpleNamespace(run=lambda _name, callback: callback()),
@@ -179,7 +179,7 @@ def test_a_detector_in_the_same_process_repeats_its_verdict_meanwhile(
         _judged=np.inf,
     )
     controller = SimpleNamespace(guard=None, on_contact=None, on_force=None)
-    monkeypatch.setattr(contact_aware_controller, "TappingDetector", lambda: detector)
+    monkeypatch.setattr(contact_aware_controller, "InProcessDetector", lambda: detector)
     monkeypatch.setattr(
         contact_aware_controller, "PassivityControllerNode", lambda **_options: controller
     )

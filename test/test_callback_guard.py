@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.ros.guard import LOG_PERIOD, CallbackGuard
+from rbd_control.ros.callback_errors import LOG_PERIOD, CallbackErrors
 
 
 def fail(*_: object) -> None:
@@ -16,7 +16,7 @@ def fail(*_: object) -> None:
 def test_a_reaction_that_fails_is_counted_by_itself() -> None:
     lines: list[str] = []
     now = [0.0]
-    guard = CallbackGuard(lines.append, fail, lambda: now[0])
+    guard = CallbackErrors(lines.append, fail, lambda: now[0])
     for callback in ("first", "second", "third"):
         now[0] += LOG_PERIOD
         guard.run(callback, fail)
@@ -33,7 +33,7 @@ def test_a_reaction_that_fails_is_counted_by_itself() -> None:
 def test_each_callback_and_topic_writes_one_log_line_in_a_period() -> None:
     lines: list[str] = []
     now, begin, times = [0.0], 100.0, 1000
-    guard = CallbackGuard(lines.append, lambda *_: None, lambda: now[0])
+    guard = CallbackErrors(lines.append, lambda *_: None, lambda: now[0])
     topics, callbacks = ("/joint_states", "/contact"), ("timer watch", "callback of /contact")
 
     def fail_all() -> None:

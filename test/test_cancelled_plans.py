@@ -17,8 +17,8 @@ from rbd_control.control import TrajectoryPoint
 from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.errors import TrajectoryError
 from rbd_control.nodes.trajectory_input import MOST_LOGGED, TrajectoryInput
+from rbd_control.ros.callback_errors import LOG_PERIOD
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guard import LOG_PERIOD
 from rbd_control.ros.trajectory_wire import TrajectoryMessage
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rbd_control.nodes import contact_aware_controller
-from rbd_control.ros.guard import CallbackGuard
+from rbd_control.ros.callback_errors import CallbackErrors
 
 
 @pytest.mark.parametrize("what", ["contact flag", "contact force"])
@@ -22,12 +22,12 @@ def test_a_failing_reaction_leads_to_the_safe_torque(
     def fails(*_arguments: Any) -> None:
         raise ValueError("a defect")
 
-    guard = CallbackGuard(lambda _line: None, lambda name, _reason: reactions.append(name))
+    guard = CallbackErrors(lambda _line: None, lambda name, _reason: reactions.append(name))
     controller = SimpleNamespace(guard=guard, on_contact=fails, on_force=fails)
     detector = SimpleNamespace(
         flag=SimpleNamespace(), output=SimpleNamespace(), tap=None, report=None, repeat=None
     )
-    monkeypatch.setattr(contact_aware_controller, "TappingDetector", lambda: detector)
+    monkeypatch.setattr(contact_aware_controller, "InProcessDetector", lambda: detector)
     monkeypatch.setattr(
         contact_aware_controller, "PassivityControllerNode", lambda **_options: controller
     )

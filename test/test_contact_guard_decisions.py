@@ -104,7 +104,7 @@ def test_a_defect_stops_the_retreat() -> None:
         def failing() -> None:
             raise RuntimeError("injected")
 
-        c.guard.guard.run("callback", failing)
+        c.guard.errors.run("callback", failing)
         c.assert_held("callback failed: RuntimeError: injected")
 
 
@@ -174,7 +174,7 @@ def late(c: Cell, time_: float, looks: int = LATE_LOOKS) -> None:
     """Let the callback thread be late, and the watchdog thread look."""
     c.now += time_
     for _ in range(looks):
-        c.guard.guard.run("watchdog", c.guard._watch_late)
+        c.guard.errors.run("watchdog", c.guard._watch_late)
 
 
 @pytest.mark.parametrize("stop_on_silence", [True, False])

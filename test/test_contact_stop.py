@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.contact_stop import (
-    ArmMotion,
     ContactStop,
     Retreat,
+    StandstillMonitor,
     StopParameters,
     TravelledPath,
     timed_retreat,
 )
-from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
 from rbd_control.contact_stop.contact_stop import FLAG_HOLD
 from rbd_control.contact_stop.retreat_along_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
+from rbd_control.contact_stop.standstill_monitor import JOINT_STATE_TIMEOUT
 from rbd_control.errors import InputError
 
 FREE = 0.02
@@ -31,16 +31,16 @@ def watching(**changes: Any) -> ContactStop:
     """Return a guard that was started at 0 s and has received the verdict "no contact" at once."""
     stop = ContactStop(StopParameters(**changes))
     stop.start(0.0)
-    assert not stop.hear(False, 0.0)
+    assert not stop.update_verdict(False, 0.0)
     return stop
 
 
 def stopped(**changes: Any) -> ContactStop:
     """Return the same after a contact from 1.0 to 1.5 s, with the arm at rest from 1.2 s."""
     stop = watching(**changes)
-    assert stop.hear(True, 1.0)
+    assert stop.update_verdict(True, 1.0)
     stop.sent(1.001)
-    stop.hear(False, 1.5)
+    stop.update_verdict(False, 1.5)
     assert stop.confirm(True, 1.2, 1.5)
     return stop
 
@@ -54,17 +54,19 @@ def test_contact_stops_once_and_stays_latched() -> None:
     stop = watching()
     assert not stop.check(0.1)
     assert (stop.state, stop.is_latched) == ("watching", False)
-    assert stop.hear(True, 1.0)
+    assert stop.update_verdict(True, 1.0)
     assert (stop.state, stop.reason, stop.is_by_contact) == ("stopping", "contact", True)
     # One stop, however often the flag is repeated, and however it changes.
-    assert not any(stop.hear(flag, 1.0 + FREE * k) for k, flag in enumerate((True, False, True)))
+    assert not any(
+        stop.update_verdict(flag, 1.0 + FREE * k) for k, flag in enumerate((True, False, True))
+    )
     assert stop.stops == 1
     assert stop.is_latched
 
 
 def test_it_counts_as_stopped_when_all_have_answered_and_the_arm_stands() -> None:
     stop = watching(standstill_time=0.1)
-    stop.hear(True, 1.0)
+    stop.update_verdict(True, 1.0)
     stop.sent(1.002)
     assert not stop.confirm(False, inf, 1.01)
     assert not stop.confirm(True, inf, 1.05)
@@ -85,7 +87,7 @@ def test_it_counts_as_stopped_when_all_have_answered_and_the_arm_stands() -> Non
 
 def test_without_joint_states_the_answers_decide() -> None:
     stop = watching()
-    stop.hear(True, 1.0)
+    stop.update_verdict(True, 1.0)
     assert not stop.confirm(False, None, 1.1)
     assert stop.confirm(True, None, 1.2)
     assert stop.times is not None
@@ -94,23 +96,23 @@ def test_without_joint_states_the_answers_decide() -> None:
 
 def test_resume_is_refused_while_the_flag_is_up_the_detector_silent_or_the_arm_moving() -> None:
     stop = stopped()
-    stop.hear(True, 1.6)
+    stop.update_verdict(True, 1.6)
     with pytest.raises(InputError, match="the contact flag is raised"):
         stop.resume(1.6 + 0.9 * FLAG_HOLD)
     # A second publisher that says the opposite does not hide it.
-    stop.hear(False, 1.61)
+    stop.update_verdict(False, 1.61)
     with pytest.raises(InputError, match="the contact flag is raised"):
         stop.resume(1.62)
     with pytest.raises(InputError, match="no verdict about contact for 1.0 s"):
         stop.resume(2.61)
-    stop.hear(False, 3.0)
+    stop.update_verdict(False, 3.0)
     stop.confirm(True, inf, 3.0)
     with pytest.raises(InputError, match="not confirmed"):
         stop.resume(3.0)
     stop.confirm(True, 1.2, 3.01)
     stop.resume(3.01)
     assert (stop.state, stop.reason) == ("watching", "")
-    assert stop.hear(True, 3.5)
+    assert stop.update_verdict(True, 3.5)
     assert stop.stops == 2
 
 
@@ -118,14 +120,16 @@ def test_resume_is_refused_while_the_flag_is_up_the_detector_silent_or_the_arm_m
 
 
 def long_touch(stop: ContactStop) -> Any:
-    found = [stop.hear(True, 1.0 + FREE * k) or stop.check(1.0 + FREE * k) for k in range(100)]
+    found = [
+        stop.update_verdict(True, 1.0 + FREE * k) or stop.check(1.0 + FREE * k) for k in range(100)
+    ]
     return found.index(True)
 
 
 def test_collisions_alone_stop_and_contacts_that_last() -> None:
     stop = watching(stop_at="collision", longest_contact=0.5)
-    assert not stop.hear(True, 1.0)
-    assert stop.hear_collision(1.01)
+    assert not stop.update_verdict(True, 1.0)
+    assert stop.update_collision(1.01)
     assert stop.reason == "collision"
     # A press that became a collision after its onset is told of by no event.
     stop = watching(stop_at="collision", longest_contact=0.5)
@@ -135,19 +139,19 @@ def test_collisions_alone_stop_and_contacts_that_last() -> None:
     stop = watching(stop_at="collision", longest_contact=0.5)
     for begin in (1.0, 1.6, 2.2):
         for k in range(20):
-            assert not stop.hear(True, begin + FREE * k)
+            assert not stop.update_verdict(True, begin + FREE * k)
             assert not stop.check(begin + FREE * k)
-        assert not stop.hear(False, begin + FREE * 20)
+        assert not stop.update_verdict(False, begin + FREE * 20)
 
 
 def test_a_contact_that_falls_silent_counts_as_one_that_lasts() -> None:
     stop = watching(stop_at="collision", longest_contact=2.0)
-    stop.hear(True, 1.0)
+    stop.update_verdict(True, 1.0)
     assert not stop.check(2.9)
     assert stop.check(3.1)
     # A flag that is repeated slowly is no free arm in between.
     stop = stopped()
-    stop.hear(True, 2.0)
+    stop.update_verdict(True, 2.0)
     assert stop.obstacle(2.4) == "the contact flag is raised"
 
 
@@ -168,7 +172,7 @@ def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
     for what, wait in steps:
         now += wait
         if what in "tf":
-            stop.hear(what == "t", now)
+            stop.update_verdict(what == "t", now)
             latched |= what == "t"
         elif what == "c":
             stop.confirm(True, now - 0.2, now)
@@ -193,57 +197,59 @@ def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
 @pytest.mark.parametrize("joints", [(), ("elbow", "finger")], ids=["all", "named"])
 def test_a_joint_without_recent_states_hides_no_joint_that_moves(joints: tuple[str, ...]) -> None:
     """The finger's driver ends after one state, or never starts, while the elbow moves."""
-    stop, motion = watching(), ArmMotion(joints)
+    stop, motion = watching(), StandstillMonitor(joints)
     if not joints:
-        motion.hear(0.0, ["finger"], [0.0], [0.0], 0.0, 0.02)
-    stop.hear(True, 1.0)
-    stop.hear(False, 1.02)
+        motion.add_joint_state(0.0, ["finger"], [0.0], [0.0], 0.0, 0.02)
+    stop.update_verdict(True, 1.0)
+    stop.update_verdict(False, 1.02)
     for k in range(200):
         now = 1.0 + 0.01 * k
-        motion.hear(now, ["elbow"], [now], [1.0], now, 0.02)
+        motion.add_joint_state(now, ["elbow"], [now], [1.0], now, 0.02)
         assert motion.still_since(now) == inf
         assert not stop.confirm(True, motion.still_since(now), now)
-        stop.hear(False, now)
+        stop.update_verdict(False, now)
     with pytest.raises(InputError, match="not confirmed"):
         stop.resume(now)
     assert motion.missing(now) == ["finger"]
     # With the elbow at rest nothing contradicts standstill, but the finger is unknown.
-    motion.hear(now, ["elbow"], [now], [0.0], now, 0.02)
+    motion.add_joint_state(now, ["elbow"], [now], [0.0], now, 0.02)
     assert motion.still_since(now) is None
     # A state of the finger makes it known.
-    motion.hear(now, ["finger"], [0.0], [0.0], now + 0.1, 0.02)
+    motion.add_joint_state(now, ["finger"], [0.0], [0.0], now + 0.1, 0.02)
     assert motion.still_since(now + 0.1) == now + 0.1
 
 
 def test_a_joint_that_moved_in_its_last_state_is_not_at_rest() -> None:
-    motion = ArmMotion()
-    motion.hear(0.0, ["elbow"], [0.0], [1.0], 1.0, 0.02)
+    motion = StandstillMonitor()
+    motion.add_joint_state(0.0, ["elbow"], [0.0], [1.0], 1.0, 0.02)
     late = 1.0 + 100.0 * JOINT_STATE_TIMEOUT
     assert motion.still_since(late) == inf
     assert motion.missing(late) == ["elbow"]
     assert motion.age("elbow", late) == late - 1.0
-    motion.hear(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
+    motion.add_joint_state(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
     assert motion.still_since(late) == late
 
 
 def test_rest_begins_anew_after_a_gap() -> None:
-    motion = ArmMotion(["elbow"])
-    assert motion.hear(0.0, ["elbow"], [0.0], [0.0], 1.0, 0.02)
+    motion = StandstillMonitor(["elbow"])
+    assert motion.add_joint_state(0.0, ["elbow"], [0.0], [0.0], 1.0, 0.02)
     late = 1.0 + 2.0 * JOINT_STATE_TIMEOUT
     assert motion.still_since(late) is None
-    motion.hear(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
+    motion.add_joint_state(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
     assert motion.still_since(late) == late
 
 
 def test_joint_states_that_no_arm_sends_change_nothing() -> None:
-    motion = ArmMotion()
-    motion.hear(0.0, ["a"], [0.5], [0.0], 1.0, 0.02)
+    motion = StandstillMonitor()
+    motion.add_joint_state(0.0, ["a"], [0.5], [0.0], 1.0, 0.02)
     for position, velocity in (([], []), ([0.5, 0.1], [0.0]), ([0.5], [0.0, 1.0])):
-        motion.hear(0.1, ["a"], position, velocity, 1.1, 0.02)
+        motion.add_joint_state(0.1, ["a"], position, velocity, 1.1, 0.02)
     assert motion.ignored == 3
     for unusable in (nan, inf, -1e30):
-        motion.hear(0.1, ["a"], [unusable], [9.0], 1.1, 0.02)
-    motion.hear(0.1, [f"{k}" for k in range(2000)], [0.0] * 2000, [9.0] * 2000, 1.1, 0.02)
+        motion.add_joint_state(0.1, ["a"], [unusable], [9.0], 1.1, 0.02)
+    motion.add_joint_state(
+        0.1, [f"{k}" for k in range(2000)], [0.0] * 2000, [9.0] * 2000, 1.1, 0.02
+    )
     assert motion.still_since(1.1) == 1.0
     motion.forget()
     assert motion.still_since(1.1) is None
@@ -311,12 +317,12 @@ def test_one_retreat_for_each_stop() -> None:
 def test_other_joints_hide_no_gap_in_the_path() -> None:
     """While the states of the arm were missing, those of a gripper kept the path alive."""
     motion, retreat = (
-        ArmMotion(("a", "b")),
+        StandstillMonitor(("a", "b")),
         Retreat(StopParameters(retreat_distance=0.3, joints=("a", "b"))),
     )
 
     def see(now: float, names: list[str], position: list[float]) -> None:
-        if motion.hear(now, names, position, [0.1] * len(names), now, 0.02):
+        if motion.add_joint_state(now, names, position, [0.1] * len(names), now, 0.02):
             retreat.take(motion.positions_since(), motion.positions(), False)
 
     for k in range(11):

@@ -115,7 +115,7 @@ def touching(script: Script) -> None:
     """A contact with a known force in a motion that goes on."""
     script.go(0.3, 1.0)
     script.see(HOME, SLOW, times=20)
-    script.controller.touched("link_6", np.array([5.0, 10.0, 0.0]))
+    script.controller.set_contact_force("link_6", np.array([5.0, 10.0, 0.0]))
     script.controller.contact(True)
     script.see(HOME, SLOW, times=400, dt=0.001)
 

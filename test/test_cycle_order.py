@@ -165,7 +165,7 @@ def test_a_failure_after_the_flag_changes_neither_torque_nor_verdict(
             found = log.of(lambda raw=raw: cycle.receive(pushed(raw)))  # type: ignore[misc]
             assert found[0] == TORQUE
             assert FLAG not in found  # the verdict stays
-    assert cycle.detector.guard.failures["report of a sample"] >= 6
+    assert cycle.detector.errors.failures["report of a sample"] >= 6
     assert cycle.controller.controller.mode == "hold"
     release(cycle, log)
 

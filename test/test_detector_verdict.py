@@ -27,14 +27,14 @@ def test_a_verdict_ends_with_silence() -> None:
     verdict = DetectorVerdict()
     assert not verdict.fresh(0.0)
     assert verdict.missing(0.0) == "no contact detector has published yet"
-    assert verdict.hear(True, 10.0)
-    assert not verdict.hear(True, 10.2)
+    assert verdict.update(True, 10.0)
+    assert not verdict.update(True, 10.2)
     assert verdict.contact(10.2 + VERDICT_TIMEOUT)
     assert not verdict.contact(10.21 + VERDICT_TIMEOUT)
     assert verdict.missing(13.2) == "no verdict about contact for 3.0 s"
-    assert verdict.hear(True, 13.2)
-    assert not verdict.hear(False, 13.3)
-    assert verdict.hear(True, 13.4)
+    assert verdict.update(True, 13.2)
+    assert not verdict.update(False, 13.3)
+    assert verdict.update(True, 13.4)
 
 
 def test_a_verdict_before_the_start_counts(model: Model) -> None:
@@ -98,7 +98,7 @@ def test_a_retreat_ends_with_the_verdicts_that_are_required(model: Model) -> Non
         verdict=False,
     )
     loop.controller.contact(True)
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     command = loop.run(VERDICT_TIMEOUT - 0.01)
     assert np.abs(loop.arm.v).max() > 0.01
     assert "retracted" in command.reason

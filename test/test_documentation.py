@@ -12,7 +12,7 @@ import pytest
 
 from bench.parameter_pages import generated
 from rbd_control import dynamics
-from rbd_control.cli import guard
+from rbd_control.cli import exit_codes
 from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.files import yaml_input
@@ -91,9 +91,17 @@ def test_limits_and_exit_codes_on_the_page_of_replay() -> None:
     assert f"{yaml_input.MAX_BYTES / 1e6:g} MB, {yaml_input.MAX_DEPTH} levels" in page
     assert f"{urdf.MAX_DEPTH} levels, {urdf.MAX_JOINTS} joints" in page
     codes = re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
-    stated = (0, guard.NO_RESULT, guard.BAD_INPUT, guard.INTERNAL_ERROR, guard.INTERRUPTED)
-    assert [int(code) for code in codes] == [*stated, guard.BROKEN_PIPE]
-    assert f"at most {guard.MESSAGE_LENGTH} characters beyond the path" in " ".join(page.split())
+    stated = (
+        0,
+        exit_codes.NO_RESULT,
+        exit_codes.BAD_INPUT,
+        exit_codes.INTERNAL_ERROR,
+        exit_codes.INTERRUPTED,
+    )
+    assert [int(code) for code in codes] == [*stated, exit_codes.BROKEN_PIPE]
+    assert f"at most {exit_codes.MESSAGE_LENGTH} characters beyond the path" in " ".join(
+        page.split()
+    )
 
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "algorithms.md"

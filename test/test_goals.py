@@ -340,7 +340,7 @@ def test_a_contact_ends_a_goal(model: Model) -> None:
     """The reaction is that of a trajectory without sender, but for what resume does."""
     loop, goal = moving(model, contact_reaction="float")
     loop.controller.contact(True)
-    loop.controller.touched("link_5", np.array([0.0, 10.0, 0.0]))
+    loop.controller.set_contact_force("link_5", np.array([0.0, 10.0, 0.0]))
     assert loop.controller.modes.goal_motion.touched_link == "link_5"
     result = ended(goal)
     assert (result.status, result.code) == ("aborted", ResultCode.INVALID_GOAL)

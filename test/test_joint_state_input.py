@@ -25,7 +25,7 @@ def test_a_message_announced_before_the_end_of_the_subscription_is_not_taken() -
     assert qos.depth == node.parameters.queue_depth
     handle = node.create_subscription.return_value.handle
     handle.take_message.return_value = None
-    node.guard.run.return_value = None
+    node.errors.run.return_value = None
     callback(b"")
     assert handle.take_message.called
     handle.take_message.reset_mock()

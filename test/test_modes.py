@@ -216,7 +216,7 @@ def test_a_retreat_after_further_contacts_does_not_make_their_place_the_first(
         loop.controller.contact(True)
         loop.run(0.2)
         loop.controller.contact(False)
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     loop.controller.modes.order("retract")
     loop.run(1.0)
     assert "from the position where it stopped" in loop.controller.resume()
@@ -255,6 +255,6 @@ def test_a_retreat_that_waits_for_its_force_ends_with_resume(model: Model) -> No
     loop.run(0.055)
     assert loop.controller.resume() == "holding here"
     here = loop.arm.q
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     loop.run(0.5)
     assert np.abs(loop.arm.q - here).max() < 2e-3

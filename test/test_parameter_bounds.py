@@ -230,7 +230,7 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
     for target in (0.05, -0.02):
         accepted(lambda target=target: loop.follow(HOME + target, 0.3))
         loop.run(0.05, check)
-    controller.touched(MODEL.joint_links[-1], np.array((0.0, 0.0, 5.0)))
+    controller.set_contact_force(MODEL.joint_links[-1], np.array((0.0, 0.0, 5.0)))
     controller.contact(True)
     loop.run(0.05, check)
     controller.modes.fault("a test")

@@ -17,7 +17,7 @@ from rbd_control.control import (
     SlotineLiController,
     TrajectoryPoint,
 )
-from rbd_control.control.motion import Motion
+from rbd_control.control.motion import DesiredMotion
 from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.slotine_li import LawTorque
 from rbd_control.dynamics import Model, frame_placement, gravity_torque
@@ -110,7 +110,7 @@ def test_a_motion_that_raises_is_safe(model: Model, monkeypatch: pytest.MonkeyPa
     def broken(*arguments: Any) -> None:
         raise ValueError("no motion")
 
-    monkeypatch.setattr(Motion, "advance", broken)
+    monkeypatch.setattr(DesiredMotion, "advance", broken)
     command = controller.update(0.001, HOME, STILL)
     assert_zero(command)
     assert command.reason == "the controller failed: ValueError: no motion"

@@ -70,10 +70,10 @@ def test_retracts_along_the_force_and_stays(model: Model, axes: str) -> None:
     loop.run(0.05)
     # The estimate may come later than the flag.
     if axes == "world":
-        loop.controller.touched("link_7", force)
+        loop.controller.set_contact_force("link_7", force)
     else:
         rotation = frame_placement(model, loop.arm.q, "link_7")[:3, :3]
-        loop.controller.touched("link_7", force @ rotation, in_frame=True)
+        loop.controller.set_contact_force("link_7", force @ rotation, in_frame=True)
     loop.run(0.05)
     before = tip(model, loop.arm.q)
     speeds = []
@@ -97,11 +97,11 @@ def test_retracts_along_the_force_and_stays(model: Model, axes: str) -> None:
 
 def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     loop = moving(model, contact_reaction="retract")
-    loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 10.0, 0.0]))
     loop.run(0.5)
     loop.controller.contact(True)
     for in_frame in (False, True):
-        tell = partial(loop.controller.touched, in_frame=in_frame)
+        tell = partial(loop.controller.set_contact_force, in_frame=in_frame)
         tell("no such link", np.array([0.0, 10.0, 0.0]))
         for nonsense in ((0.0, 0.0, 0.0), (np.nan, 1.0, 0.0), (np.inf, 1.0, 0.0), (1.5e308,) * 3):
             tell("link_7", np.array(nonsense))
@@ -117,7 +117,7 @@ def test_waits_for_the_force_after_a_stop_shorter_than_a_sample(model: Model) ->
     loop = moving(model, contact_reaction="retract", stop_time=1e-4)
     loop.controller.contact(True)
     assert loop.run(0.001).reason == "contact"
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     assert loop.run(0.001).reason == "contact: retracted along the force on link_7"
 
 
@@ -134,7 +134,7 @@ def pressed(model: Model, verdict: Callable[[float], bool | None]) -> tuple[np.n
     parameters = ControllerParameters(contact_reaction="retract", **SCRIPTED)
     controller = started(model, parameters, REACHED)
     controller.contact(True)
-    controller.touched("tool", np.array([10.0, 0.0, 0.0]))
+    controller.set_contact_force("tool", np.array([10.0, 0.0, 0.0]))
     weight = gravity_torque(model, REACHED)
     J, torques = frame_jacobian(model, REACHED, "tool")[3:], []
     for k in range(1, 1500):
@@ -160,7 +160,7 @@ def test_a_silent_detector_ends_a_retreat(model: Model) -> None:
     """[128] Nobody knows whether the arm is free."""
     loop = moving(model, contact_reaction="retract", retract_time=1.5)
     loop.controller.contact(True)
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     loop.run(0.2)
     loop.controller.contact(False)
     assert "stopped" not in loop.run(0.45).reason
@@ -174,7 +174,7 @@ def test_a_retreat_by_request_needs_no_detector(model: Model) -> None:
     loop = moving(model)
     loop.controller.contact(False)
     loop.run(1.0)
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     loop.controller.modes.order("retract")
     command = loop.run(1.0)
     assert command.reason == "retracting by request: retracted along the force on link_7"
@@ -183,7 +183,7 @@ def test_a_retreat_by_request_needs_no_detector(model: Model) -> None:
 def test_a_contact_that_goes_with_the_arm_ends_a_retreat(model: Model) -> None:
     """[128] Somebody holds on to it, or its direction was wrong."""
     loop = moving(model, contact_reaction="retract", retract_time=1.5)
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     command = loop.run(1.0, lambda command: loop.controller.contact(True))
     assert command.reason.endswith("and stopped: the contact has lasted for 0.5 s")
     # Again while it is held: the flag has not fallen, and the arm stays.
@@ -204,7 +204,7 @@ def test_no_retreat_leads_where_the_motors_cannot_hold_the_arm(model: Model) -> 
     )
     loop.run(0.1)
     loop.controller.contact(True)
-    loop.controller.touched("tool", np.array([10.0, 0.0, 0.0]))
+    loop.controller.set_contact_force("tool", np.array([10.0, 0.0, 0.0]))
     command = loop.run(1.0, lambda command: loop.controller.contact(True))
     assert "cannot retract along the force on tool: too heavy: joint_2" in command.reason
     assert command.mode == "hold"
@@ -254,7 +254,7 @@ def test_energy_injected_after_a_collision_is_bounded(model: Model, reaction: st
 @pytest.mark.parametrize("force", [1e-200, 1e200])
 def test_the_direction_of_a_force_is_enough_to_retract(model: Model, force: float) -> None:
     controller = started(model, ControllerParameters(contact_reaction="retract", **SCRIPTED))
-    controller.touched("link_7", np.array([0.0, 0.0, force]))
+    controller.set_contact_force("link_7", np.array([0.0, 0.0, force]))
     controller.contact(True)
     for k in range(1, 700):
         controller.contact(False, 0.001 * k)
@@ -396,7 +396,7 @@ def test_a_contact_that_lasts_stops_an_arm_whose_reaction_becomes_to_stop(model:
 def test_a_force_older_than_the_order_is_not_followed(model: Model, stop_time: float) -> None:
     """It may be 0.1 s older, however long the stop lasts that was in progress."""
     loop = moving(model, stop_time=stop_time)
-    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     loop.run(0.06)
     loop.controller.modes.order("hold")
     loop.run(0.06)

@@ -28,7 +28,7 @@ from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.ros.diagnostics import ERROR, OK, WARN, Status
-from rbd_control.ros.guarded_node import LOG_PERIOD, GuardedPublisher, Refusals
+from rbd_control.ros.fault_tolerant_node import LOG_PERIOD, FaultTolerantPublisher, Refusals
 from rbd_control.ros.processes import reserved_domain
 
 
@@ -49,7 +49,7 @@ def test_every_publisher_of_a_node_is_guarded(kind: type) -> None:
         publishers = list(node.publishers)
         assert len(publishers) > 1
         for publisher in publishers:
-            assert isinstance(publisher, GuardedPublisher), publisher.topic_name
+            assert isinstance(publisher, FaultTolerantPublisher), publisher.topic_name
             assert publisher.refusals is node.refusals
         assert all("send_response" in vars(service) for service in node.services)
         node.destroy_node()
@@ -118,7 +118,7 @@ def test_a_refused_request_to_stop_is_sent_again(monkeypatch: pytest.MonkeyPatch
         assert "flag to requests sent [s]" in values
         guard._watch()
         assert wire.sent.count(STOP) == 1  # MoveIt logs each event
-        assert not guard.guard.failures
+        assert not guard.errors.failures
         monkeypatch.undo()
         guard.end()
         guard.destroy_node()

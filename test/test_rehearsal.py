@@ -71,7 +71,7 @@ for parameters in (
     controller.modes.order("hold")
     go()
     controller.resume()
-    controller.touched(model.joint_links[-1], np.array([0.0, 0.0, 5.0]))
+    controller.set_contact_force(model.joint_links[-1], np.array([0.0, 0.0, 5.0]))
     controller.contact(True)
     go(600)
     controller.contact(False)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbd_control.contact_stop import ArmMotion, StopParameters, timed_retreat
-from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
+from rbd_control.contact_stop import StandstillMonitor, StopParameters, timed_retreat
 from rbd_control.contact_stop.retreat_along_path import (
     HOLD_TIME,
     LONGEST_PAUSE,
     PEAK,
     RetreatSupervision,
 )
+from rbd_control.contact_stop.standstill_monitor import JOINT_STATE_TIMEOUT
 
 FREE = 0.02
 """Period of a detector's verdicts [s]."""
@@ -28,7 +28,7 @@ class Supervised:
     def __init__(self) -> None:
         parameters = StopParameters(joints=("a",), retreat_distance=0.1, retreat_speed=0.1)
         self.supervision = RetreatSupervision(parameters)
-        self.motion = ArmMotion(("a",))
+        self.motion = StandstillMonitor(("a",))
         self.state(-1.0, 1.0)
         self.state(0.0, 1.0)
         self.supervision.plan(0.0, [1.0], timed_retreat([[1.0], [0.9]], 0.1))
@@ -36,7 +36,7 @@ class Supervised:
 
     def state(self, now: float, position: float, speed: float = 0.0) -> None:
         """Receive a joint state."""
-        self.motion.hear(now, ["a"], [position], [speed], now, 0.02)
+        self.motion.add_joint_state(now, ["a"], [position], [speed], now, 0.02)
 
     def check(self, now: float, touched: bool = False, silence: str = "") -> str:
         """Return the reason to stop the retreat, or an empty text."""

@@ -21,7 +21,7 @@ from robots import panda_arm_urdf
 from rbd_control.dynamics import Model
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes import contact_aware_controller
-from rbd_control.nodes.contact_aware_controller import SharedSamples, TappingDetector
+from rbd_control.nodes.contact_aware_controller import InProcessDetector, SharedSamples
 from rbd_control.parameters import Parameters, parameter
 from rbd_control.ros.declared_parameters import DeclaredParameters
 from rbd_control.ros.joint_state_input import SAMPLES
@@ -30,7 +30,7 @@ from rbd_control.ros.messages import Stamp
 ACTIVE = "passivity_controller"
 
 
-class Detector(TappingDetector):
+class Detector(InProcessDetector):
     """A detector node without a ROS graph.
 
     Attributes:
@@ -66,7 +66,7 @@ class Controller(SimpleNamespace):
 def nodes(monkeypatch: pytest.MonkeyPatch) -> tuple[Detector, Controller]:
     """Return the nodes as :func:`make_nodes` connects them, none of them configured."""
     detector, controller = Detector(), Controller(is_active=False, is_configured=False)
-    monkeypatch.setattr(contact_aware_controller, "TappingDetector", lambda: detector)
+    monkeypatch.setattr(contact_aware_controller, "InProcessDetector", lambda: detector)
     monkeypatch.setattr(
         contact_aware_controller, "PassivityControllerNode", lambda **_options: controller
     )
@@ -180,7 +180,7 @@ def test_an_onset_in_the_sample_before_a_jump_of_the_clock_is_published() -> Non
     detector._payload, detector._counts = MagicMock(is_pending=False), MagicMock()
     detector._checks, detector._is_late = MagicMock(), False
     detector._checks.effort_kind.is_refuted = False
-    detector.guard = SimpleNamespace(run=lambda _name, callback, *values: callback(*values))  # type: ignore[assignment]
+    detector.errors = SimpleNamespace(run=lambda _name, callback, *values: callback(*values))  # type: ignore[assignment]
     detector.output.needs_tool_wrench = False
     found: list[str] = []
 

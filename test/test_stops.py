@@ -66,7 +66,7 @@ def _paused(loop: Loop) -> None:
 
 def _retracting(loop: Loop) -> None:
     _follow(loop)
-    loop.controller.touched("link_7", np.array([0.0, 20.0, 30.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 20.0, 30.0]))
     loop.controller.modes.order("retract")
     loop.run(STOP_TIME + 0.2)
     assert np.abs(loop.arm.v).max() > 0.1
@@ -76,7 +76,7 @@ def _slowed_retracting(loop: Loop) -> None:
     _follow(loop)
     loop.controller.modes.order("slow")
     loop.run(0.2)
-    loop.controller.touched("link_7", np.array([0.0, 20.0, 30.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 20.0, 30.0]))
     loop.controller.modes.order("retract")
     loop.run(STOP_TIME + 0.2)
     assert np.abs(loop.arm.v).max() > 0.1
@@ -163,7 +163,7 @@ def test_at_rest_within_stop_time(
 def test_hold_while_retracting_really_holds(model: Model) -> None:
     """A former version answered success and moved on by 0.34 rad."""
     loop = Loop(model, retract_distance=0.3, retract_time=2.0)
-    loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
+    loop.controller.set_contact_force("link_7", np.array([0.0, 10.0, 0.0]))
     loop.controller.modes.order("retract")
     loop.run(0.6)
     assert np.abs(loop.arm.v).max() > 0.02
@@ -182,11 +182,11 @@ def test_a_second_contact_while_retracting_is_not_ignored(model: Model, pause: f
     up, aside = np.array([0.0, 0.0, 10.0]), np.array([0.0, 10.0, 0.0])
     loop.follow(HOME + 0.3, 2.0)
     loop.run(0.5)
-    loop.controller.touched("link_7", up)
+    loop.controller.set_contact_force("link_7", up)
     loop.controller.contact(True)
     loop.run(pause)
     loop.controller.contact(False)
-    loop.controller.touched("link_7", aside)
+    loop.controller.set_contact_force("link_7", aside)
     before = frame_placement(model, loop.arm.q, "link_7")[:3, 3]
     loop.controller.contact(True)
     stopped = loop.run(STOP_TIME + 0.002)

@@ -13,7 +13,7 @@ from lifecycle_msgs.msg import Transition
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 
-from rbd_control.ros.guarded_node import StateMachine
+from rbd_control.ros.fault_tolerant_node import StateMachine
 
 ACTIVE, DEACTIVATING, INACTIVE = (3, "active"), (14, "deactivating"), (2, "inactive")
 

@@ -24,7 +24,7 @@ from rbd_control.cli.arm_file import arm_file
 from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import Motion, calibrate
+from rbd_control.identification import RecordedMotion, calibrate
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.robot.robot import Robot
@@ -66,7 +66,7 @@ class Recorder:
         self._rows.append((q, v.copy(), np.clip(tau, -self._limit, self._limit)))
         return tau
 
-    def motion(self, name: str) -> Motion:
+    def motion(self, name: str) -> RecordedMotion:
         """Return the recorded motion without the first second, in which the arm settles.
 
         The torque that the law returns for a sample acts after that sample. The effort of a joint
@@ -75,7 +75,9 @@ class Recorder:
         q, v, tau = (np.array(column, dtype=np.float64) for column in zip(*self._rows, strict=True))
         rows = slice(round(SETTLING / PERIOD), None)
         before = np.concatenate([tau[:1], tau[:-1]])
-        return Motion(name, PERIOD * np.arange(len(q))[rows], q[rows], v[rows], before[rows])
+        return RecordedMotion(
+            name, PERIOD * np.arange(len(q))[rows], q[rows], v[rows], before[rows]
+        )
 
 
 def identified(name: str, specimen: int, seconds: float) -> Identified:
@@ -114,7 +116,7 @@ def _record(
     parameters: ControllerParameters,
     wanted: Reference,
     seed: int,
-) -> tuple[float, Motion]:
+) -> tuple[float, RecordedMotion]:
     """Follow a motion; return the RMS tracking error [rad] and the measured motion."""
     law = fixed(SLOTINE_LI, REFERENCE, of, parameters, model)
     recorder = Recorder(law, of.model.effort_limit)
@@ -123,7 +125,7 @@ def _record(
 
 
 def _arm_file(
-    of: Arm, recorded: list[Motion], folder: Path
+    of: Arm, recorded: list[RecordedMotion], folder: Path
 ) -> tuple[Robot, DetectorParameters, ControllerParameters]:
     """Calibrate, write the arm file, and load it like the nodes."""
     (folder / "arm.urdf").write_text(of.urdf, encoding="utf-8")

@@ -25,8 +25,7 @@ from bench.contacts.touch import Touch
 from rbd_control.check.weakest_push import Rules, WeakestPush, least_forces, weakest_pushes_in
 from rbd_control.dynamics import frame_jacobian
 from rbd_control.estimation import ContactDetector
-from rbd_control.identification import CalibratedParameters, calibrate
-from rbd_control.identification import Motion as RecordedMotion
+from rbd_control.identification import CalibratedParameters, RecordedMotion, calibrate
 
 DIRECTIONS = ("x", "y", "z", "best", "worst")
 """Directions of a push: the axes of the root, and the best and the worst direction of each pose."""

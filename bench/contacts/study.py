@@ -17,7 +17,7 @@ from bench.contacts.episode import Episode, simulate, stream
 from bench.contacts.plant import Plant
 from bench.contacts.touch import Contact, draw, end_of
 from rbd_control.estimation import ContactDetector, ContactEvent
-from rbd_control.identification import CalibratedParameters, Motion, calibrate
+from rbd_control.identification import CalibratedParameters, RecordedMotion, calibrate
 from rbd_control.playback.truth import GRACE
 from rbd_control.robot.shapes import MeshFiles, surface_of
 
@@ -74,7 +74,7 @@ def calibrated(plant: Plant, seed: int, duration: float = FREE) -> CalibratedPar
         duration: length of the motion [s].
     """
     free = simulate(plant, seed, duration)
-    motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
+    motion = RecordedMotion(plant.arm.name, free.t, free.q, free.v, free.tau)
     return calibrate([motion], plant.arm.model).parameters
 
 

@@ -12,7 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from rbd_control.cli.guard import BAD_INPUT, NO_RESULT
+from rbd_control.cli.exit_codes import BAD_INPUT, NO_RESULT
 from rbd_control.cli.main import main
 
 WARNING = "rbd-control: warning: "

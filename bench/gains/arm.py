@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, inverse_dynamics
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
 Array = NDArray[np.float64]
@@ -108,7 +108,7 @@ class Specimen:
 
     def recorded(
         self, seed: int, seconds: float = 50.0, speed_noise: float = 0.3 * ENCODER * RATE
-    ) -> Motion:
+    ) -> RecordedMotion:
         """Return a motion without contact as joint states with motor currents as efforts [A].
 
         Args:
@@ -129,7 +129,7 @@ class Specimen:
         current += rng.normal(scale=0.08, size=current.shape)
         measured = ENCODER * np.round(q / ENCODER)
         speed = v + rng.normal(scale=speed_noise, size=v.shape)
-        return Motion(f"motion {seed}", t, measured, speed, current)
+        return RecordedMotion(f"motion {seed}", t, measured, speed, current)
 
 
 def _excitation(t: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:

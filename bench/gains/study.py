@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from bench.gains.arm import JOINTS, Array, Specimen, urdf
-from rbd_control.identification import DriveGain, DriveGainError, GainEvidence, KnownPayload, Motion
+from rbd_control.identification import (
+    DriveGain,
+    DriveGainError,
+    GainEvidence,
+    KnownPayload,
+    RecordedMotion,
+)
 from rbd_control.identification.drive_gains import ACCEPTED_ERROR, drive_gains
 
 MASS = 4.0
@@ -54,7 +60,7 @@ class Result:
 
 
 def identified(
-    specimen: Specimen, motions: Sequence[Motion], evidence: GainEvidence | None = None
+    specimen: Specimen, motions: Sequence[RecordedMotion], evidence: GainEvidence | None = None
 ) -> Result:
     """Identify the gains of a specimen, and return them also if some are rejected.
 
@@ -111,7 +117,7 @@ def record(folder: Path, seed: int) -> None:
     write(folder / "load.csv", specimen.loaded(MASS, OFF_AXIS).recorded(500 + seed))
 
 
-def write(path: Path, motion: Motion) -> None:
+def write(path: Path, motion: RecordedMotion) -> None:
     """Write a motion as a CSV recording that ``rbd-control`` reads."""
     kinds = ("position", "velocity", "effort")
     header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in JOINTS)])

@@ -12,10 +12,10 @@ from bench.contacts.plant import PERIOD, Plant
 from bench.contacts.touch import Collision, Push, Touch
 from bench.guard.arm import PositionControlledArm
 from bench.guard.motion import PickAndPlace
-from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
+from rbd_control.contact_stop import ContactStop, StandstillMonitor, StopParameters
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import Motion, calibrate
+from rbd_control.identification import RecordedMotion, calibrate
 
 WIRE = 0.005
 """Time from the flag to the start of the stop [s]: three times the guard's latency over DDS."""
@@ -68,7 +68,7 @@ def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, Detecto
     arm = plant.arm
     path = PickAndPlace(arm.model, arm.centre, seed, duration)
     free = [simulate(plant, seed, duration / 2), *stream(plant, seed, duration / 2, (), path)]
-    motions = [Motion(arm.name, part.t, part.q, part.v, part.tau) for part in free]
+    motions = [RecordedMotion(arm.name, part.t, part.q, part.v, part.tau) for part in free]
     found = calibrate(motions, arm.model).parameters
     return found.corrected(arm.model), found
 
@@ -108,7 +108,7 @@ def stop(
         plant, PickAndPlace(plant.arm.model, plant.arm.centre, seed, 8.0), seed
     )
     detector = ContactDetector(model, parameters)
-    guard, motion = ContactStop(StopParameters()), ArmMotion()
+    guard, motion = ContactStop(StopParameters()), StandstillMonitor()
     names = plant.arm.model.joint_names
     guard.start(0.0)
     onset = flag = cancel = standstill = speed = np.nan
@@ -124,12 +124,12 @@ def stop(
             speed = float(np.abs(sample.v).max())
         verdict = found.contact if found.valid else None
         is_told = verdict is not None and (verdict != last or k % VERDICTS == 0)
-        if is_told and guard.hear(bool(verdict), now):
+        if is_told and guard.update_verdict(bool(verdict), now):
             flag, cancel = now, now + WIRE
         last = verdict
         if now >= cancel:
             arm.stop()
-        motion.hear(now, names, sample.q.tolist(), sample.v.tolist(), now, 0.02)
+        motion.add_joint_state(now, names, sample.q.tolist(), sample.v.tolist(), now, 0.02)
         if guard.is_latched and guard.confirm(now > cancel, motion.still_since(now), now):
             assert guard.times is not None
             standstill = guard.times.standstill

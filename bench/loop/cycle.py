@@ -32,7 +32,7 @@ import rbd_control
 from bench.loop.stages import RECEIVE, TOTAL, StageClock, stage_times
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import RbdControlError
-from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
+from rbd_control.nodes.contact_aware_controller import InProcessDetector, make_nodes
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.ros.messages import NumberWriter, Template, to_array
 from rbd_control.ros.processes import reserved_domain
@@ -76,7 +76,7 @@ class ComposedCycle:
 
     def __init__(self) -> None:
         detector, controller = make_nodes()
-        assert isinstance(detector, TappingDetector)
+        assert isinstance(detector, InProcessDetector)
         assert isinstance(controller, PassivityControllerNode)
         self.detector, self.controller = detector, controller
         self._messages = _messages(time.time() - AGE)
@@ -215,8 +215,8 @@ def python_calls(cycle: ComposedCycle) -> dict[str, int]:
     Compiled kernels do not count, nor does what follows the publication of the torque.
 
     Returns:
-        ``detector``: calls from ``TappingDetector.tap`` to the verdict; ``controller``: all others;
-        ``files``: number of files that the called functions are in.
+        ``detector``: calls from ``InProcessDetector.tap`` to the verdict; ``controller``: all
+        others; ``files``: number of files that the called functions are in.
     """
     package = str(Path(rbd_control.__file__).parent)
     calls, files = {"detector": 0, "controller": 0}, set()
@@ -225,7 +225,7 @@ def python_calls(cycle: ComposedCycle) -> dict[str, int]:
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal whose
         code = frame.f_code
-        if code is TappingDetector.tap.__code__:
+        if code is InProcessDetector.tap.__code__:
             whose = "detector" if event == "call" else "controller"
         if event == "call" and code.co_filename.startswith(package):
             calls[whose] += 1

@@ -18,7 +18,7 @@ from bench.contacts.plant import PERIOD, Plant
 from bench.contacts.touch import draw, end_of
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import Motion, calibrate
+from rbd_control.identification import RecordedMotion, calibrate
 
 OTHERS = 3
 """Number of contact-free motions in which no alarm may be raised."""
@@ -101,7 +101,7 @@ def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outco
     free = [simulate(plant, seed + 20 + k, free_time) for k in range(1 + OTHERS)]
     touches = draw(seed, rounds=rounds)
     touched = simulate(plant, seed + 12, end_of(touches), touches)
-    motion = Motion("free", free[0].t, free[0].q, free[0].v, free[0].tau)
+    motion = RecordedMotion("free", free[0].t, free[0].q, free[0].v, free[0].tau)
     found = calibrate([motion], model).parameters
     friction = {
         field: getattr(found, field) for field in vars(found) if field.startswith("friction")

@@ -157,7 +157,7 @@ class _User:
         self.activity = f"order {name.strip('_')}"
         if name == "retract":
             row, force, _, _ = self._force()
-            session.controller.touched(self._plant.arm.model.joint_links[row], force)
+            session.controller.set_contact_force(self._plant.arm.model.joint_links[row], force)
         session.order(name)
         yield rng.uniform(0.05, 2.0)
         if name == "float":
@@ -179,7 +179,7 @@ class _User:
         yield rng.uniform(0.2, 0.8) * length
         row, force, seconds, is_held = self._force()
         session.push(row, force, seconds, is_held=is_held)
-        session.controller.touched(self._plant.arm.model.joint_links[row], force)
+        session.controller.set_contact_force(self._plant.arm.model.joint_links[row], force)
         session.flag = True
         yield max(seconds, 0.05)
         session.flag = False

@@ -292,7 +292,7 @@ def _call(run: Run, name: str) -> Callable[[], Any]:
 
 def _retract(run: Run) -> None:
     link, force = run.model.joint_links[-1], run.rng.uniform(-30.0, 30.0, 3)
-    run.order("touched", run.controller.touched, link, force, run.rng.random() >= 0.5)
+    run.order("touched", run.controller.set_contact_force, link, force, run.rng.random() >= 0.5)
     run.order("retract", _call(run, "retract"))
     run.run(0.7)
 
@@ -301,7 +301,10 @@ def _contact(run: Run) -> None:
     run.follow(run.points(), 0.3)
     run.order("contact", run.controller.contact, True, run.now)
     run.order(
-        "touched", run.controller.touched, run.model.joint_links[-1], np.array([9.0, 1.0, -5.0])
+        "touched",
+        run.controller.set_contact_force,
+        run.model.joint_links[-1],
+        np.array([9.0, 1.0, -5.0]),
     )
     run.verdict = True
     run.arm.push(run.model.joint_links[-1], (5.0, 3.0, -8.0), duration=0.2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.unchanged.store import Case, changes
-from rbd_control.contact_stop import ArmMotion, ContactStop, Retreat, StopParameters
+from rbd_control.contact_stop import ContactStop, Retreat, StandstillMonitor, StopParameters
 from rbd_control.contact_stop.retreat_along_path import RetreatSupervision
 from rbd_control.errors import RbdControlError
 
@@ -43,7 +43,7 @@ class _Run:
             retreat_distance=0.1 if seed % 4 else 0.0,
             standstill_time=0.1 if seed % 5 else 0.0,
         )
-        self.guard, self.motion = ContactStop(self.parameters), ArmMotion(JOINTS)
+        self.errors, self.motion = ContactStop(self.parameters), StandstillMonitor(JOINTS)
         self.retreat = Retreat(self.parameters)
         self.supervision = RetreatSupervision(self.parameters)
         self.q, self.v, self.speed = np.zeros(3), np.zeros(3), np.zeros(3)
@@ -53,7 +53,7 @@ class _Run:
         self.states: list[Any] = []
         self.orders: list[Any] = []
         self.moves: list[list[float]] = []
-        self.guard.start(self.now)
+        self.errors.start(self.now)
 
     def step(self, k: int) -> None:
         """Let one period pass."""
@@ -62,15 +62,15 @@ class _Run:
         known = self._hear_joint_states()
         if self._hear_detector(k):
             self.answered = False
-            self.orders.append([k, "stop", self.guard.reason, self.guard.is_by_contact])
-            self.guard.sent(self.now + 0.001)
-            self.guard.hear_onset(float(self.rng.uniform(-0.1, 0.3)), self.now + 0.02)
+            self.orders.append([k, "stop", self.errors.reason, self.errors.is_by_contact])
+            self.errors.sent(self.now + 0.001)
+            self.errors.update_onset(float(self.rng.uniform(-0.1, 0.3)), self.now + 0.02)
         still = self.motion.still_since(self.now)
         self._confirm(k, still)
         self._supervise(k)
-        if self._chance(0.01) and self.guard.is_latched:
+        if self._chance(0.01) and self.errors.is_latched:
             self._resume(k)
-        guard, now = self.guard, self.now
+        guard, now = self.errors, self.now
         told = (guard.state, guard.stops, guard.reason, guard.obstacle(now), guard.missing(now))
         motion = (
             known,
@@ -93,7 +93,7 @@ class _Run:
         return bool(self.rng.random() < probability)
 
     def _move(self, k: int) -> None:
-        stops = self.guard.is_latched
+        stops = self.errors.is_latched
         if k % 80 == 0:
             self.speed = self.rng.uniform(-0.5, 0.5, 3)
         self.v += 0.2 * (np.where(stops, 0.0, self.speed) - self.v)
@@ -112,30 +112,30 @@ class _Run:
         q, now = self.q.tolist(), self.now
         names = JOINTS if self._chance(0.99) else JOINTS[:2]
         speed = self.parameters.standstill_speed
-        known = self.motion.hear(now, names, q, told, now, speed)
-        self.retreat.take(now, q, self.guard.is_latched, now)
+        known = self.motion.add_joint_state(now, names, q, told, now, speed)
+        self.retreat.take(now, q, self.errors.is_latched, now)
         return known
 
     def _hear_detector(self, k: int) -> bool:
         """Return whether a stop begins."""
-        guard, now, begins = self.guard, self.now, False
+        guard, now, begins = self.errors, self.now, False
         if self._chance(0.01):
             self.flag = not self.flag
         if self._chance(0.002):
             self.silent_until = now + float(self.rng.choice([0.2, 0.8]))
         if k % 2 == 0 and now > self.silent_until:
-            begins |= guard.hear(self.flag, now)
+            begins |= guard.update_verdict(self.flag, now)
         if self._chance(0.003):
-            begins |= guard.hear_collision(now)
+            begins |= guard.update_collision(now)
         if self._chance(0.0005):
             begins |= guard.fail("a defect", now)
         return begins | guard.check(now)
 
     def _confirm(self, k: int, still: float | None) -> None:
         self.answered |= self._chance(0.05)
-        if not self.guard.confirm(self.answered, still, self.now):
+        if not self.errors.confirm(self.answered, still, self.now):
             return
-        times = self.guard.times
+        times = self.errors.times
         self.orders.append([k, "confirmed", times and asdict(times)])
         position = self.motion.positions()
         points = self.retreat.begin(position) if self.parameters.retreat_distance else []
@@ -144,7 +144,7 @@ class _Run:
             self.supervision.plan(self.now, position, points)
 
     def _supervise(self, k: int) -> None:
-        supervision, guard, now = self.supervision, self.guard, self.now
+        supervision, guard, now = self.supervision, self.errors, self.now
         if supervision.phase == "waiting" and self._chance(0.2):
             supervision.begin(now)
         silence = guard.missing(now)
@@ -166,7 +166,7 @@ class _Run:
 
     def _resume(self, k: int) -> None:
         try:
-            self.guard.resume(self.now)
+            self.errors.resume(self.now)
         except RbdControlError as error:
             self.orders.append([k, str(error)])
             return

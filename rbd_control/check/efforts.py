@@ -24,7 +24,7 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.identification.effort_scale import DEAD_SHARE
 from rbd_control.identification.effort_scale import SIGNIFICANT as CERTAIN_FRICTION
-from rbd_control.identification.motion import SLOW, Motion
+from rbd_control.identification.motion import SLOW, RecordedMotion
 from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]
@@ -106,7 +106,7 @@ class JointEffort:
         }
 
 
-def measured(motions: Sequence[Motion]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+def measured(motions: Sequence[RecordedMotion]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
     """Return which joints measure effort, (nv,) bool, and why the others do not, (nv,) texts.
 
     An effort is not measured if it is exactly zero or constant in all motions, or exactly zero in
@@ -131,7 +131,7 @@ def measured(motions: Sequence[Motion]) -> tuple[NDArray[np.bool_], tuple[str, .
 def joint_efforts(
     model: Model,
     parameters: DetectorParameters,
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     found: Sequence[Explanation],
     evidence: Evidence,
     level: Array,

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.identification.effort_scale import SHAPE, stray_bounds
 from rbd_control.identification.mismatch import unit_payloads
-from rbd_control.identification.motion import Motion, in_range
+from rbd_control.identification.motion import RecordedMotion, in_range
 from rbd_control.identification.regression import filtered_columns
 from rbd_control.robot.inertial_corrections import ROTOR as ROTOR_COLUMN
 from rbd_control.robot.inertial_corrections import variations
@@ -160,7 +160,7 @@ class Evidence:
         return replace(self, raw=raw, free=free)
 
 
-def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evidence:
+def gather(motions: Sequence[RecordedMotion], model: Model, maximum_gap: float) -> Evidence:
     """Filter motions and return the columns of the regression of their efforts.
 
     Samples with outlying efforts are left out.
@@ -226,14 +226,16 @@ def _unit_rotors(model: Model) -> list[Model]:
     return [change for _, column, change in variations(model) if column == ROTOR_COLUMN]
 
 
-def _thinned(motion: Motion) -> Motion:
+def _thinned(motion: RecordedMotion) -> RecordedMotion:
     """Return the motion at a lower rate, without outlying efforts and samples out of range."""
     bad = np.abs(motion.tau) > stray_bounds(motion.tau)
     motion = motion.only(in_range(motion) & ~bad.any(axis=1))
     if motion.t.size < 2:
         return motion
     step = max(1, int(1.0 / (RATE * max(float(np.median(np.diff(motion.t))), 1e-6))))
-    return Motion(motion.name, *(x[::step] for x in (motion.t, motion.q, motion.v, motion.tau)))
+    return RecordedMotion(
+        motion.name, *(x[::step] for x in (motion.t, motion.q, motion.v, motion.tau))
+    )
 
 
 Result = TypeVar("Result")

@@ -37,7 +37,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.estimation.thresholds import default_contact_thresholds
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 
 Array = NDArray[np.float64]
 
@@ -123,7 +123,9 @@ class StartCheck:
 
         Call it once, when :attr:`is_full` is true; the stored samples are used up.
         """
-        motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))
+        motion = RecordedMotion(
+            "start", *(np.array(each) for each in zip(*self._samples, strict=True))
+        )
         self._samples.clear()
         lines = [*step_lines(np.array(self._steps), self._parameters.maximum_gap)]
         self._steps.clear()
@@ -155,14 +157,14 @@ class StartCheck:
         lines.append(push_line(pushes))
         self.lines = tuple(lines)
 
-    def _flagged(self, motion: Motion) -> NDArray[np.bool_]:
+    def _flagged(self, motion: RecordedMotion) -> NDArray[np.bool_]:
         """Return the samples within :data:`MARGIN` of a raised flag, (n,) bool."""
         raised = np.array(self._touched)
         self._touched.clear()
         after = np.searchsorted(raised, motion.t - MARGIN)
         return np.asarray(after < np.searchsorted(raised, motion.t + MARGIN, side="right"))
 
-    def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
+    def _evidence(self, motion: RecordedMotion) -> Generator[None, None, Evidence | None]:
         """Yield after each part of the motion; return the evidence.
 
         Unusable parts are left out. With fewer than :data:`FEWEST` rows there is no evidence: None.
@@ -186,7 +188,7 @@ class StartCheck:
         return Evidence.of(raw, friction, parts[0].field)
 
     def _arm(
-        self, motion: Motion, evidence: Evidence, flagged: float
+        self, motion: RecordedMotion, evidence: Evidence, flagged: float
     ) -> Generator[None, None, list[Line]]:
         """Yield after each explanation that was tried, and return the lines about the arm."""
         model, parameters = self._model, self._parameters

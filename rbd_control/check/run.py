@@ -23,7 +23,7 @@ from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
     with_default_thresholds,
 )
-from rbd_control.identification import Motion, calibrate
+from rbd_control.identification import RecordedMotion, calibrate
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.playback.motions import read_motions, without_true_contact
 from rbd_control.playback.recording import Recording
@@ -148,7 +148,7 @@ class _Study:
     """Torque of the described arm and recorded effort, (n, nv) each, of the remaining samples."""
 
 
-def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters) -> _Study:
+def _study(motions: Sequence[RecordedMotion], model: Model, declared: DetectorParameters) -> _Study:
     """Return the errors found in the description of the arm and in its efforts."""
     torques = [as_torque(motion, model, declared) for motion in motions]
     alive, _ = measured(motions)
@@ -168,7 +168,7 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
     return _Study(free.found, free.evidence, efforts, free.touched, outlying, recorded)
 
 
-def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
+def as_torque(motion: RecordedMotion, model: Model, declared: DetectorParameters) -> RecordedMotion:
     """Return the motion with its efforts converted to torques including gravity [N·m or N].
 
     Args:
@@ -185,13 +185,13 @@ def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Mot
     return replace(motion, tau=tau)
 
 
-def _exchanged(motion: Motion, i: int, j: int) -> Motion:
+def _exchanged(motion: RecordedMotion, i: int, j: int) -> RecordedMotion:
     """Return the motion with the names of two joints exchanged."""
     order = np.arange(motion.v.shape[1])
     order[[i, j]] = order[[j, i]]
     base = motion.q.shape[1] - order.size
     q = np.concatenate([motion.q[:, :base], motion.q[:, base:][:, order]], axis=1)
-    return Motion(motion.name, motion.t, q, motion.v[:, order], motion.tau[:, order])
+    return RecordedMotion(motion.name, motion.t, q, motion.v[:, order], motion.tau[:, order])
 
 
 def _nothing(model: Model) -> Evidence:
@@ -221,7 +221,7 @@ def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
 
 
 def _detection(
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     model: Model,
     parameters: DetectorParameters | None,
     level: Level,
@@ -244,7 +244,7 @@ def _detection(
 
 
 def _thresholds(
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     model: Model,
     parameters: DetectorParameters | None,
     level: Level,

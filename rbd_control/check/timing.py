@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rbd_control.check.explanations import Evidence, Explanation, explain_in_steps
 from rbd_control.check.findings import Level, Line
 from rbd_control.dynamics import Model
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.identification.delays import velocity_fits, wrong_velocities
 from rbd_control.identification.motion import repeated_samples
 from rbd_control.joint_states.acceptance import GAP_PERIODS
@@ -70,7 +70,7 @@ def step_lines(step: np.ndarray, maximum_gap: float) -> tuple[Line, ...]:
     return _rate(period), _jitter(step, period), _gaps(step, period, maximum_gap)
 
 
-def velocity_line(motions: Sequence[Motion], model: Model) -> Line:
+def velocity_line(motions: Sequence[RecordedMotion], model: Model) -> Line:
     """Return the finding about velocities that disagree with the change of the positions.
 
     It is bad if a velocity is wrong (:mod:`~rbd_control.identification.delays`), otherwise good.
@@ -142,7 +142,7 @@ def _gaps(step: np.ndarray, period: float, maximum_gap: float) -> Line:
     return Line("gaps", level, text, values)
 
 
-def repeated_line(motions: Sequence[Motion]) -> Line:
+def repeated_line(motions: Sequence[RecordedMotion]) -> Line:
     """Return the finding about samples that repeat the sample before while the arm moves.
 
     They are the samples that the detector skips, see

@@ -15,14 +15,14 @@ from rbd_control.check.findings import Line, worst
 from rbd_control.check.timing import MOST_TOUCHED
 from rbd_control.dynamics import Model
 from rbd_control.estimation import REASONS, ContactDetector, DetectorParameters
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 
 LEAST_VERDICTS = 0.8
 """Share of the samples with a verdict below which the line is doubtful."""
 
 
 def with_verdicts(
-    line: Line, model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
+    line: Line, model: Model, parameters: DetectorParameters, motions: Sequence[RecordedMotion]
 ) -> Line:
     """Return the line about the thresholds, with what the detector reports in the motions.
 

@@ -38,7 +38,7 @@ from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
 from rbd_control.estimation.observers import MomentumObserver
 from rbd_control.estimation.thresholds import with_default_thresholds
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 
 Array = NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def weakest_pushes(
 
 
 def weakest_pushes_in(
-    model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
+    model: Model, parameters: DetectorParameters, motions: Sequence[RecordedMotion]
 ) -> tuple[WeakestPush, ...]:
     """Return the weakest detected push on each link, with the noise of recorded motions.
 
@@ -179,7 +179,7 @@ class Looks:
 
     @classmethod
     def of(
-        cls, model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
+        cls, model: Model, parameters: DetectorParameters, motions: Sequence[RecordedMotion]
     ) -> Looks | None:
         """Return samples of pushes that are spread over the motions.
 
@@ -212,7 +212,7 @@ class Looks:
         return cls(*map(np.array, zip(*found[::step], strict=True)))
 
 
-def _accelerations(model: Model, parameters: DetectorParameters, motion: Motion) -> Array:
+def _accelerations(model: Model, parameters: DetectorParameters, motion: RecordedMotion) -> Array:
     """Return the accelerations that the thresholds depend on, (k, nv) [rad/s² or m/s²].
 
     As in the detector they are filtered with the time constant 1/``observer_gain``.

@@ -27,11 +27,11 @@ from rbd_control.cli.drive_gains import (
     payload_paths,
     refused_gains_shown,
 )
-from rbd_control.cli.guard import console_for_output
+from rbd_control.cli.exit_codes import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
-from rbd_control.identification import Calibration, DriveGain, Motion, calibrate
+from rbd_control.identification import Calibration, DriveGain, RecordedMotion, calibrate
 from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.recording import read_recording
@@ -72,7 +72,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     robot = arm_to_calibrate(arguments.urdf, locked, recordings, effort_options(arguments))
     model = robot.model
 
-    def read(path: Path) -> list[Motion]:
+    def read(path: Path) -> list[RecordedMotion]:
         return list(_motions(path, model, arguments.topic, arguments.joints, console))
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
@@ -142,7 +142,7 @@ def _named(paths: list[Path]) -> str:
 
 def _motions(
     path: Path, model: Model, topic: str, joints: list[str] | None, console: Console
-) -> Iterator[Motion]:
+) -> Iterator[RecordedMotion]:
     """Yield the motion in a recording, or several if its clock went back; print notes on it."""
     recording = read_recording(path, topic)
     found = read_motions(recording, model, joints)

@@ -7,7 +7,7 @@ import argparse
 from rbd_control.check.page import print_check, write_check_json
 from rbd_control.check.run import check_recording
 from rbd_control.cli.command_files import input_files, result_files
-from rbd_control.cli.guard import NO_RESULT, console_for_output
+from rbd_control.cli.exit_codes import NO_RESULT, console_for_output
 from rbd_control.files.output_files import refuse_clashes
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording

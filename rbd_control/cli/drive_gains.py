@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rbd_control.errors import InputError
 from rbd_control.files.input_files import about
-from rbd_control.identification import GainEvidence, KnownGain, KnownPayload, Motion
+from rbd_control.identification import GainEvidence, KnownGain, KnownPayload, RecordedMotion
 from rbd_control.identification.drive_gains import DriveGainError
 from rbd_control.playback.configuration import EffortOptions
 from rbd_control.reports.calibration_page import gain_table
@@ -36,7 +36,7 @@ _HELP = (
 
 
 def gain_evidence(
-    arguments: argparse.Namespace, motions: Callable[[Path], Sequence[Motion]]
+    arguments: argparse.Namespace, motions: Callable[[Path], Sequence[RecordedMotion]]
 ) -> GainEvidence:
     """Return the known payloads and drive gains that the arguments of ``calibrate`` state.
 
@@ -85,7 +85,7 @@ def payload_paths(arguments: argparse.Namespace) -> list[Path]:
     return [Path(path) for path in paths if path]
 
 
-def _payload(text: str, motions: Callable[[Path], Sequence[Motion]]) -> KnownPayload:
+def _payload(text: str, motions: Callable[[Path], Sequence[RecordedMotion]]) -> KnownPayload:
     """Return the payload and motions that ``RECORDING=MASS[±ERROR][@X,Y,Z]`` states [kg, m]."""
     path, _, load = text.rpartition("=")
     mass, at, centre = load.partition("@")

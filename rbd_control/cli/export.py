@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rbd_control.cli.command_files import arm_files
-from rbd_control.cli.guard import console_for_output
+from rbd_control.cli.exit_codes import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
 from rbd_control.export.statements import default_prefix

@@ -23,7 +23,7 @@ from rbd_control.cli.arm_file import existing_sections
 from rbd_control.cli.calibrate import output_files, run_calibrate
 from rbd_control.cli.command_files import arm_files, input_files
 from rbd_control.cli.drive_gains import effort_options, gain_evidence
-from rbd_control.cli.guard import NO_RESULT, complain, console_for_output, progress_bar
+from rbd_control.cli.exit_codes import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import InputError
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source

@@ -1,7 +1,7 @@
 """The command ``rbd-control``: it assembles the sub-commands and runs one of them.
 
-:mod:`rbd_control.cli.commands` has the arguments of the sub-commands, :mod:`rbd_control.cli.guard`
-the exit codes.
+:mod:`rbd_control.cli.commands` has the arguments of the sub-commands,
+:mod:`rbd_control.cli.exit_codes` the exit codes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NoReturn
 from rbd_control import __version__
 from rbd_control.cli.arguments import add_debug
 from rbd_control.cli.commands import COMMANDS
-from rbd_control.cli.guard import INTERRUPTED, guarded
+from rbd_control.cli.exit_codes import INTERRUPTED, run_command
 from rbd_control.files.output_files import remove_unfinished
 from rbd_control.startup.prompt_end import PromptEnd, end_now
 from rbd_control.startup.standard_streams import (
@@ -32,7 +32,7 @@ _EXIT_CODES = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code, see :mod:`rbd_control.cli.guard`.
+    """Run one sub-command and return its exit code, see :mod:`rbd_control.cli.exit_codes`.
 
     SIGINT, SIGTERM and SIGHUP end the process at once with code 130. They raise no exception,
     because the compiler may discard an exception that a signal handler raises, or crash. Commands
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Python's last garbage collections would visit all objects of numba, for half a second.
     atexit.register(gc.freeze)
     with PromptEnd(INTERRUPTED, _end):
-        code = guarded(lambda: int(arguments.run(arguments)), debug=arguments.debug)
+        code = run_command(lambda: int(arguments.run(arguments)), debug=arguments.debug)
     release_standard_streams()
     return code
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
-from rbd_control.cli.guard import NO_RESULT, complain, console_for_output, progress_bar
+from rbd_control.cli.exit_codes import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.output_files import refuse_clashes

@@ -1,6 +1,5 @@
 """Stop, latch and retreat of a position-controlled arm on contact."""
 
-from rbd_control.contact_stop.arm_motion import ArmMotion
 from rbd_control.contact_stop.contact_stop import ContactStop, StopParameters, StopTimes
 from rbd_control.contact_stop.retreat_along_path import (
     Retreat,
@@ -8,9 +7,10 @@ from rbd_control.contact_stop.retreat_along_path import (
     TravelledPath,
     timed_retreat,
 )
+from rbd_control.contact_stop.standstill_monitor import StandstillMonitor
 
 __all__ = [
-    "ArmMotion",
+    "StandstillMonitor",
     "ContactStop",
     "Retreat",
     "RetreatPoint",

@@ -207,7 +207,7 @@ class ContactStop:
 
     # Input -------------------------------------------------------------------------------------
 
-    def hear(self, flag: bool, now: float) -> bool:
+    def update_verdict(self, flag: bool, now: float) -> bool:
         """Process a verdict of the detector; return whether a stop begins.
 
         Args:
@@ -228,14 +228,14 @@ class ContactStop:
             and self._stop("contact", now, is_contact=True)
         )
 
-    def hear_collision(self, now: float) -> bool:
+    def update_collision(self, now: float) -> bool:
         """Process an event of level collision at the time ``now``; return whether a stop begins.
 
         It begins with any value of ``stop_at``.
         """
         return self._stop("collision", now, is_contact=True)
 
-    def hear_onset(self, age: float, now: float) -> None:
+    def update_onset(self, age: float, now: float) -> None:
         """Store the estimated onset of a contact in ``times`` of the latched stop.
 
         It is ignored if ``times`` has an onset, if the stop began more than :data:`LATEST_EVENT`

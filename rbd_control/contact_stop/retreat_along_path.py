@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from typing import Literal, NamedTuple
 
-from rbd_control.contact_stop.arm_motion import ArmMotion
 from rbd_control.contact_stop.contact_stop import StopParameters
+from rbd_control.contact_stop.standstill_monitor import StandstillMonitor
 from rbd_control.wording import listed
 
 SPACING = 0.002
@@ -317,7 +317,7 @@ class RetreatSupervision:
         """
         self._rests_from = now + duration
 
-    def has_ended(self, now: float, motion: ArmMotion) -> bool:
+    def has_ended(self, now: float, motion: StandstillMonitor) -> bool:
         """Enter the phase *none* and return True once the arm is at rest after the retreat.
 
         It must be at rest for ``standstill_time`` after the duration of the last trajectory. After
@@ -330,7 +330,7 @@ class RetreatSupervision:
 
     # Reasons to stop -----------------------------------------------------------------------------
 
-    def check(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> str:
+    def check(self, now: float, motion: StandstillMonitor, silence: str, is_touched: bool) -> str:
         """Return the reason to stop or drop the retreat; empty if it may continue.
 
         In the phases *waiting* and *retreating* the reasons are: a new contact, a pause of the
@@ -369,7 +369,7 @@ class RetreatSupervision:
             self._late(now, motion) if self._phase == "waiting" else self._overdue(now, motion)
         )
 
-    def target(self, now: float, motion: ArmMotion) -> RetreatPoint:
+    def target(self, now: float, motion: StandstillMonitor) -> RetreatPoint:
         """Return the point of the trajectory that stops a retreat: its duration and positions.
 
         A joint is held at its measured position if its last state is at most :data:`PRESENT` old
@@ -389,7 +389,7 @@ class RetreatSupervision:
                 position[i] = planned[i]
         return RetreatPoint(duration, position)
 
-    def must_hold_again(self, now: float, motion: ArmMotion) -> bool:
+    def must_hold_again(self, now: float, motion: StandstillMonitor) -> bool:
         """Return whether a joint is held at a planned position while all positions are known now.
 
         In this case publish the hold again, at a new result of :meth:`target`.
@@ -397,7 +397,7 @@ class RetreatSupervision:
         is_holding = self._phase == "holding" and self._is_held_as_planned
         return is_holding and self._is_position_known(now, motion)
 
-    def _is_position_known(self, now: float, motion: ArmMotion) -> bool:
+    def _is_position_known(self, now: float, motion: StandstillMonitor) -> bool:
         """Return whether the last states of all joints show their present positions."""
         ages = [motion.age(joint, now) for joint in self.parameters.joints]
         return now >= self._doubtful_until and max(ages, default=inf) <= PRESENT
@@ -410,7 +410,7 @@ class RetreatSupervision:
             self._doubtful_until = now + LONGEST_PAUSE
         return paused
 
-    def _late(self, now: float, motion: ArmMotion) -> str:
+    def _late(self, now: float, motion: StandstillMonitor) -> str:
         """Return the reason why the retreat must not be published any more, or an empty text."""
         still_since = motion.still_since(now)
         if still_since is None or not isfinite(still_since):
@@ -419,7 +419,7 @@ class RetreatSupervision:
             return f"the middleware has refused it for {LONGEST_WAIT:g} s"
         return ""
 
-    def _overdue(self, now: float, motion: ArmMotion) -> str:
+    def _overdue(self, now: float, motion: StandstillMonitor) -> str:
         """Return which time limit of the running retreat has passed; empty if none has."""
         elapsed, duration = now - self._begun, self._way[-1].time
         if not self._was_free and elapsed > self._flag_limit():
@@ -443,7 +443,7 @@ class RetreatSupervision:
                 return point.time + FLAG_FALLS
         return self._way[-1].time + FLAG_FALLS
 
-    def _is_at_rest(self, now: float, motion: ArmMotion) -> bool:
+    def _is_at_rest(self, now: float, motion: StandstillMonitor) -> bool:
         """Return whether the arm is at rest after the last trajectory for long enough."""
         still_since = motion.still_since(now)
         if still_since is None:

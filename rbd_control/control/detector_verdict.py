@@ -45,7 +45,7 @@ class DetectorVerdict:
         self._heard = -inf
         self._force: ContactForce | None = None
 
-    def hear(self, flag: bool, now: float) -> bool:
+    def update(self, flag: bool, now: float) -> bool:
         """Store a verdict; return whether a contact begins with it.
 
         A contact begins if ``flag`` is true, and the last verdict was false or has expired.
@@ -58,7 +58,7 @@ class DetectorVerdict:
         self._flag, self._heard = flag, now
         return begins
 
-    def feel(
+    def set_contact_force(
         self, model: Model, link: str, force: Array, stamp: float, here: Array | None = None
     ) -> None:
         """Store an estimate of the contact force on a link.

@@ -100,7 +100,7 @@ from rbd_control.control.gains import law_gains
 from rbd_control.control.kernels import law_step, no_bounds
 from rbd_control.control.limits import SoftLimits
 from rbd_control.control.modes import Modes
-from rbd_control.control.motion import Motion
+from rbd_control.control.motion import DesiredMotion
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.torque_path import TorquePath
 from rbd_control.dynamics import Model
@@ -627,7 +627,7 @@ class EnergyAccount:
         self,
         setup: Setup,
         samples: SampleJudge,
-        motion: Motion,
+        motion: DesiredMotion,
         modes: Modes,
         path: TorquePath,
     ) -> None:

@@ -23,7 +23,7 @@ from rbd_control.control.command import Goal
 from rbd_control.control.controller_parameters import ControllerParameters, TrajectoryParameters
 from rbd_control.control.gains import largest_inertia
 from rbd_control.control.kernels import first_beyond
-from rbd_control.control.motion import Motion, Place
+from rbd_control.control.motion import DesiredMotion, Place
 from rbd_control.control.waypoints import (
     PastTrajectoryError,
     TrajectoryJointsError,
@@ -510,7 +510,9 @@ class TrajectoryOutcome:
         if sent is not None:
             sent.end(end.code, end.text)
 
-    def judge(self, motion: Motion, q: Array, v: Array, tolerances: Tolerances) -> End | None:
+    def judge(
+        self, motion: DesiredMotion, q: Array, v: Array, tolerances: Tolerances
+    ) -> End | None:
         """Return how the trajectory ends with a sample; None while it continues.
 
         While it moves, it is aborted if the arm violates its path tolerance. After the last point

@@ -43,7 +43,7 @@ from rbd_control.control.loop_fit import (
     resonance,
 )
 from rbd_control.control.modes import Modes
-from rbd_control.control.motion import Motion
+from rbd_control.control.motion import DesiredMotion
 from rbd_control.control.safe_torque import STILL
 from rbd_control.control.samples import SampleJudge
 from rbd_control.dynamics import Model, mass_matrix
@@ -148,7 +148,7 @@ class Growth(NamedTuple):
 
 
 class JointMotion(NamedTuple):
-    """Motion of a joint under torque.
+    """DesiredMotion of a joint under torque.
 
     Attributes:
         speed: largest speed [rad/s or m/s].
@@ -554,7 +554,7 @@ class LoopOrder:
         self,
         setup: Setup,
         samples: SampleJudge,
-        motion: Motion,
+        motion: DesiredMotion,
         modes: Modes,
         verdict: DetectorVerdict,
     ) -> None:

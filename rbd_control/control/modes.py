@@ -35,7 +35,7 @@ from rbd_control.control.command import Mode
 from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
 from rbd_control.control.goals import GoalMotion, TrajectoryGoal, TrajectoryOutcome
 from rbd_control.control.limits import SoftLimits
-from rbd_control.control.motion import Interruption, Motion, Place
+from rbd_control.control.motion import DesiredMotion, Interruption, Place
 from rbd_control.control.planner import require_hold
 from rbd_control.control.reactions import ORDERS, REACTIONS, Reaction
 from rbd_control.control.samples import SampleJudge
@@ -126,7 +126,7 @@ class Modes:
     """
 
     def __init__(
-        self, setup: Setup, samples: SampleJudge, motion: Motion, verdict: DetectorVerdict
+        self, setup: Setup, samples: SampleJudge, motion: DesiredMotion, verdict: DetectorVerdict
     ) -> None:
         self._setup, self.samples = setup, samples
         self.motion, self.verdict = motion, verdict
@@ -239,7 +239,7 @@ class Modes:
         is to slow down, it is followed slowly. The goal of the previous trajectory is aborted.
 
         Args:
-            trajectory, at: see :meth:`Motion.follow`.
+            trajectory, at: see :meth:`DesiredMotion.follow`.
             sent: the goal whose sender waits for the outcome, or None. Its tolerances replace the
                 tolerances of the parameters.
 

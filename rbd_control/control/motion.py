@@ -26,7 +26,7 @@ class Place(NamedTuple):
     time: float
 
 
-class Motion:
+class DesiredMotion:
     """The desired motion of one arm.
 
     Args:

@@ -25,7 +25,7 @@ from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.control.limits import ArmLimits
 from rbd_control.control.loop_measurement import LoopOrder
 from rbd_control.control.modes import Modes
-from rbd_control.control.motion import Motion
+from rbd_control.control.motion import DesiredMotion
 from rbd_control.control.planner import PlannedTrajectory, Planning
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.torque_path import DISTRUSTED, WEAKENED, LimitedTorque, TorquePath
@@ -79,7 +79,7 @@ class PassivityController:
         self.setup = setup = Setup(configuration)
         self.samples, self.observed = SampleJudge(model), SampleJudge(model)
         self.verdict = DetectorVerdict()
-        self.motion = Motion(Trajectory.stop(model.joint_names, zero, zero, 1.0))
+        self.motion = DesiredMotion(Trajectory.stop(model.joint_names, zero, zero, 1.0))
         self.modes = Modes(setup, self.samples, self.motion, self.verdict)
         self.planning = Planning(setup, self.samples, self.motion, self.modes)
         self.watches = Watches(setup, self.samples, self.motion, self.verdict, self.modes)
@@ -134,10 +134,10 @@ class PassivityController:
             return self._answer(path.zero())
         self._check_gap(follows)
         self.setup.now.soft.close_behind(samples.q)
-        watches.arm(path.sent, path.acting)
-        watches.detector(samples.now)
+        watches.check_motion(path.sent, path.acting)
+        watches.check_detector(samples.now)
         desired = modes.advance(samples.dt)
-        watches.tracking()
+        watches.check_tracking()
         test, reversed_drive = self.loop.torque(path.sent, effort)
         if reversed_drive is not None:
             modes.fault(reversed_drive.reason)
@@ -156,7 +156,7 @@ class PassivityController:
     def _brake(self) -> Command:
         """Return the torque of mode safe; a brake that drives the arm is weakened, or zero."""
         path = self.path
-        fault, weaker = self.watches.brake(path.is_braking, path.v_f, path.brake_share)
+        fault, weaker = self.watches.check_brake(path.is_braking, path.v_f, path.brake_share)
         if fault is not None:
             self.modes.explain(fault.reason)
             path.brake_apart(fault.joints)
@@ -214,7 +214,7 @@ class PassivityController:
         """
         if not self.modes.started:
             return None
-        self.watches.detector(now)
+        self.watches.check_detector(now)
         return self._answer(self.path.zero()) if self.watches.finds_silence(now) else None
 
     def not_sent(self, age: float) -> None:
@@ -243,11 +243,11 @@ class PassivityController:
     def _check_gap(self, follows: bool) -> None:
         """Check the gap before a valid sample, and restart the control after a jump of the clock.
 
-        A gap of more than ``timeout``, see :meth:`Watches.gap`, is a fault if the last valid sample
-        before this one was still up to date (``follows``), or the clock jumped.
+        A gap of more than ``timeout``, see :meth:`Watches.check_gap`, is a fault if the last valid
+        sample before this one was still up to date (``follows``), or the clock jumped.
         """
         if follows or self._clock_jumped:
-            self.watches.gap()
+            self.watches.check_gap()
         if self._clock_jumped:
             self._clock_jumped = False
             self._begin_here()
@@ -364,12 +364,12 @@ class PassivityController:
         now = self.samples.now if now is None else now
         if not isfinite(now):
             raise InputError("give now, the time of the verdict: there is no joint state yet")
-        begins = self.verdict.hear(bool(flag), now)
+        begins = self.verdict.update(bool(flag), now)
         if flag:
             self.modes.react(begins)
         return begins
 
-    def touched(self, link: str, force: Array, in_frame: bool = False) -> None:
+    def set_contact_force(self, link: str, force: Array, in_frame: bool = False) -> None:
         """Store the estimated contact force, along which the reaction ``retract`` moves the link.
 
         An unknown link, and a force that is zero or not finite, are ignored.
@@ -382,7 +382,7 @@ class PassivityController:
         """
         if link in self.model.link_body:
             here = self.samples.q if in_frame else None
-            self.verdict.feel(self.model, link, force, self.samples.stamp, here)
+            self.verdict.set_contact_force(self.model, link, force, self.samples.stamp, here)
 
     # --- Trajectories ----------------------------------------------------------------------------
 

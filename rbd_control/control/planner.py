@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.control.limits import ArmLimits, PositionLimits
-from rbd_control.control.motion import Motion, Place
+from rbd_control.control.motion import DesiredMotion, Place
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.trajectory import (
     DesiredState,
@@ -512,7 +512,9 @@ class Planning:
         modes: the modes, which permit and follow trajectories.
     """
 
-    def __init__(self, setup: Setup, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
+    def __init__(
+        self, setup: Setup, samples: SampleJudge, motion: DesiredMotion, modes: Modes
+    ) -> None:
         self._setup = setup
         self._samples, self._motion, self._modes = samples, motion, modes
         self._continuous: Sequence[int] = samples.continuous.tolist()

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
-from rbd_control.control.motion import Motion, Place
+from rbd_control.control.motion import DesiredMotion, Place
 from rbd_control.control.trajectory import DesiredState, JointLimits, Trajectory
 from rbd_control.control.waypoints import TrajectoryPoint
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement
@@ -298,7 +298,7 @@ class Arm(Protocol):
         motion, verdict: desired motion, verdict of the detector.
     """
 
-    motion: Motion
+    motion: DesiredMotion
     verdict: DetectorVerdict
 
     @property

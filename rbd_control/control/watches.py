@@ -70,7 +70,7 @@ from rbd_control.control.drive_response import (
 from rbd_control.control.kernels import largest_share
 from rbd_control.control.limits import ArmLimits
 from rbd_control.control.modes import Modes
-from rbd_control.control.motion import Motion
+from rbd_control.control.motion import DesiredMotion
 from rbd_control.control.safe_torque import LEAST_BRAKE, Overshoot, Runaway
 from rbd_control.control.samples import ROUNDING, SampleJudge
 from rbd_control.dynamics import gravity_torque, mass_matrix
@@ -422,7 +422,7 @@ class Watches:
         self,
         setup: Setup,
         samples: SampleJudge,
-        motion: Motion,
+        motion: DesiredMotion,
         verdict: DetectorVerdict,
         modes: Modes,
     ) -> None:
@@ -476,7 +476,7 @@ class Watches:
             CERTAIN,
         )
 
-    def arm(self, sent: Array, acting: Array) -> None:
+    def check_motion(self, sent: Array, acting: Array) -> None:
         """Switch to a fault if a drive, a speed or the torque is wrong, see :data:`CHECKS`.
 
         Torque that oscillates also discards what the adaptive law has learned. Call the method
@@ -512,7 +512,7 @@ class Watches:
             law.discard_estimates()
             self._modes.fault(text)
 
-    def gap(self) -> None:
+    def check_gap(self) -> None:
         """Switch to a fault if the time since the previous sample exceeds ``timeout``.
 
         Both the difference of the stamps and the difference of the arrivals are compared.
@@ -524,7 +524,7 @@ class Watches:
         elif samples.dt > timeout:
             self._modes.fault(f"stamps jumped by {samples.dt:.3g} s")
 
-    def tracking(self) -> None:
+    def check_tracking(self) -> None:
         """Switch to a fault if a joint exceeds ``tracking_limit`` in the modes hold and follow."""
         if self._modes.state.tracks:
             lost = self._setup.now.tolerances.lost(self._samples.q, self._modes.desired.q_d)
@@ -539,7 +539,9 @@ class Watches:
         self._doubted.clear()
         self._standing.forget()
 
-    def brake(self, is_braking: bool, v_f: Array, share: float) -> tuple[DriveFault | None, float]:
+    def check_brake(
+        self, is_braking: bool, v_f: Array, share: float
+    ) -> tuple[DriveFault | None, float]:
         """Check the brake of mode safe for the last sample.
 
         Args:
@@ -642,7 +644,7 @@ class Watches:
         if age > parameters.timeout:
             self._modes.fault(f"no torque could be published for {age:.3g} s")
 
-    def detector(self, now: float) -> None:
+    def check_detector(self, now: float) -> None:
         """Hold the arm if ``require_detector`` is true and the last verdict has expired.
 
         Only an arm in mode follow, or in mode hold without a latch or during a retreat, gets the

@@ -10,7 +10,7 @@ from rbd_control.identification.drive_gains import (
 )
 from rbd_control.identification.effort_kind import EffortKindDecision, EffortKindJudge
 from rbd_control.identification.mismatch import FitWatch, Mismatch, find_mismatches
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 from rbd_control.identification.threshold_calibration import CalibratedParameters
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "KnownGain",
     "KnownPayload",
     "Mismatch",
-    "Motion",
+    "RecordedMotion",
     "calibrate",
     "find_mismatches",
 ]

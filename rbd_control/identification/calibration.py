@@ -39,7 +39,7 @@ from rbd_control.identification.effort_scale import (
     usable_efforts,
 )
 from rbd_control.identification.mismatch import Mismatch, find_mismatches
-from rbd_control.identification.motion import Motion, judged_samples, refuse_little_motion
+from rbd_control.identification.motion import RecordedMotion, judged_samples, refuse_little_motion
 from rbd_control.identification.regression import (
     Identification,
     best_model,
@@ -131,7 +131,7 @@ class Calibration:
 
 
 def calibrate(
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     model: Model,
     parameters: DetectorParameters | None = None,
     *,
@@ -230,8 +230,8 @@ def calibrate(
 
 
 def _identified(
-    recorded: Sequence[Motion], felt: Model, start: CalibratedParameters
-) -> tuple[list[Motion], Identification, CalibratedParameters]:
+    recorded: Sequence[RecordedMotion], felt: Model, start: CalibratedParameters
+) -> tuple[list[RecordedMotion], Identification, CalibratedParameters]:
     """Return the motions with delayed torque, what was identified, and the parameters with it.
 
     The motions have only samples that the detector judges, as the thresholds are for these.
@@ -284,8 +284,11 @@ def _with_model(start: CalibratedParameters, found: Identification) -> Calibrate
 
 
 def _in_torque(
-    motions: Sequence[Motion], model: Model, start: DetectorParameters, evidence: GainEvidence
-) -> tuple[list[Motion], Array, tuple[DriveGain, ...], tuple[str, ...]]:
+    motions: Sequence[RecordedMotion],
+    model: Model,
+    start: DetectorParameters,
+    evidence: GainEvidence,
+) -> tuple[list[RecordedMotion], Array, tuple[DriveGain, ...], tuple[str, ...]]:
     """Return the motions with efforts in N·m or N, the gains of all joints, and their drives.
 
     Args:
@@ -324,7 +327,7 @@ def _start(parameters: DetectorParameters) -> CalibratedParameters:
     return CalibratedParameters(**{name: getattr(parameters, name) for name in names})
 
 
-def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -> list[str]:
+def _refuse_other_efforts(motions: Sequence[RecordedMotion], model: Model, gap: float) -> list[str]:
     """Raise an error for an effort with a certainly wrong sign or unit; return other warnings."""
     scales = effort_scales(motions, model, gap)
     for scale in scales:
@@ -334,7 +337,7 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 
 
 def _what_does_not_fit(
-    motions: Sequence[Motion], model: Model, known: DetectorParameters
+    motions: Sequence[RecordedMotion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
     """Return mismatches of the longest motion that are too large for friction.
 
@@ -362,7 +365,7 @@ def _felt(model: Model, effort_kind: str) -> Model:
 
 
 def _free_motions(
-    stretches: Sequence[Motion],
+    stretches: Sequence[RecordedMotion],
     known: CalibratedParameters,
     model: Model,
     noise: Sequence[tuple[Array, Array]],
@@ -417,7 +420,7 @@ def _refuse_unsupported(
         )
 
 
-def _with_motion(motions: Sequence[Motion], model: Model) -> list[Motion]:
+def _with_motion(motions: Sequence[RecordedMotion], model: Model) -> list[RecordedMotion]:
     """Return the motions of more than one sample.
 
     Raises:
@@ -430,7 +433,7 @@ def _with_motion(motions: Sequence[Motion], model: Model) -> list[Motion]:
     return moving
 
 
-def _duration(motions: Sequence[FreeMotion | Motion]) -> float:
+def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     """Return the duration of all motions together [s]; each has at least one sample."""
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
 

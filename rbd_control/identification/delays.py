@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation.observers import SecondOrderObserver, delay_torques
 from rbd_control.estimation.thresholds import AWAY, reversals
-from rbd_control.identification.motion import SLOW, Motion, in_range
+from rbd_control.identification.motion import SLOW, RecordedMotion, in_range
 from rbd_control.identification.regression import (
     FILTER_GAIN,
     PER_RATE,
@@ -111,7 +111,7 @@ def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
     return ()
 
 
-def with_delay(motion: Motion, model: Model, delay: float) -> Motion:
+def with_delay(motion: RecordedMotion, model: Model, delay: float) -> RecordedMotion:
     """Return a motion whose torque is delayed as much as its velocity.
 
     The torque minus gravity passes a first-order filter with the time constant ``delay``. With a
@@ -132,7 +132,7 @@ def with_delay(motion: Motion, model: Model, delay: float) -> Motion:
 
 
 def estimate_delay(
-    motions: Sequence[Motion], model: Model, friction: Friction, maximum_gap: float
+    motions: Sequence[RecordedMotion], model: Model, friction: Friction, maximum_gap: float
 ) -> Delay:
     """Return the common delay of all joint velocities against the efforts.
 
@@ -175,7 +175,7 @@ class _Terms(NamedTuple):
     """Number of successive samples that contain one independent value of the filtered signals."""
 
 
-def _terms(part: Motion, model: Model, friction: Friction, gain: float) -> _Terms:
+def _terms(part: RecordedMotion, model: Model, friction: Friction, gain: float) -> _Terms:
     dt = np.diff(part.t)
     observer = SecondOrderObserver(model, gain)
 
@@ -264,7 +264,7 @@ class VelocityFit:
     text: str = ""
 
 
-def velocity_fits(motions: Sequence[Motion], model: Model) -> tuple[VelocityFit, ...]:
+def velocity_fits(motions: Sequence[RecordedMotion], model: Model) -> tuple[VelocityFit, ...]:
     """Compare the recorded velocity of each joint with the changes of its position.
 
     Args:
@@ -335,7 +335,7 @@ def _text(scale: float, correlation: float, other: str) -> str:
 
 
 def _windows(
-    motion: Motion, model: Model, length: float
+    motion: RecordedMotion, model: Model, length: float
 ) -> tuple[tuple[Array, Array, Array], Array]:
     """Return the change of the position, the integral and the change of the velocity, and the path.
 

@@ -63,7 +63,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 from rbd_control.identification.regression import (
     FRICTION,
     PAYS,
@@ -120,7 +120,10 @@ class GainRows:
 
 
 def gain_rows(
-    motions: Sequence[Motion], model: Model, maximum_gap: float, mass_error: float = MASS_ERROR
+    motions: Sequence[RecordedMotion],
+    model: Model,
+    maximum_gap: float,
+    mass_error: float = MASS_ERROR,
 ) -> GainRows:
     """Return the rows of the regression that determines the drive gains, for one load.
 
@@ -207,7 +210,7 @@ def _diagonal(columns: Array) -> Array:
 
 
 def _noise(
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     model: Model,
     maximum_gap: float,
     clean: Columns,

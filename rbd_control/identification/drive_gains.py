@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.identification.drive_gain_fit import MASS_ERROR, Prior, fit_gains, gain_rows
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class KnownPayload:
             finite.
     """
 
-    motions: Sequence[Motion]
+    motions: Sequence[RecordedMotion]
     """Motions without contact, ``tau`` in the unit of the effort."""
     mass: float
     """Mass of the payload, which the robot description does not include [kg]."""
@@ -180,7 +180,7 @@ def _percent(ratio: float) -> str:
 
 
 def drive_gains(
-    motions: Sequence[Motion], model: Model, maximum_gap: float, evidence: GainEvidence
+    motions: Sequence[RecordedMotion], model: Model, maximum_gap: float, evidence: GainEvidence
 ) -> tuple[tuple[DriveGain, ...], tuple[str, ...]]:
     """Identify the torque per unit of effort of each drive, with its sign and standard error.
 

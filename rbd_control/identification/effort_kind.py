@@ -37,7 +37,7 @@ from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.thresholds import default_contact_thresholds
 from rbd_control.identification.mismatch import unit_payloads
-from rbd_control.identification.motion import Motion, implausible, in_range
+from rbd_control.identification.motion import RecordedMotion, implausible, in_range
 from rbd_control.identification.regression import external_means
 from rbd_control.robot.effort import EffortParameters
 
@@ -218,7 +218,7 @@ class EffortKindJudge:
             self.add(float(stamps[k]), q[k], v[k], tau[k])
             k += 1
 
-    def add_motion(self, motion: Motion) -> None:
+    def add_motion(self, motion: RecordedMotion) -> None:
         """Process a recorded motion that does not continue the previous samples.
 
         An unfinished averaging window is dropped. If the motion begins 0 to :data:`PAUSE` seconds
@@ -234,7 +234,7 @@ class EffortKindJudge:
     def _window(self) -> _Window | None:
         """Return the means of the collected samples; None if they are not usable."""
         columns = (np.array(column) for column in zip(*self._samples, strict=True))
-        motion = Motion("start", *columns)
+        motion = RecordedMotion("start", *columns)
         dead = (motion.tau == 0.0).all(axis=0)
         if motion.t.size < FEWEST or dead.all() or not in_range(motion).all():
             return None
@@ -338,7 +338,7 @@ class EffortKindJudge:
 
 
 def refuse_effort_kind(
-    motions: Sequence[Motion], model: Model, parameters: DetectorParameters
+    motions: Sequence[RecordedMotion], model: Model, parameters: DetectorParameters
 ) -> None:
     """Raise an error if the efforts of motions without contact refute ``effort_kind``.
 

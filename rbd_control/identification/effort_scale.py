@@ -29,7 +29,7 @@ from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.observers import LARGEST
 from rbd_control.identification.delays import velocity_fits, wrong_velocities
 from rbd_control.identification.mismatch import unit_payloads
-from rbd_control.identification.motion import SLOW, Motion, implausible, in_range
+from rbd_control.identification.motion import SLOW, RecordedMotion, implausible, in_range
 from rbd_control.identification.regression import filtered_columns, filtered_external
 
 Array = NDArray[np.float64]
@@ -125,8 +125,8 @@ class EffortScale:
 
 
 def usable_efforts(
-    motions: Sequence[Motion], model: Model, parameters: DetectorParameters
-) -> tuple[list[Motion], tuple[str, ...]]:
+    motions: Sequence[RecordedMotion], model: Model, parameters: DetectorParameters
+) -> tuple[list[RecordedMotion], tuple[str, ...]]:
     """Drop samples with outliers; raise an error for wrong velocities and for unusable efforts.
 
     Args:
@@ -196,7 +196,7 @@ def stray_bounds(tau: Array) -> Array:
     return np.where(median > 0.0, np.minimum(STRAY_FACTOR * median, LARGEST), LARGEST)
 
 
-def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
+def _refuse_dead(motions: Sequence[RecordedMotion], model: Model) -> None:
     """Raise an error for an effort that is constant, or often zero while the joint moves."""
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     if not tau.any():
@@ -219,7 +219,9 @@ def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
             )
 
 
-def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model, where: str) -> None:
+def _refuse_absurd(
+    motion: RecordedMotion, bad: NDArray[np.bool_], model: Model, where: str
+) -> None:
     """Raise an error if more than :data:`STRAY_SHARE` of the samples of a joint are ``bad``.
 
     ``bad``, (k, nv), marks implausible efforts and speeds; the message begins with ``where``.
@@ -238,7 +240,9 @@ def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model, where: 
     )
 
 
-def effort_scales(motions: Sequence[Motion], model: Model, maximum_gap: float) -> list[EffortScale]:
+def effort_scales(
+    motions: Sequence[RecordedMotion], model: Model, maximum_gap: float
+) -> list[EffortScale]:
     """Compare the effort of each joint with the torque of the model, to check unit and sign.
 
     Args:
@@ -272,7 +276,7 @@ def effort_scales(motions: Sequence[Motion], model: Model, maximum_gap: float) -
 
 
 def _regressors(
-    motions: Sequence[Motion], model: Model, maximum_gap: float
+    motions: Sequence[RecordedMotion], model: Model, maximum_gap: float
 ) -> tuple[Array, Array, Array]:
     """Return needed torque (n, nv), friction (n, nv, 3) and effort (n, nv), all filtered."""
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
@@ -305,7 +309,7 @@ def _errors(rest: Array, friction: Array) -> Array:
 
 
 def _with_payload(
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     model: Model,
     maximum_gap: float,
     friction: Array,

@@ -31,7 +31,7 @@ from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.observers import SecondOrderObserver
 from rbd_control.estimation.thresholds import with_default_thresholds
-from rbd_control.identification.motion import Motion, implausible, in_range
+from rbd_control.identification.motion import RecordedMotion, implausible, in_range
 from rbd_control.identification.regression import external_means, means
 
 Array = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Mismatch:
 
 
 def find_mismatches(
-    motion: Motion,
+    motion: RecordedMotion,
     model: Model,
     parameters: DetectorParameters,
     bias: Array | None = None,
@@ -166,7 +166,9 @@ def _gravity(x: Array, need: Array, gravity: Array, threshold: Array, effort_kin
     return ""
 
 
-def _believable(motion: Motion, model: Model, parameters: DetectorParameters) -> Motion:
+def _believable(
+    motion: RecordedMotion, model: Model, parameters: DetectorParameters
+) -> RecordedMotion:
     """Return the motion without implausible samples.
 
     If these are half of the motion or more, only samples out of range are removed.
@@ -177,7 +179,7 @@ def _believable(motion: Motion, model: Model, parameters: DetectorParameters) ->
 
 
 def _tell(
-    motion: Motion, model: Model, parameters: DetectorParameters, bias: Array
+    motion: RecordedMotion, model: Model, parameters: DetectorParameters, bias: Array
 ) -> tuple[Array, Array, Array, Array] | None:
     """Return residual, model torque and gravity (n, nv), payload features (n, nv, 4), filtered.
 
@@ -421,5 +423,7 @@ class FitWatch:
         """
         if not self._samples:
             return ()
-        motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))
+        motion = RecordedMotion(
+            "start", *(np.array(each) for each in zip(*self._samples, strict=True))
+        )
         return find_mismatches(motion, detector.model, detector.parameters, detector.bias)

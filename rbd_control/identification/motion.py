@@ -45,7 +45,7 @@ LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class RecordedMotion:
     """A recorded contact-free motion, every sample with velocity and effort.
 
     ``name``, usually the name of the file, identifies the motion in messages.
@@ -61,7 +61,7 @@ class Motion:
     tau: Array
     """(k, nv) joint torques [N·m or N], or the efforts as published, in the unit of the driver."""
 
-    def stretches(self, maximum_gap: float, least: float) -> list[Motion]:
+    def stretches(self, maximum_gap: float, least: float) -> list[RecordedMotion]:
         """Return the parts without gaps above ``maximum_gap`` [s] that last at least ``least`` [s].
 
         Parts of less than three samples are left out, so the list may be empty.
@@ -69,17 +69,19 @@ class Motion:
         cuts = np.flatnonzero(np.diff(self.t) > maximum_gap) + 1
         bounds = [0, *cuts.tolist(), self.t.size]
         return [
-            Motion(self.name, self.t[a:b], self.q[a:b], self.v[a:b], self.tau[a:b])
+            RecordedMotion(self.name, self.t[a:b], self.q[a:b], self.v[a:b], self.tau[a:b])
             for a, b in zip(bounds[:-1], bounds[1:], strict=True)
             if b - a > 2 and self.t[b - 1] - self.t[a] >= least
         ]
 
-    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Motion:
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> RecordedMotion:
         """Return the motion with only the samples ``rows``: (k,) bool, or increasing indices."""
-        return Motion(self.name, self.t[rows], self.q[rows], self.v[rows], self.tau[rows])
+        return RecordedMotion(self.name, self.t[rows], self.q[rows], self.v[rows], self.tau[rows])
 
 
-def implausible(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.bool_]:
+def implausible(
+    motion: RecordedMotion, model: Model, parameters: DetectorParameters
+) -> NDArray[np.bool_]:
     """Return which joints have an implausible velocity or effort, (k, nv) bool.
 
     The bounds are multiples of the limits of the description, or of defaults. Efforts are
@@ -103,14 +105,14 @@ def implausible(motion: Motion, model: Model, parameters: DetectorParameters) ->
         return ~((np.abs(torque) <= bounds.effort) & (np.abs(motion.v) <= bounds.speed))
 
 
-def in_range(motion: Motion) -> NDArray[np.bool_]:
+def in_range(motion: RecordedMotion) -> NDArray[np.bool_]:
     """Return which samples contain no NaN and no magnitude above 1e9 (``LARGEST``), (k,) bool."""
     with np.errstate(invalid="ignore"):
         columns = (np.abs(x).max(axis=1) <= LARGEST for x in (motion.q, motion.v, motion.tau))
         return np.logical_and.reduce(list(columns))
 
 
-def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
+def refuse_little_motion(motions: Sequence[RecordedMotion], model: Model) -> None:
     """Raise an error if a joint moves too little for identification.
 
     The path length of each joint in all motions together must be at least :data:`LEAST_TRAVEL`
@@ -146,8 +148,8 @@ NOTED = 0.01
 
 
 def judged_samples(
-    motions: Sequence[Motion], model: Model, parameters: DetectorParameters
-) -> tuple[list[Motion], tuple[str, ...]]:
+    motions: Sequence[RecordedMotion], model: Model, parameters: DetectorParameters
+) -> tuple[list[RecordedMotion], tuple[str, ...]]:
     """Return the motions without samples that the detector ignores, cut where it restarts.
 
     Restarts after a gap do not cut a motion. Repeated and frozen samples are left out without a
@@ -169,7 +171,7 @@ def judged_samples(
     """
     plain = replace(parameters, effort_kind="torque", effort_gain=(1.0,), friction_model="none")
     plain = with_default_thresholds(plain, model)
-    judged: list[Motion] = []
+    judged: list[RecordedMotion] = []
     notes = []
     for motion in motions:
         verdict = _verdicts(motion, model, plain)
@@ -202,14 +204,14 @@ def judged_samples(
     return judged, tuple(notes)
 
 
-def _stale(motion: Motion, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _stale(motion: RecordedMotion, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which samples have the same efforts as one of ``found``, without a break, (k,)."""
     changes = (motion.tau[1:] != motion.tau[:-1]).any(axis=1)
     stretch = np.concatenate([[0], np.cumsum(changes)])
     return np.isin(stretch, stretch[found])
 
 
-def repeated_samples(motion: Motion) -> NDArray[np.bool_]:
+def repeated_samples(motion: RecordedMotion) -> NDArray[np.bool_]:
     """Return which samples of a moving arm repeat the sample before, (k,).
 
     The detector skips them. Positions and velocities are compared, and the efforts as well unless
@@ -224,7 +226,9 @@ def repeated_samples(motion: Motion) -> NDArray[np.bool_]:
     return repeated
 
 
-def _verdicts(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.void]:
+def _verdicts(
+    motion: RecordedMotion, model: Model, parameters: DetectorParameters
+) -> NDArray[np.void]:
     """Return the verdict on each sample, (k,) of ``VERDICT``; contacts are not isolated."""
     t, q, v, tau = map(np.ascontiguousarray, (motion.t, motion.q, motion.v, motion.tau))
     observer = parameters.make_observer(model)

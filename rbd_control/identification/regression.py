@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.observers import SecondOrderObserver
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 from rbd_control.robot.friction import Friction, StribeckFriction
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import listed
@@ -182,7 +182,7 @@ def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArra
     return columns, others, _prediction_error(columns, others)
 
 
-def external_means(motion: Motion, model: Model) -> Array:
+def external_means(motion: RecordedMotion, model: Model) -> Array:
     """Return the mean external torque between successive samples; friction counts as external.
 
     Args:
@@ -202,7 +202,7 @@ def means(x: Array) -> Array:
 
 
 def filtered_columns(
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     model: Model,
     maximum_gap: float,
     changes: Sequence[tuple[int, int, Model]] = (),
@@ -229,8 +229,8 @@ def filtered_columns(
         friction = np.zeros((*x.shape, len(kind.shapes), len(kind.linear)))
         for s, shape in enumerate(kind.shapes):
             for c, column in enumerate(kind.columns(part.v, shape)):
-                if column is not None:
-                    friction[:, :, s, c] = thin(means(column))
+                is_constant = isinstance(column, float)
+                friction[:, :, s, c] = column if is_constant else thin(means(column))
         still = replace(part, tau=np.zeros_like(part.tau))
         inertial = np.empty((*x.shape, len(changes)))
         for c, (_, _, change) in enumerate(changes):
@@ -245,7 +245,7 @@ def filtered_columns(
     return Columns(x, friction, inertial, which, spread, kind)
 
 
-def filtered_external(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Array:
+def filtered_external(motions: Sequence[RecordedMotion], model: Model, maximum_gap: float) -> Array:
     """Return only ``x`` of the columns that :func:`filtered_columns` returns, (n, nv) [N·m or N].
 
     Raises:
@@ -256,8 +256,8 @@ def filtered_external(motions: Sequence[Motion], model: Model, maximum_gap: floa
 
 
 def _parts(
-    motions: Sequence[Motion], model: Model, maximum_gap: float
-) -> list[tuple[Motion, Callable[[Array], Array]]]:
+    motions: Sequence[RecordedMotion], model: Model, maximum_gap: float
+) -> list[tuple[RecordedMotion, Callable[[Array], Array]]]:
     """Return the parts of motions without gaps that are long enough, each with its filter.
 
     The filter maps a signal between successive samples, (k - 1, nv), to the filtered signal once
@@ -266,7 +266,7 @@ def _parts(
     Raises:
         RecordingError: if there is no such part.
     """
-    found: list[tuple[Motion, Callable[[Array], Array]]] = []
+    found: list[tuple[RecordedMotion, Callable[[Array], Array]]] = []
     for motion in motions:
         if motion.t.size < 2:
             continue

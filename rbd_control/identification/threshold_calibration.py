@@ -57,7 +57,7 @@ from rbd_control.estimation.thresholds import (
     least_collision_thresholds,
     reversals,
 )
-from rbd_control.identification.motion import SLOW, Motion
+from rbd_control.identification.motion import SLOW, RecordedMotion
 from rbd_control.identification.regression import external_means
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
@@ -121,7 +121,11 @@ class FreeMotion:
 
     @classmethod
     def of(
-        cls, part: Motion, known: CalibratedParameters, model: Model, noise: tuple[Array, Array]
+        cls,
+        part: RecordedMotion,
+        known: CalibratedParameters,
+        model: Model,
+        noise: tuple[Array, Array],
     ) -> FreeMotion:
         """Return the residuals of a motion without gaps, without its first ``settling_time``.
 

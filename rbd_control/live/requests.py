@@ -22,7 +22,12 @@ from rbd_control.files.output_files import write_whole
 from rbd_control.files.yaml_output import with_values
 from rbd_control.parameters import parameter_sections
 from rbd_control.robot.payload import PayloadParameters
-from rbd_control.ros.guarded_node import GuardedPublisher, PublishingNode, Refusals, try_request
+from rbd_control.ros.fault_tolerant_node import (
+    FaultTolerantPublisher,
+    PublishingNode,
+    Refusals,
+    try_request,
+)
 from rbd_control.ros.messages import LATCHED
 from rbd_control.ros.robot_source import PAYLOAD
 from rbd_control.ros.transports import running_ros
@@ -32,7 +37,7 @@ class CommandNode(PublishingNode):
     """A node whose publications raise no exception when the middleware refuses them.
 
     Refused messages are lost and counted in ``refusals``, a
-    :class:`~rbd_control.ros.guarded_node.Refusals`; its method ``log`` calls ``warn``.
+    :class:`~rbd_control.ros.fault_tolerant_node.Refusals`; its method ``log`` calls ``warn``.
 
     Args:
         name: name of the node.
@@ -106,7 +111,9 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
     return 0 if all(taken) else 1
 
 
-def _is_published(publisher: GuardedPublisher[InertiaStamped], payload: PayloadParameters) -> bool:
+def _is_published(
+    publisher: FaultTolerantPublisher[InertiaStamped], payload: PayloadParameters
+) -> bool:
     """Publish a payload, and return whether the middleware accepted it.
 
     While the middleware refuses the payload, it is published again for up to :data:`SENDING`.

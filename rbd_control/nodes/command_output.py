@@ -33,7 +33,7 @@ from rbd_control.control.torque_path import WEAKENED
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.ros.diagnostics import ERROR, WARN, Status
-from rbd_control.ros.guarded_node import GuardedNode, GuardedPublisher, Output
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode, FaultTolerantPublisher, Output
 from rbd_control.ros.managed_node import ManagedNode, NotReadyError
 from rbd_control.ros.messages import EVERY_SAMPLE, JointStateWriter, NumberWriter, Stamp, to_array
 
@@ -76,7 +76,7 @@ class ExclusiveAccess:
 
     def __init__(
         self,
-        node: GuardedNode,
+        node: FaultTolerantNode,
         topic: str,
         discovery_time: Callable[[], float],
         is_sending: Callable[[], bool],
@@ -214,7 +214,7 @@ class TorqueOutput:
         self._zero = np.zeros(self._count)
         # None for the order of the model, which saves a copy of each torque.
         self._order = None if np.array_equal(order, np.arange(self._count)) else order
-        self._publisher: GuardedPublisher[Float64MultiArray] | None = None
+        self._publisher: FaultTolerantPublisher[Float64MultiArray] | None = None
         self._writer: NumberWriter | None = None
         self._published = clock()
         self._lock = Lock()
@@ -387,7 +387,7 @@ class CommandReport:
             activation.
     """
 
-    def __init__(self, node: GuardedNode, on_fault: Callable[[], object]) -> None:
+    def __init__(self, node: FaultTolerantNode, on_fault: Callable[[], object]) -> None:
         self._node, self._on_fault = node, on_fault
         self._errors = node.open(TRACKING_ERROR)
         self._energies = NumberWriter(node.open(ENERGY), len(ENERGIES), energy_message)

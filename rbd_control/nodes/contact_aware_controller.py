@@ -32,7 +32,7 @@ class SharedSamples:
     """Sample source of a detector whose samples come from another node in the same process.
 
     It has no subscription: :meth:`take` receives each sample. While the detector is active and
-    :attr:`is_silent` is true, a watchdog calls :meth:`TappingDetector.fall_silent` every
+    :attr:`is_silent` is true, a watchdog calls :meth:`InProcessDetector.fall_silent` every
     :data:`WATCH_PERIOD`.
 
     Args:
@@ -44,7 +44,7 @@ class SharedSamples:
             late; true before the first sample.
     """
 
-    def __init__(self, node: TappingDetector) -> None:
+    def __init__(self, node: InProcessDetector) -> None:
         self._node = node
         self.latest: JointSample | None = None
         self._heard = 0.0
@@ -74,7 +74,7 @@ class SharedSamples:
             self._node.fall_silent()
 
 
-class TappingDetector(ContactDetectorNode):
+class InProcessDetector(ContactDetectorNode):
     """A detector node without a subscription; the controller in this process calls :meth:`tap`."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class TappingDetector(ContactDetectorNode):
         """Decide on contact for a sample of the controller's subscription, and publish the flag.
 
         While the detector is configured but not active, the sample is only stored; before the
-        configuration it is ignored. The :class:`CallbackGuard` of the detector handles exceptions,
+        configuration it is ignored. The :class:`CallbackErrors` of the detector handles exceptions,
         so that the controller continues.
 
         Args:
@@ -93,7 +93,7 @@ class TappingDetector(ContactDetectorNode):
             stamp: its stamp, exact to the nanosecond.
         """
         if self._shared is not None:
-            self.guard.run(SAMPLES, self._tap, self._shared, sample, stamp)
+            self.errors.run(SAMPLES, self._tap, self._shared, sample, stamp)
 
     def _tap(self, shared: SharedSamples, sample: JointSample, stamp: Stamp) -> None:
         shared.take(sample)
@@ -108,7 +108,7 @@ class TappingDetector(ContactDetectorNode):
 
     def repeat(self) -> None:
         """Repeat a valid verdict during a long callback of the controller, which blocks timers."""
-        self.guard.run("timer repeat", self._repeat)
+        self.errors.run("timer repeat", self._repeat)
 
     def fall_silent(self) -> None:
         """End the verdict (contact or no contact), because no sample came for :data:`SILENCE`."""
@@ -135,13 +135,13 @@ def make_nodes() -> Sequence[Managed]:
     Raises:
         ParameterError: for an unusable parameter of a node.
     """
-    detector = TappingDetector()
+    detector = InProcessDetector()
     controller = PassivityControllerNode(detector_is_here=True)
-    # The controller's guard: an exception in the controller leads to the safe torque, and does not
+    # Errors of the controller: an exception in it leads to the safe torque, and does not
     # keep the detector from publishing its verdict.
-    guard = controller.guard
-    detector.flag.on_verdict = lambda flag: guard.run("contact flag", controller.on_contact, flag)
-    detector.output.on_force = lambda link, force: guard.run(
+    errors = controller.errors
+    detector.flag.on_verdict = lambda flag: errors.run("contact flag", controller.on_contact, flag)
+    detector.output.on_force = lambda link, force: errors.run(
         "contact force", controller.on_force, link, force
     )
 

@@ -52,7 +52,7 @@ SILENCE = 0.1
 """Age of the last usable joint state above which there is no verdict (contact, no contact) [s]."""
 
 REPORT = "report of a sample"
-"""Name under which :class:`CallbackGuard` counts failures after the flag was published."""
+"""Name under which :class:`CallbackErrors` counts failures after the flag was published."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         """
         judged, self._unreported = self._unreported, []
         for each in judged:
-            self.guard.run(REPORT, self._report_sample, each)
+            self.errors.run(REPORT, self._report_sample, each)
 
     def _complete_last(self) -> None:
         """Store the results of the last sample that waits for :meth:`report`.
@@ -227,10 +227,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         last = self._unreported[-1]
         if last.verdict is None:
             return
-        detection = self.guard.run(REPORT, self._detector.complete)
+        detection = self.errors.run(REPORT, self._detector.complete)
         wrench = None
         if self.output.needs_tool_wrench:
-            wrench = self.guard.run(REPORT, self._detector.tool_wrench)
+            wrench = self.errors.run(REPORT, self._detector.tool_wrench)
         self._unreported[-1] = last._replace(is_completed=True, detection=detection, wrench=wrench)
 
     def _report_sample(self, judged: JudgedSample) -> None:

@@ -16,7 +16,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
+from rbd_control.contact_stop import ContactStop, StandstillMonitor, StopParameters
 from rbd_control.contact_stop.retreat_along_path import LONGEST_PAUSE
 from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
@@ -25,7 +25,7 @@ from rbd_control.nodes.stop_orders import StopOrders
 from rbd_control.parameters import parameter
 from rbd_control.ros.contact_messages import events_in, reports_collision
 from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
-from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.fault_tolerant_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, to_seconds
 from rbd_control.ros.run import run
@@ -176,12 +176,12 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Subscription to the level of the contact, while only collisions stop the arm."""
         self._orders: StopOrders | None = None
         self._retreat = RetreatOutput(self, self.parameters)
-        self._motion = ArmMotion()
+        self._motion = StandstillMonitor()
         self._next_round = 0.0
         self._lock = ShortLock()
         self._late_looks = 0
         self._watchdog = CallbackWatchdog(
-            lambda: LATEST_WATCH, lambda: self.guard.run("watchdog", self._watch_late)
+            lambda: LATEST_WATCH, lambda: self.errors.run("watchdog", self._watch_late)
         )
         self.diagnostics.append(self._report)
 
@@ -194,7 +194,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             ParameterError: for a name that is no valid name of an action, service or topic.
         """
         parameters = self._stop.parameters = self.parameters
-        self._motion = ArmMotion(parameters.joints)
+        self._motion = StandstillMonitor(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
         actions, services = parameters.actions, parameters.services
         self._orders = StopOrders(self, actions, services, moveit, self._lock)
@@ -282,7 +282,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     def _on_contact(self, message: Bool) -> None:
         # Verdicts count before the activation as well, because require_detector needs one.
         with self._lock.held():
-            if self._stop.hear(bool(message.data), time.monotonic()) and self.is_active:
+            if self._stop.update_verdict(bool(message.data), time.monotonic()) and self.is_active:
                 self._begin_stop()
 
     def _on_events(self, message: DiagnosticArray) -> None:
@@ -294,11 +294,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             for event in events:
                 # A contact may become a collision after its onset; its release says so at the
                 # latest.
-                if event.level == "collision" and self._stop.hear_collision(now):
+                if event.level == "collision" and self._stop.update_collision(now):
                     self._begin_stop()
                 if event.phase == "onset":
                     clock = self.get_clock().now().nanoseconds * 1e-9
-                    self._stop.hear_onset(clock - event.onset, now)
+                    self._stop.update_onset(clock - event.onset, now)
 
     def _subscribe_to_level(self, is_needed: bool) -> None:
         """Subscribe to the stamped verdict, or end the subscription.
@@ -319,7 +319,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if not (self.is_active and reports_collision(message)):
             return
         with self._lock.held():
-            if self._stop.hear_collision(time.monotonic()):
+            if self._stop.update_collision(time.monotonic()):
                 self._begin_stop()
 
     def _on_joint_state(self, message: JointState) -> None:
@@ -327,7 +327,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             return
         now, parameters = time.monotonic(), self.parameters
         self._motion.beat(now)
-        is_whole = self._motion.hear(
+        is_whole = self._motion.add_joint_state(
             to_seconds(message.header.stamp),
             message.name,
             message.position,
@@ -503,7 +503,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         """Warn of a joint that moves while a stop is in progress, and of an unknown standstill.
 
         Only the fastest joint is named. Joints without joint states within the last 0.5 s are a
-        warning as well (:data:`~rbd_control.contact_stop.arm_motion.JOINT_STATE_TIMEOUT`).
+        warning as well (:data:`~rbd_control.contact_stop.standstill_monitor.JOINT_STATE_TIMEOUT`).
         """
         motion, parameters = self._motion, self.parameters
         missing = motion.missing(now)

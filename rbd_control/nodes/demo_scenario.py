@@ -26,7 +26,7 @@ from rbd_control.node_parameters import NodeParameters
 from rbd_control.parameters import parameter
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import to_array, to_seconds
 from rbd_control.ros.run import run
@@ -156,7 +156,7 @@ class ScenarioDriver:
     """
 
     def __init__(
-        self, node: CommandNode | GuardedNode, scenario: Scenario, joints: Sequence[str]
+        self, node: CommandNode | FaultTolerantNode, scenario: Scenario, joints: Sequence[str]
     ) -> None:
         self.activity = ""
         self._scenario, self._joints = scenario, tuple(joints)

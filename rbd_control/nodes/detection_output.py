@@ -25,7 +25,7 @@ from rbd_control.ros.contact_messages import (
     event_message,
 )
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guarded_node import GuardedNode, GuardedPublisher, Output
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode, FaultTolerantPublisher, Output
 from rbd_control.ros.messages import (
     EVERY_SAMPLE,
     EXPIRING,
@@ -95,7 +95,7 @@ class FlagOutput:
         on_verdict: callback for each flag before it is published, for a controller in this process.
     """
 
-    def __init__(self, node: GuardedNode) -> None:
+    def __init__(self, node: FaultTolerantNode) -> None:
         self._publisher = node.open(CONTACT)
         self.value: bool | None = None
         self.is_published = True
@@ -133,7 +133,7 @@ class EventOutput:
         node: the node.
     """
 
-    def __init__(self, node: GuardedNode) -> None:
+    def __init__(self, node: FaultTolerantNode) -> None:
         self._node = node
         self._publisher = node.open(EVENTS)
         self._waiting: deque[DiagnosticArray] = deque(maxlen=MOST_REFUSED)
@@ -187,10 +187,10 @@ class ToolWrenchOutput:
     """
 
     def __init__(
-        self, node: GuardedNode, detector: ContactDetector, frame_prefix: str = ""
+        self, node: FaultTolerantNode, detector: ContactDetector, frame_prefix: str = ""
     ) -> None:
         self._node, self._detector = node, detector
-        self._publishers: list[GuardedPublisher[Any]] = []
+        self._publishers: list[FaultTolerantPublisher[Any]] = []
         if not detector.parameters.tool_frame:
             return
         self._publishers = [node.open(TOOL_WRENCH), node.open(TOOL_COVARIANCE)]
@@ -295,7 +295,7 @@ class DetectionOutput:
             controller in this process.
     """
 
-    def __init__(self, node: GuardedNode) -> None:
+    def __init__(self, node: FaultTolerantNode) -> None:
         self._node = node
         self._verdicts, self._torques = node.open(STAMPED), node.open(RESIDUAL)
         self._forces, self._markers = node.open(FORCE), node.open(MARKERS)

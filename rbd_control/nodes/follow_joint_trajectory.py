@@ -39,7 +39,7 @@ from rbd_control.control.motion import Place
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.trajectory_input import TrajectoryInput
-from rbd_control.ros.guard import describe
+from rbd_control.ros.callback_errors import describe
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.trajectory_wire import TrajectoryMessage, trajectory_of_message
 
@@ -155,14 +155,14 @@ class FollowJointTrajectoryServer:
 
     def _begin(self, handle: Any) -> None:
         """Pass the trajectory of a goal that was accepted to the planning thread."""
-        self._node.guard.run(f"goal of {ACTION}", self._submit, handle)
+        self._node.errors.run(f"goal of {ACTION}", self._submit, handle)
 
     def _submit(self, handle: Any) -> None:
         request = handle.request
         goal = TrajectoryGoal(len(request.trajectory.points))
         self._by_id[bytes(handle.goal_id.uuid)] = goal
         self._goals.add(goal, _Sender(self, handle), time.monotonic())
-        self.guarded(handle.execute)
+        self.run_command(handle.execute)
         tolerances = self._controller().setup.now.tolerances
 
         def read() -> TrajectoryMessage:
@@ -181,7 +181,7 @@ class FollowJointTrajectoryServer:
         No cancellation is rejected: if a request names several goals and one cancellation is
         rejected, rclpy skips the next goal.
         """
-        self._node.guard.run(f"cancellation of a goal of {ACTION}", self._cancel_goal, handle)
+        self._node.errors.run(f"cancellation of a goal of {ACTION}", self._cancel_goal, handle)
         return CancelResponse.ACCEPT
 
     def _cancel_goal(self, handle: Any) -> None:
@@ -235,7 +235,7 @@ class FollowJointTrajectoryServer:
         message.error_code, message.error_string = int(result.code), result.text
         ends = {"succeeded": handle.succeed, "aborted": handle.abort, "canceled": handle.canceled}
         # The state counts although its publication may be refused.
-        self.guarded(ends[result.status])
+        self.run_command(ends[result.status])
         self._server.answer(handle, message)
         text = f"goal {result.status}: {result.text.removesuffix(ABORTED)}"
         if result.status == "aborted":
@@ -243,7 +243,7 @@ class FollowJointTrajectoryServer:
         else:
             self._node.get_logger().info(text)
 
-    def guarded(self, what: Callable[[], None]) -> None:
+    def run_command(self, what: Callable[[], None]) -> None:
         """Call a function of rclpy whose failure affects only the sender of a goal.
 
         An error of the middleware is counted, another exception is logged; none is raised.
@@ -267,11 +267,11 @@ class _Sender:
         self._server, self._handle = server, handle
 
     def feedback(self, goal: TrajectoryGoal, place: Place) -> None:
-        self._server.guarded(lambda: self._server.send_feedback(self._handle, goal, place))
+        self._server.run_command(lambda: self._server.send_feedback(self._handle, goal, place))
 
     def finish(self, result: GoalResult) -> None:
         self._server.closed(self._handle)
-        self._server.guarded(lambda: self._server.send_result(self._handle, result))
+        self._server.run_command(lambda: self._server.send_result(self._handle, result))
 
 
 class _Server(ActionServer):

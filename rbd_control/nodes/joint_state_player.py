@@ -17,7 +17,7 @@ from rbd_control.node_parameters import NodeParameters
 from rbd_control.parameters import parameter
 from rbd_control.playback.recording import BURST, Pace, Recording, read_recording, timeline
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.fault_tolerant_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import to_array, to_stamp
 from rbd_control.ros.run import run

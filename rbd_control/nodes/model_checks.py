@@ -25,7 +25,7 @@ from rbd_control.estimation import (
 from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.diagnostics import ERROR, OK, WARN, Durations, Status
-from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
 
 
 class VerdictCounts:
@@ -92,7 +92,7 @@ class StartCheckStatus:
     """
 
     def __init__(
-        self, node: GuardedNode, model: Model, parameters: DetectorParameters, seconds: float
+        self, node: FaultTolerantNode, model: Model, parameters: DetectorParameters, seconds: float
     ) -> None:
         self._node, self.seconds = node, seconds
         self._check = StartCheck(model, parameters, seconds)
@@ -201,7 +201,10 @@ class ModelChecks:
     effort_kind: EffortKindJudge
 
     def __init__(
-        self, node: GuardedNode, checks_kind: Callable[[], bool], on_refuted: Callable[[], None]
+        self,
+        node: FaultTolerantNode,
+        checks_kind: Callable[[], bool],
+        on_refuted: Callable[[], None],
     ) -> None:
         self._node, self._checks_kind, self._on_refuted = node, checks_kind, on_refuted
         self._start_check: StartCheckStatus | None = None

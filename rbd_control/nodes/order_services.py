@@ -22,7 +22,7 @@ from rbd_control.control import Estimates, PassivityController
 from rbd_control.control.reactions import ENDING, ORDERS
 from rbd_control.errors import InputError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.ros.guard import describe
+from rbd_control.ros.callback_errors import describe
 from rbd_control.ros.managed_node import ManagedNode
 
 LARGEST_FILE = 1_000_000

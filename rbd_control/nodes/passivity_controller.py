@@ -200,7 +200,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Publish the tracking error and the energies of the last torque; raise no exception."""
         answered, self._unreported = self._unreported, None
         if answered is not None:
-            self.guard.run(REPORT, self._report.publish, answered, self.controller)
+            self.errors.run(REPORT, self._report.publish, answered, self.controller)
 
     # Watchdogs ---------------------------------------------------------------------------------
 
@@ -284,13 +284,13 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             force: (3,) force on it, in world axes [N].
         """
         if self.is_active:
-            self.controller.touched(link, force)
+            self.controller.set_contact_force(link, force)
 
     def _on_wrench(self, frame: str, force: Array) -> None:
         """Process the force on the touched link, (3,) in the frame of that link on TF [N]."""
         if self.is_active:
             model, prefix = self.controller.model, self.parameters.frame_prefix
-            self.controller.touched(
+            self.controller.set_contact_force(
                 self._touched.of(frame, model.link_body, prefix), force, in_frame=True
             )
 

@@ -10,10 +10,10 @@ from rclpy.exceptions import InvalidTopicNameException
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.contact_stop import ArmMotion, Retreat, RetreatPoint, StopParameters
+from rbd_control.contact_stop import Retreat, RetreatPoint, StandstillMonitor, StopParameters
 from rbd_control.contact_stop.retreat_along_path import Phase, RetreatSupervision
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.ros.guarded_node import GuardedNode, GuardedPublisher
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode, FaultTolerantPublisher
 
 ACKNOWLEDGE_TIME = 1.0
 """Longest time to publish the hold at a deactivation, and again to wait for its receipt [s].
@@ -37,10 +37,10 @@ class RetreatOutput:
         parameters: joints, length and speed of the retreat, and conditions of standstill.
     """
 
-    def __init__(self, node: GuardedNode, parameters: StopParameters) -> None:
+    def __init__(self, node: FaultTolerantNode, parameters: StopParameters) -> None:
         self._node, self._retreat = node, Retreat(parameters)
         self._supervision = RetreatSupervision(parameters)
-        self._publisher: GuardedPublisher[JointTrajectory] | None = None
+        self._publisher: FaultTolerantPublisher[JointTrajectory] | None = None
         self._waiting: JointTrajectory | None = None
         """The retreat that the middleware has refused to publish, or None."""
         self._is_hold_due = False
@@ -92,7 +92,7 @@ class RetreatOutput:
         self._supervision.drop()
         self._retreat.reset()
 
-    def end(self, motion: ArmMotion) -> None:
+    def end(self, motion: StandstillMonitor) -> None:
         """Stop a running retreat by a hold, and discard the travelled path.
 
         It waits until the hold is published, and then until it is received, for at most
@@ -106,7 +106,7 @@ class RetreatOutput:
         finally:
             self.reset()
 
-    def _hold_at_last(self, motion: ArmMotion) -> None:
+    def _hold_at_last(self, motion: StandstillMonitor) -> None:
         self.hold("the guard is deactivated", time.monotonic(), motion)
         deadline = time.monotonic() + ACKNOWLEDGE_TIME
         while self._is_hold_due and time.monotonic() < deadline:
@@ -122,7 +122,7 @@ class RetreatOutput:
 
     # Retreat ---------------------------------------------------------------------------------
 
-    def add(self, motion: ArmMotion, is_latched: bool) -> None:
+    def add(self, motion: StandstillMonitor, is_latched: bool) -> None:
         """Add the present position to the travelled path, with the times of its receipt and stamp.
 
         Without a publisher, that is with a ``retreat_distance`` of 0, nothing is stored.
@@ -137,7 +137,7 @@ class RetreatOutput:
             since, stamp = motion.positions_since(), motion.stamps_since()
             self._retreat.take(since, motion.positions(), is_latched, stamp)
 
-    def begin(self, now: float, motion: ArmMotion, obstacle: str) -> None:
+    def begin(self, now: float, motion: StandstillMonitor, obstacle: str) -> None:
         """Publish the retreat of an arm that has stopped, once for each stop.
 
         There is no retreat, and the log says why, without a verdict about contact, while it is
@@ -172,7 +172,9 @@ class RetreatOutput:
         if obstacle:
             raise InputError(f"cannot resume: {obstacle}")
 
-    def supervise(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> None:
+    def supervise(
+        self, now: float, motion: StandstillMonitor, silence: str, is_touched: bool
+    ) -> None:
         """Stop the retreat by a hold if it must not go on; publish again what was refused.
 
         :meth:`RetreatSupervision.check` decides whether the retreat may go on. A retreat or hold
@@ -197,7 +199,7 @@ class RetreatOutput:
         if self._supervision.has_ended(now, motion):
             self._node.get_logger().info("the retreat has ended")
 
-    def hold(self, reason: str, now: float, motion: ArmMotion) -> None:
+    def hold(self, reason: str, now: float, motion: StandstillMonitor) -> None:
         """Stop a running retreat by a hold, or drop a retreat that is not published yet.
 
         Args:
@@ -230,7 +232,7 @@ class RetreatOutput:
             self._waiting = None
             self._supervision.begin(now)
 
-    def _publish_hold(self, now: float, motion: ArmMotion) -> None:
+    def _publish_hold(self, now: float, motion: StandstillMonitor) -> None:
         """Publish the hold for the time ``now``; if the middleware refuses it, it stays due."""
         target = self._supervision.target(now, motion)
         if self._publisher is not None and self._publisher.try_publish(self._message([target])):

@@ -22,7 +22,7 @@ from rbd_control.parameters import parameter
 from rbd_control.robot.friction import Friction, NoFriction
 from rbd_control.ros.contact_messages import ForceWriter
 from rbd_control.ros.diagnostics import WARN, Status
-from rbd_control.ros.guarded_node import Output
+from rbd_control.ros.fault_tolerant_node import Output
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
 from rbd_control.ros.run import run

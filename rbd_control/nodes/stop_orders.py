@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.ros.diagnostics import ERROR, WARN, Status
-from rbd_control.ros.guarded_node import GuardedNode, try_request
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode, try_request
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.threads import ShortLock
 from rbd_control.wording import shortened
@@ -84,7 +84,7 @@ class StopRequest:
 
     def __init__(
         self,
-        node: GuardedNode,
+        node: FaultTolerantNode,
         kind: Any,
         name: str,
         refusal: Callable[[Any], str],
@@ -134,7 +134,7 @@ class StopRequest:
             return
         self._pending[future] = time.monotonic()
         future.add_done_callback(
-            lambda done: self._node.guard.run(f"answer of {self.name}", self._on_answer, done)
+            lambda done: self._node.errors.run(f"answer of {self.name}", self._on_answer, done)
         )
 
     def repeat(self) -> None:
@@ -527,7 +527,7 @@ class StopOrders:
 
     def _run(self, request: Callable[[], None]) -> None:
         """Send a request; an exception does not prevent the other requests."""
-        self._node.guard.run("request to stop", request)
+        self._node.errors.run("request to stop", request)
 
     def _stop_moveit(self) -> None:
         """Publish MoveIt's stop; if the middleware refuses it, it stays due."""

@@ -18,8 +18,8 @@ from rbd_control.control.goals import TrajectoryGoal
 from rbd_control.control.planner import LEAD, LEAD_PER_POINT
 from rbd_control.errors import StalePlanError, TrajectoryError
 from rbd_control.node_parameters import NodeParameters
+from rbd_control.ros.callback_errors import LOG_PERIOD, describe
 from rbd_control.ros.diagnostics import Status
-from rbd_control.ros.guard import LOG_PERIOD, describe
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.trajectory_wire import TrajectoryMessage, check_size, read_trajectory
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.joint_states import JointStateIntake, SampleBlock
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import ClockJump, Recording, ReplayClock
@@ -33,7 +33,7 @@ class RecordedMotions:
     across the jumps.
     """
 
-    motions: tuple[Motion, ...]
+    motions: tuple[RecordedMotion, ...]
     """The motions; more than one only if the clock went back. Times [s] count from the first sample
     of each."""
     starts: tuple[float, ...]
@@ -116,7 +116,7 @@ def read_motions(
 
 def without_true_contact(
     recording: Recording, found: RecordedMotions
-) -> tuple[tuple[Motion, ...], float]:
+) -> tuple[tuple[RecordedMotion, ...], float]:
     """Return the motions without true contacts, and the time that is left out [s].
 
     A true contact is left out until :data:`~rbd_control.playback.truth.GRACE` after its end. The
@@ -142,7 +142,7 @@ def without_true_contact(
 
 def free_motions(
     recording: Recording, found: RecordedMotions
-) -> tuple[tuple[Motion, ...], tuple[str, ...]]:
+) -> tuple[tuple[RecordedMotion, ...], tuple[str, ...]]:
     """Return the motions for a calibration, without true contacts, and notes on what is left out.
 
     Args:
@@ -167,10 +167,10 @@ def free_motions(
     return motions, (f"{lost:.1f} s of true contact in the recording are left out",)
 
 
-def _motion(name: str, blocks: Sequence[SampleBlock]) -> Motion:
+def _motion(name: str, blocks: Sequence[SampleBlock]) -> RecordedMotion:
     """Return successive blocks of samples as one motion, its times from zero."""
     t, q, v, tau = (
         np.concatenate([getattr(block, what) for block in blocks])
         for what in ("stamp", "q", "v", "tau")
     )
-    return Motion(name, t - t[0], q, v, tau)
+    return RecordedMotion(name, t - t[0], q, v, tau)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.identification import Calibration, DriveGain, Motion
+from rbd_control.identification import Calibration, DriveGain, RecordedMotion
 from rbd_control.reports.curves import Curves
 from rbd_control.reports.page import (
     Analysed,
@@ -40,7 +40,7 @@ _GRID = 201
 def calibration_page(
     found: Json,
     calibration: Calibration,
-    motions: Sequence[Motion],
+    motions: Sequence[RecordedMotion],
     analysed: Analysed,
     more: Sequence[tuple[str, str]] = (),
 ) -> Page:
@@ -84,7 +84,7 @@ def calibration_page(
 
 
 def friction_points(
-    calibration: Calibration, motions: Sequence[Motion]
+    calibration: Calibration, motions: Sequence[RecordedMotion]
 ) -> tuple[Array, Array] | None:
     """Return the points for the plots of friction over velocity; None if there are none.
 
@@ -114,7 +114,7 @@ def friction_points(
     return v[::step], torque[::step]
 
 
-def _velocities(name: str, t: Array, motions: Sequence[Motion]) -> Array | None:
+def _velocities(name: str, t: Array, motions: Sequence[RecordedMotion]) -> Array | None:
     """Return the velocities (k, nv) at times (k,) of the motion of this name; None without one."""
     for motion in motions:
         rows = np.minimum(np.searchsorted(motion.t, t), motion.t.size - 1)

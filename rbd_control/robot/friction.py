@@ -113,8 +113,8 @@ class Friction:
         cls,
         v: np.ndarray,
         shape: Mapping[str, float],
-    ) -> Iterator[np.ndarray | None]:
-        """Yield the torque per unit of each field of ``linear``; None if it is zero.
+    ) -> Iterator[np.ndarray | float]:
+        """Yield the torque per unit of each field of ``linear``, a number if it is constant.
 
         Args:
             v: velocities [rad/s or m/s].
@@ -247,13 +247,13 @@ class StribeckFriction(CoulombViscousFriction):
         return rows
 
     @classmethod
-    def columns(cls, v: np.ndarray, shape: Mapping[str, float]) -> Iterator[np.ndarray | None]:
+    def columns(cls, v: np.ndarray, shape: Mapping[str, float]) -> Iterator[np.ndarray | float]:
         """Yield the torque per unit of Coulomb and viscous friction, offset and excess."""
         step, fading = np.tanh(v / shape["velocity_scale"]), shape["stribeck_velocity"]
         yield step
         yield v
-        yield np.ones_like(v)
-        yield None if math.isnan(fading) else step * np.exp(-np.square(v / fading))
+        yield 1.0
+        yield 0.0 if math.isnan(fading) else step * np.exp(-np.square(v / fading))
 
     def named(self) -> tuple[str, dict[str, np.ndarray]]:
         """Return the name and the parameters; Coulomb and viscous friction without an excess."""

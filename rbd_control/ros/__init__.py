@@ -4,8 +4,8 @@ Only this package, ``nodes`` and ``live`` import rclpy.
 
 | promise | module |
 |---|---|
-| no exception of a callback, and no malformed message, ends the process | ``guard`` |
-| no refused publication or response ends it; outputs | ``guarded_node`` |
+| no exception of a callback, and no malformed message, ends the process | ``callback_errors`` |
+| no refused publication or response ends it; outputs | ``fault_tolerant_node`` |
 | a callback that hangs, or is late, is noticed by a thread | ``threads`` |
 | no stopped receiver blocks a sender; a lost message is repeated soon | ``transports`` |
 | a signal leads to an orderly end at any instant | ``run``, ``managed_node`` |

@@ -15,7 +15,7 @@ from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent, Detection
 from rbd_control.results import MOST_VALUES, key_values
-from rbd_control.ros.guarded_node import GuardedPublisher
+from rbd_control.ros.fault_tolerant_node import FaultTolerantPublisher
 from rbd_control.ros.messages import Stamp, Template, to_seconds
 
 Array = NDArray[np.float64]
@@ -117,7 +117,9 @@ class WrenchWriter:
         frame_prefix: text before the names of links in ``header.frame_id``.
     """
 
-    def __init__(self, publisher: GuardedPublisher[WrenchStamped], frame_prefix: str = "") -> None:
+    def __init__(
+        self, publisher: FaultTolerantPublisher[WrenchStamped], frame_prefix: str = ""
+    ) -> None:
         self._publisher = publisher
         self._frame_prefix = frame_prefix
         self._templates: dict[str, Template] = {}
@@ -164,7 +166,7 @@ class ForceWriter(WrenchWriter):
     """
 
     def __init__(
-        self, model: Model, publisher: GuardedPublisher[WrenchStamped], frame_prefix: str = ""
+        self, model: Model, publisher: FaultTolerantPublisher[WrenchStamped], frame_prefix: str = ""
     ) -> None:
         super().__init__(publisher, frame_prefix)
         self._model, self._wrench = model, np.zeros(6)
@@ -197,7 +199,7 @@ class ForceArrow:
     """
 
     def __init__(
-        self, model: Model, publisher: GuardedPublisher[MarkerArray], frame_prefix: str = ""
+        self, model: Model, publisher: FaultTolerantPublisher[MarkerArray], frame_prefix: str = ""
     ) -> None:
         self._model, self._publisher = model, publisher
         marker = Marker(ns="contact_force", type=Marker.ARROW)
@@ -274,7 +276,7 @@ class StampedVerdict:
 
     def __init__(
         self,
-        publisher: GuardedPublisher[DiagnosticArray],
+        publisher: FaultTolerantPublisher[DiagnosticArray],
         node: str,
         joints: tuple[str, ...],
         frame: str,

@@ -16,7 +16,7 @@ from rclpy.parameter import Parameter
 from rbd_control.errors import ParameterError
 from rbd_control.parameters import Parameters, alternatives
 from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.ros.guard import shortened
+from rbd_control.ros.callback_errors import shortened
 from rbd_control.wording import quoted
 
 P = TypeVar("P", bound=Parameters)

@@ -129,7 +129,7 @@ SAID_EVERY = 10.0
 """Period at which this log line is repeated while no joint state is usable [s]."""
 
 SAMPLES = "joint states"
-"""Name under which :class:`CallbackGuard` counts failures while a joint state is processed."""
+"""Name under which :class:`CallbackErrors` counts failures while a joint state is processed."""
 
 WATCH_PERIOD = 0.02
 """Period of the watchdog for missing joint states, and of ``on_silence`` [s]."""
@@ -257,7 +257,7 @@ class JointStateInput:
             self._qos,
             raw=True,
             event_callbacks=SubscriptionEventCallbacks(
-                message_lost=lambda status: node.guard.run("message_lost", self._on_lost, status)
+                message_lost=lambda status: node.errors.run("message_lost", self._on_lost, status)
             ),
         )
         self._arrivals = Arrivals(self._subscription)
@@ -308,7 +308,7 @@ class JointStateInput:
             received = None
             for raw in waiting:
                 # One by one: an exception in one sample must not lose the others.
-                received = self._node.guard.run(SAMPLES, self._take, raw, begin)
+                received = self._node.errors.run(SAMPLES, self._take, raw, begin)
             if not is_full:
                 self._end_turn(received, begin)
             return
@@ -353,7 +353,7 @@ class JointStateInput:
                 raise ValueError(f"{len(raw)} bytes; at most {LARGEST_JOINT_STATE} are read")
             message = self._reader.read(raw, now)
         except Exception as error:
-            self._node.guard.dropped(self._subscription.topic_name, error)
+            self._node.errors.dropped(self._subscription.topic_name, error)
             return None
         if self.held is not None:
             self.held.look(message.name, message.position, begin)

@@ -17,10 +17,10 @@ from rbd_control.node_parameters import NodeParameters
 from rbd_control.parameters import Parameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.ros.callback_errors import describe
 from rbd_control.ros.declared_parameters import DeclaredParameters, refusing_unknown_types
 from rbd_control.ros.diagnostics import WARN, Diagnostics, Status
-from rbd_control.ros.guard import describe
-from rbd_control.ros.guarded_node import READERS_PERIOD, GuardedNode
+from rbd_control.ros.fault_tolerant_node import READERS_PERIOD, FaultTolerantNode
 from rbd_control.ros.robot_source import RobotSource, joints_and_payload
 from rbd_control.ros.threads import freeze_garbage, share_priority
 
@@ -115,7 +115,7 @@ P_co = TypeVar("P_co", bound=NodeParameters, covariant=True)
 _SUCCESS, _FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
-class ManagedNode(GuardedNode, Generic[P_co]):
+class ManagedNode(FaultTolerantNode, Generic[P_co]):
     """A lifecycle node with typed parameters, a robot model and an automatic start.
 
     A derived class sets ``parameters_type`` and overrides the hooks :meth:`configure`,
@@ -189,7 +189,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
             )
         self.diagnostics: list[Callable[[Status], None]] = [
             self._report_state,
-            self.guard.report,
+            self.errors.report,
             self.refusals.report,
         ]
         self.more_diagnostics: list[Callable[[], DiagnosticStatus | None]] = []
@@ -295,7 +295,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
 
     def _on_parameters_changed(self, _new: NodeParameters) -> None:
         if self._is_configured:
-            self.guard.run("parameters_changed", self.parameters_changed)
+            self.errors.run("parameters_changed", self.parameters_changed)
 
     def _arm_parameters(self) -> RobotParameters:
         """Return the parameters as parameters of an arm, which all nodes with a model have."""
@@ -400,9 +400,9 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         Call it before the process ends, in any state of the node. Errors are logged, not raised.
         """
         self.stopping = True
-        self.guard.run("deactivate", self._deactivate)
+        self.errors.run("deactivate", self._deactivate)
         if self._state() in ("unconfigured", "inactive", "active"):
-            self.guard.run("shutdown", self.trigger_shutdown)
+            self.errors.run("shutdown", self.trigger_shutdown)
 
     def _transition(self, what: str, step: Callable[[], None]) -> TransitionCallbackReturn:
         # rclpy discards exceptions of a transition, so they must be logged here.

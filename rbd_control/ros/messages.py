@@ -25,7 +25,7 @@ from std_msgs.msg import Float64MultiArray
 
 from rbd_control.joint_states import JointMessage
 from rbd_control.joint_states.cdr import HEAD, STAMP, JointStateReader
-from rbd_control.ros.guarded_node import GuardedPublisher
+from rbd_control.ros.fault_tolerant_node import FaultTolerantPublisher
 
 Array = NDArray[np.float64]
 
@@ -272,7 +272,7 @@ class NumberWriter:
 
     def __init__(
         self,
-        publisher: GuardedPublisher[Float64MultiArray],
+        publisher: FaultTolerantPublisher[Float64MultiArray],
         count: int,
         make: Callable[[Array], Float64MultiArray] = number_message,
     ) -> None:
@@ -303,7 +303,7 @@ class JointStateWriter:
     """
 
     def __init__(
-        self, publisher: GuardedPublisher[JointState], names: Sequence[str], frame: str = ""
+        self, publisher: FaultTolerantPublisher[JointState], names: Sequence[str], frame: str = ""
     ) -> None:
         self._publisher, self._names, self._frame = publisher, list(names), frame
         self._templates: dict[tuple[bool, ...], Template] = {}

@@ -27,7 +27,7 @@ from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot, description_text
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
-from rbd_control.ros.guarded_node import GuardedNode
+from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
 from rbd_control.ros.messages import LATCHED, read_waiting
 from rbd_control.wording import shortened
 
@@ -151,7 +151,7 @@ class RobotSource:
 
     def __init__(
         self,
-        node: GuardedNode,
+        node: FaultTolerantNode,
         parameters: Callable[[], RobotParameters],
         *,
         reads_joint_states: bool,

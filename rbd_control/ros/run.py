@@ -126,7 +126,7 @@ def run_together(
             for node in reversed(nodes):
                 node.end()
             for node in reversed(nodes):
-                node.guard.run("destroy_node", node.destroy_node)
+                node.errors.run("destroy_node", node.destroy_node)
             # To uninstall handlers that it has not installed, rclpy sets SIG_DFL for a moment, in
             # which a signal kills the process.
             rclpy.try_shutdown(uninstall_handlers=False)
@@ -277,7 +277,7 @@ def _spin(nodes: Sequence[Managed]) -> None:
             # cannot be deserialized. The events executor has then lost the count of waiting
             # messages; it queries the count again when the nodes are added again.
             for node in nodes:
-                node.guard.failed("executor", error)
+                node.errors.failed("executor", error)
                 executor.remove_node(node)
                 executor.add_node(node)
     for node in nodes:

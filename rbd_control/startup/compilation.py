@@ -265,7 +265,7 @@ def rehearse_controller(model: Model) -> None:
                 point = TrajectoryPoint(rest.tolist(), time_from_start=seconds)
                 controller.set_trajectory(model.joint_names, [point])
             see()
-        controller.touched(model.joint_links[-1], np.array((0.0, 0.0, 1.0)))
+        controller.set_contact_force(model.joint_links[-1], np.array((0.0, 0.0, 1.0)))
         controller.modes.order("retract")
         see()
         see(0.5)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
-from rbd_control.identification import Motion, calibrate
+from rbd_control.identification import RecordedMotion, calibrate
 from rbd_control.joint_states import JointBlock
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
@@ -77,7 +77,7 @@ def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
     yield replace(DetectorParameters(), tool_frame=link), "tool wrench"
 
 
-def _motion(model: Model) -> Motion:
+def _motion(model: Model) -> RecordedMotion:
     """Return half a minute of motion in which every joint swings, with noise on the torques."""
     t = 0.01 * np.arange(3000, dtype=np.float64)
     frequency = np.linspace(2.0, 3.0, model.nv)
@@ -88,10 +88,10 @@ def _motion(model: Model) -> Motion:
     accelerations = -(frequency**2) * q
     tau = np.array([inverse_dynamics(model, *x) for x in zip(q, v, accelerations, strict=True)])
     noise = np.random.default_rng(0).normal(scale=0.05, size=tau.shape)
-    return Motion("rehearsal", t, q, v, tau + noise)
+    return RecordedMotion("rehearsal", t, q, v, tau + noise)
 
 
-def _recording(motion: Motion, model: Model) -> Recording:
+def _recording(motion: RecordedMotion, model: Model) -> Recording:
     names = model.joint_names
     t = motion.t[:300] + 1.0
     block = JointBlock(t, t, names, motion.q[:300], motion.v[:300], motion.tau[:300] + 50.0)

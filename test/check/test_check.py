@@ -19,7 +19,7 @@ from rbd_control.check.findings import Line
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.playback.recording import read_recording
 from rbd_control.simulation import arm7_urdf
 
@@ -32,16 +32,16 @@ TURN = np.radians(6.0)
 GRAVITY = (0.0, 9.81 * float(np.sin(TURN)), -9.81 * float(np.cos(TURN)))
 
 
-Spoil = Callable[[Motion], Motion]
+Spoil = Callable[[RecordedMotion], RecordedMotion]
 
 
 @pytest.fixture(scope="module")
-def free(model: Model) -> Motion:
+def free(model: Model) -> RecordedMotion:
     return lively_motion(model, 16.0)
 
 
 def check(
-    motion: Motion, model: Model, parameters: DetectorParameters | None = None
+    motion: RecordedMotion, model: Model, parameters: DetectorParameters | None = None
 ) -> CheckResult:
     return check_recording(recording(motion, model.joint_names), model, parameters)
 
@@ -56,17 +56,17 @@ def complaints(result: CheckResult) -> dict[str, list[str]]:
 
 
 def every(step: int) -> Spoil:
-    return lambda m: Motion(m.name, *(x[::step] for x in (m.t, m.q, m.v, m.tau)))
+    return lambda m: RecordedMotion(m.name, *(x[::step] for x in (m.t, m.q, m.v, m.tau)))
 
 
 def columns(i: int, j: int, *, names: bool) -> Spoil:
     """Exchange the efforts of two joints, or all that is published of them."""
 
-    def spoil(m: Motion) -> Motion:
+    def spoil(m: RecordedMotion) -> RecordedMotion:
         order = np.arange(7)
         order[[i, j]] = j, i
         q, v = (m.q[:, order], m.v[:, order]) if names else (m.q, m.v)
-        return Motion(m.name, m.t, q, v, m.tau[:, order])
+        return RecordedMotion(m.name, m.t, q, v, m.tau[:, order])
 
     return spoil
 
@@ -74,7 +74,7 @@ def columns(i: int, j: int, *, names: bool) -> Spoil:
 def factor(factors: dict[int, float]) -> Spoil:
     """Multiply the efforts of some joints."""
 
-    def spoil(m: Motion) -> Motion:
+    def spoil(m: RecordedMotion) -> RecordedMotion:
         tau = m.tau.copy()
         for i, value in factors.items():
             tau[:, i] *= value
@@ -92,23 +92,23 @@ def of_one(joint: int, value: float) -> Spoil:
     return velocities(lambda v: v * np.where(np.arange(7) == joint, value, 1.0))
 
 
-def gaps(m: Motion) -> Motion:
+def gaps(m: RecordedMotion) -> RecordedMotion:
     lost = (m.t % 4.0 > 2.0) & (m.t % 4.0 < 2.3)
     return m.only(~lost)
 
 
-def repeated(m: Motion) -> Motion:
+def repeated(m: RecordedMotion) -> RecordedMotion:
     """Publish at twice the rate at which the driver reads."""
     k = np.arange(m.t.size) // 2 * 2
-    return Motion(m.name, m.t, m.q[k], m.v[k], m.tau[k])
+    return RecordedMotion(m.name, m.t, m.q[k], m.v[k], m.tau[k])
 
 
-def jittery(m: Motion) -> Motion:
+def jittery(m: RecordedMotion) -> RecordedMotion:
     noise = np.random.default_rng(1).uniform(-0.45, 0.45, m.t.size) * np.median(np.diff(m.t))
     return replace(m, t=m.t + 2.0 * np.abs(noise) - noise.min())
 
 
-def test_a_good_recording_has_nothing_wrong(free: Motion, model: Model) -> None:
+def test_a_good_recording_has_nothing_wrong(free: RecordedMotion, model: Model) -> None:
     result = check(free, model)
     assert complaints(result) == {}
     assert result.level == "good"
@@ -147,7 +147,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
 
 @pytest.mark.parametrize(("spoil", "topic", "says"), SPOILT.values(), ids=SPOILT.keys())
 def test_each_fault_of_a_recording_is_named(
-    spoil: Spoil, topic: str, says: str, free: Motion, model: Model
+    spoil: Spoil, topic: str, says: str, free: RecordedMotion, model: Model
 ) -> None:
     found = complaints(check(spoil(free), model))
     # Without a calibration that can be trusted the thresholds are defaults, which is said too.
@@ -156,7 +156,7 @@ def test_each_fault_of_a_recording_is_named(
     assert any(re.search(says, text) for text in found[topic])
 
 
-def test_gravity_that_the_driver_takes_off(free: Motion, model: Model) -> None:
+def test_gravity_that_the_driver_takes_off(free: RecordedMotion, model: Model) -> None:
     motion = replace(free, tau=free.tau - gravity_torque(model, free.q))
     found = complaints(check(motion, model))
     assert set(found) == {"effort", "thresholds"}
@@ -179,7 +179,7 @@ def test_a_hand_that_is_not_as_described(model: Model) -> None:
     assert "the model lacks" in line.text
 
 
-def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
+def test_a_base_that_is_tilted(free: RecordedMotion, model: Model) -> None:
     other = Model.from_urdf(arm7_urdf(), gravity=GRAVITY)
     result = check(free, other)
     assert set(complaints(result)) == {"mounting", "thresholds"}
@@ -187,7 +187,9 @@ def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
     assert line.values["tilt"] == pytest.approx(6.0, abs=0.3)
 
 
-def test_a_detector_that_cannot_be_used_promises_nothing(free: Motion, model: Model) -> None:
+def test_a_detector_that_cannot_be_used_promises_nothing(
+    free: RecordedMotion, model: Model
+) -> None:
     """The thresholds were green, and the weakest push was some newtons."""
     parameters = DetectorParameters(contact_threshold=(0.5,))
     result = check(free, model, parameters)
@@ -260,7 +262,7 @@ def planar_arm(axis: str, joints: int) -> Model:
     return Model.from_urdf("".join([*parts, "</robot>"]))
 
 
-def swinging(model: Model, seconds: float = 12.0) -> Motion:
+def swinging(model: Model, seconds: float = 12.0) -> RecordedMotion:
     """Return a motion of the arm as its model describes it, with noise in the torque."""
     t = np.arange(0.0, seconds, 0.004)
     w = 2.0 * np.pi / np.array([3.1, 2.3])[: model.nv]
@@ -268,7 +270,7 @@ def swinging(model: Model, seconds: float = 12.0) -> Motion:
     q, v, a = 0.9 * np.sin(phase), 0.9 * w * np.cos(phase), -0.9 * w**2 * np.sin(phase)
     tau = inverse_dynamics(model, q, v, a)
     noise = np.random.default_rng(3).normal(size=(2, *q.shape))
-    return Motion("swinging", t, q, v + 1e-4 * noise[0], tau + 0.05 * noise[1])
+    return RecordedMotion("swinging", t, q, v + 1e-4 * noise[0], tau + 0.05 * noise[1])
 
 
 def line(result: CheckResult, topic: str) -> Line:

@@ -12,13 +12,13 @@ from rbd_control.check.live import StartCheck
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.thresholds import with_default_thresholds
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.simulation import SimulatedArm
 
 
 def motion(
     model: Model, seconds: float = 11.0, rate: float = 250.0, payload: float = 0.0
-) -> Motion:
+) -> RecordedMotion:
     """Sines in every joint with friction, a little noise and a payload [kg]."""
     if payload:
         model = model.with_payload("link_7", payload, (0.0, 0.0, 0.05), np.zeros((3, 3)))
@@ -28,11 +28,11 @@ def motion(
     q, v = rest + 0.5 * np.sin(t[:, None] * w), 0.5 * w * np.cos(t[:, None] * w)
     tau = inverse_dynamics(model, q, v, -0.5 * w**2 * np.sin(t[:, None] * w))
     noise = 0.02 * np.random.default_rng(3).normal(size=v.shape)
-    return Motion("sines", t, q, v, tau + 0.3 * np.tanh(v / 0.01) + noise)
+    return RecordedMotion("sines", t, q, v, tau + 0.3 * np.tanh(v / 0.01) + noise)
 
 
 def checked(
-    model: Model, motion: Motion, *, flags: bool = False, **changes: str
+    model: Model, motion: RecordedMotion, *, flags: bool = False, **changes: str
 ) -> dict[str, Line]:
     """Return the lines of a check by topic, the worst of each.
 

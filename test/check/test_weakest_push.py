@@ -12,7 +12,7 @@ from rbd_control.check import weakest_pushes_in
 from rbd_control.check.weakest_push import LOOKS, Looks
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import Calibration, Motion, calibrate
+from rbd_control.identification import Calibration, RecordedMotion, calibrate
 from rbd_control.simulation import SimulatedArm
 
 PUSH, PERIOD, FIRST, LAST = 0.3, 0.65, 1.5, 23.0
@@ -26,12 +26,12 @@ Friction amplifies rounding errors, so that the same push may be found in one bu
 
 
 @pytest.fixture(scope="module")
-def free(model: Model) -> Motion:
+def free(model: Model) -> RecordedMotion:
     return lively_motion(model, 24.0)
 
 
 @pytest.fixture(scope="module")
-def calibration(free: Motion, model: Model) -> Calibration:
+def calibration(free: RecordedMotion, model: Model) -> Calibration:
     return calibrate([free], model)
 
 
@@ -59,7 +59,7 @@ def share_found(
     ("kind", "link", "axis"), [("calibrated", "link_5", 1), ("defaults", "link_7", 0)]
 )
 def test_within_thirty_per_cent(
-    kind: str, link: str, axis: int, free: Motion, calibration: Calibration, model: Model
+    kind: str, link: str, axis: int, free: RecordedMotion, calibration: Calibration, model: Model
 ) -> None:
     """The median over the poses is where half of the pushes are found: fewer at 0.7 of it."""
     if kind == "calibrated":
@@ -77,7 +77,7 @@ def test_within_thirty_per_cent(
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5 - CHANCE
 
 
-def test_all_pushes_have_their_full_length(free: Motion, model: Model) -> None:
+def test_all_pushes_have_their_full_length(free: RecordedMotion, model: Model) -> None:
     """Near 167 Hz they lasted half as long, as the number of samples depended on rounding."""
     period = 0.006
     t = np.arange(free.t[0], free.t[-1], period)
@@ -87,7 +87,7 @@ def test_all_pushes_have_their_full_length(free: Motion, model: Model) -> None:
     )
     # So slow that its response grows throughout the push.
     slow = DetectorParameters(observer_gain=(10.0,))
-    looks = Looks.of(model, slow, [Motion("resampled", t, *columns)])
+    looks = Looks.of(model, slow, [RecordedMotion("resampled", t, *columns)])
     assert looks is not None
     assert looks.q.shape[1] == LOOKS
     # The last sample is at most a period before the end of the push.

@@ -12,7 +12,7 @@ from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 RATE = 1000.0
@@ -28,7 +28,7 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def motion(model: Model) -> Motion:
+def motion(model: Model) -> RecordedMotion:
     """Return a free motion of up to 1.6 rad/s and 6 rad/s², its efforts exact but for noise."""
     rng = np.random.default_rng(5)
     t = np.arange(20.0 * RATE)[:, None] / RATE
@@ -36,11 +36,11 @@ def motion(model: Model) -> Motion:
     w = 2.0 * np.pi / np.array([2.3, 1.9, 2.6, 1.7, 1.5, 1.3, 1.2])
     q, v = rest + 0.3 * np.sin(w * t), 0.3 * w * np.cos(w * t)
     tau = inverse_dynamics(model, q, v, -0.3 * w**2 * np.sin(w * t))
-    return Motion("free", t[:, 0], q, v, tau + rng.normal(0.0, NOISE, tau.shape))
+    return RecordedMotion("free", t[:, 0], q, v, tau + rng.normal(0.0, NOISE, tau.shape))
 
 
 @pytest.fixture(scope="module")
-def parameters(model: Model, motion: Motion) -> DetectorParameters:
+def parameters(model: Model, motion: RecordedMotion) -> DetectorParameters:
     """Return thresholds that the motion without lost samples keeps well below."""
     loose = DetectorParameters(
         observer_gain=(100.0,), contact_threshold=(1e3,), collision_threshold=(1e4,)
@@ -55,19 +55,21 @@ def parameters(model: Model, motion: Motion) -> DetectorParameters:
     )
 
 
-def contacts(model: Model, parameters: DetectorParameters, motion: Motion) -> set[int]:
+def contacts(model: Model, parameters: DetectorParameters, motion: RecordedMotion) -> set[int]:
     found = ContactDetector(model, parameters).update_block(
         motion.t, motion.q, motion.v, motion.tau
     )
     return {event.id for _, event in found.events}
 
 
-def without(motion: Motion, lost: np.ndarray) -> Motion:
-    return Motion(motion.name, motion.t[~lost], motion.q[~lost], motion.v[~lost], motion.tau[~lost])
+def without(motion: RecordedMotion, lost: np.ndarray) -> RecordedMotion:
+    return RecordedMotion(
+        motion.name, motion.t[~lost], motion.q[~lost], motion.v[~lost], motion.tau[~lost]
+    )
 
 
 def test_lost_samples_in_a_lively_motion_are_no_contact(
-    model: Model, motion: Motion, parameters: DetectorParameters
+    model: Model, motion: RecordedMotion, parameters: DetectorParameters
 ) -> None:
     assert not contacts(model, parameters, motion)
     lost = np.zeros(motion.t.size, dtype=bool)
@@ -78,14 +80,14 @@ def test_lost_samples_in_a_lively_motion_are_no_contact(
 
 
 def test_a_push_that_begins_while_samples_are_lost_is_found(
-    model: Model, motion: Motion, parameters: DetectorParameters
+    model: Model, motion: RecordedMotion, parameters: DetectorParameters
 ) -> None:
     begin = 5.0
     pushed = np.zeros(model.nv)
     pushed[1] = 3.0 * parameters.contact_threshold[1]
     tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
     lost = np.abs(motion.t - begin) < 0.01
-    touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
+    touched = without(RecordedMotion("push", motion.t, motion.q, motion.v, tau), lost)
     found = ContactDetector(model, parameters).update_block(
         touched.t, touched.q, touched.v, touched.tau
     )
@@ -171,7 +173,7 @@ def test_the_allowance_delays_a_contact_but_does_not_end_one(model: Model) -> No
 
 
 def test_samples_lost_again_and_again_do_not_hide_a_contact(
-    model: Model, motion: Motion, parameters: DetectorParameters
+    model: Model, motion: RecordedMotion, parameters: DetectorParameters
 ) -> None:
     begin = 5.0
     pushed = np.zeros(model.nv)
@@ -179,7 +181,7 @@ def test_samples_lost_again_and_again_do_not_hide_a_contact(
     tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
     # Of every 20 samples 8 are lost: the next loss comes before the error of the last has faded.
     lost = (motion.t > begin - 1.0) & (np.arange(motion.t.size) % 20 < 8)
-    touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
+    touched = without(RecordedMotion("push", motion.t, motion.q, motion.v, tau), lost)
     found = ContactDetector(model, parameters).update_block(
         touched.t, touched.q, touched.v, touched.tau
     )

@@ -14,7 +14,7 @@ from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.thresholds import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.identification import (
     Calibration,
-    Motion,
+    RecordedMotion,
     calibrate,
 )
 from rbd_control.identification.threshold_calibration import (
@@ -29,7 +29,7 @@ from rbd_control.simulation import SimulatedArm
 
 def motion(
     model: Model, seconds: float, *, name: str = "free", seed: int = 0, push: Any = None
-) -> Motion:
+) -> RecordedMotion:
     """Return a motion of all joints of the shipped arm, with a push at the time ``push`` [s]."""
 
     def act(arm: SimulatedArm, t: float) -> None:
@@ -40,12 +40,12 @@ def motion(
 
 
 @pytest.fixture(scope="module")
-def motions(model: Model) -> list[Motion]:
+def motions(model: Model) -> list[RecordedMotion]:
     return [motion(model, 16.0, name=f"free {seed}", seed=seed) for seed in (1, 2)]
 
 
 @pytest.fixture(scope="module")
-def calibration(motions: list[Motion], model: Model) -> Calibration:
+def calibration(motions: list[RecordedMotion], model: Model) -> Calibration:
     return calibrate(motions, model)
 
 
@@ -60,7 +60,7 @@ def test_finds_the_friction_of_the_plant(calibration: Calibration) -> None:
 
 
 def test_its_residual_is_the_detectors(
-    calibration: Calibration, motions: list[Motion], model: Model
+    calibration: Calibration, motions: list[RecordedMotion], model: Model
 ) -> None:
     """Calibration filters whole motions at once; the thresholds hold for the detector's samples."""
     detector = ContactDetector(calibration.parameters.corrected(model), calibration.parameters)
@@ -70,7 +70,7 @@ def test_its_residual_is_the_detectors(
     np.testing.assert_allclose(residual, expected[np.isin(m.t, t)], atol=1e-9)
 
 
-def test_corrects_a_model_that_is_wrong(motions: list[Motion], model: Model) -> None:
+def test_corrects_a_model_that_is_wrong(motions: list[RecordedMotion], model: Model) -> None:
     """The gravity torque of a 0.6 kg hand that the description lacks is identified."""
     hand = model.joint_links[-1]
     com = np.array([0.0, 0.02, 0.06])
@@ -96,7 +96,7 @@ def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarr
 
 
 def test_takes_efforts_without_gravity(
-    motions: list[Motion], model: Model, calibration: Calibration
+    motions: list[RecordedMotion], model: Model, calibration: Calibration
 ) -> None:
     free = [replace(m, tau=m.tau - gravity_torque(model, m.q)) for m in motions]
     parameters = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
@@ -185,7 +185,7 @@ def test_each_joint_has_an_equal_share_of_half_the_alarms(model: Model) -> None:
     np.testing.assert_allclose(found.contact_threshold, MARGIN * level)
 
 
-def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) -> None:
+def test_refuses_a_joint_that_hardly_moves(motions: list[RecordedMotion], model: Model) -> None:
     still = [replace(m, q=m.q.copy(), v=m.v.copy(), tau=m.tau.copy()) for m in motions]
     for m in still:
         m.q[:, 3] = -1.5
@@ -196,7 +196,7 @@ def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) 
     assert "--lock" not in caught.value.message
 
 
-def test_refuses_motion_with_apparent_contact(motions: list[Motion], model: Model) -> None:
+def test_refuses_motion_with_apparent_contact(motions: list[RecordedMotion], model: Model) -> None:
     touched = motion(model, 16.0, name="touched", seed=5, push=8.0)
     with pytest.raises(RecordingError, match="touched: .* looks like contact"):
         calibrate([*motions, touched], model)
@@ -221,7 +221,7 @@ The torque of the last joint is mostly friction of unknown size.
     ],
 )
 def test_refuses_a_joint_whose_effort_is_no_torque(
-    motions: list[Motion],
+    motions: list[RecordedMotion],
     model: Model,
     effort: Callable[[np.ndarray], np.ndarray],
     joint: int,
@@ -235,7 +235,7 @@ def test_refuses_a_joint_whose_effort_is_no_torque(
         calibrate(wrong, model)
 
 
-def test_no_motion_and_no_rate_are_refused(motions: list[Motion], model: Model) -> None:
+def test_no_motion_and_no_rate_are_refused(motions: list[RecordedMotion], model: Model) -> None:
     with pytest.raises(RecordingError, match="no motion"):
         calibrate([], model)
     for rate in (0.0, np.nan):

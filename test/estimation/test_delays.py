@@ -14,7 +14,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification.calibration import calibrate
 from rbd_control.identification.delays import velocity_fits, wrong_velocities
-from rbd_control.identification.motion import Motion
+from rbd_control.identification.motion import RecordedMotion
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
@@ -126,7 +126,7 @@ def defect(true: np.ndarray, shown: np.ndarray, model: Model, noise: float = 0.0
     """Return the defect of velocities, with noisy encoders [rad]."""
     q = np.cumsum(true, axis=0) / RATE
     q = q + noise * np.random.default_rng(0).normal(size=q.shape)
-    motion = Motion("recording", TIME, q, shown, np.zeros_like(q))
+    motion = RecordedMotion("recording", TIME, q, shown, np.zeros_like(q))
     return wrong_velocities(velocity_fits([motion], model))
 
 

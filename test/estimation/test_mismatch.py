@@ -6,12 +6,12 @@ import numpy as np
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
-from rbd_control.identification import Motion, find_mismatches
+from rbd_control.identification import RecordedMotion, find_mismatches
 
 PARAMETERS = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
 
 
-def motion(model: Model, seconds: float = 20.0, rate: float = 200.0) -> Motion:
+def motion(model: Model, seconds: float = 20.0, rate: float = 200.0) -> RecordedMotion:
     """Sines in every joint, the torque that of the model and a little noise."""
     t = np.arange(0.0, seconds, 1.0 / rate)
     w = 2.0 * np.pi / np.array([5.0, 4.0, 6.0, 3.5, 3.0, 2.5, 2.2])
@@ -20,11 +20,11 @@ def motion(model: Model, seconds: float = 20.0, rate: float = 200.0) -> Motion:
     v = 0.5 * w * np.cos(t[:, None] * w)
     a = -0.5 * w**2 * np.sin(t[:, None] * w)
     noise = 0.02 * np.random.default_rng(3).normal(size=v.shape)
-    return Motion("sines", t, q, v, inverse_dynamics(model, q, v, a) + noise)
+    return RecordedMotion("sines", t, q, v, inverse_dynamics(model, q, v, a) + noise)
 
 
 def kinds(
-    motion: Motion, model: Model, parameters: DetectorParameters = PARAMETERS
+    motion: RecordedMotion, model: Model, parameters: DetectorParameters = PARAMETERS
 ) -> list[tuple[str, str]]:
     return [(found.kind, found.joint) for found in find_mismatches(motion, model, parameters)]
 

@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear
 
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import Motion
+from rbd_control.identification import RecordedMotion
 from rbd_control.identification.regression import (
     Identification,
     _Factors,
@@ -108,18 +108,18 @@ def test_it_is_what_mujoco_calls_armature(model: Model) -> None:
 
 
 @pytest.fixture(scope="module")
-def geared_motion(model: Model) -> Motion:
+def geared_motion(model: Model) -> RecordedMotion:
     t, q, v, a = sines(7, 40.0)
     noise = np.random.default_rng(5).normal(0.0, 0.05, v.shape)
     tau = inverse_dynamics(model, q, v, a) + J * a + 0.5 * np.tanh(v / 0.01) + noise
-    return Motion("geared", t, q, v, tau)
+    return RecordedMotion("geared", t, q, v, tau)
 
 
-def identified(motion: Motion, model: Model) -> Identification:
+def identified(motion: RecordedMotion, model: Model) -> Identification:
     return identify(filtered_columns([motion], model, 0.1, variations(model)), model)
 
 
-def test_calibration_finds_it(model: Model, geared_motion: Motion) -> None:
+def test_calibration_finds_it(model: Model, geared_motion: RecordedMotion) -> None:
     found = identified(geared_motion, model)
     # Masses may stand in for a part of it.
     np.testing.assert_allclose(found.corrections[:, 4], J, rtol=0.1)

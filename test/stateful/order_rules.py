@@ -227,7 +227,7 @@ class OrderRules(MachineBase):
 
     def _touch(self, link: int, force: Fractions) -> None:
         links = (*self.rig.arm.model.joint_links, "nowhere")
-        self.rig.controller.touched(links[link % len(links)], 50.0 * np.array(force[:3]))
+        self.rig.controller.set_contact_force(links[link % len(links)], 50.0 * np.array(force[:3]))
 
     @rule()
     def resume(self) -> None:

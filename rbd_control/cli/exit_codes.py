@@ -110,7 +110,7 @@ def _show(message: Warning | str, *_: object, **__: object) -> None:
     say(f"rbd-control: warning: {abridged(str(message), WARNING_LENGTH)}")
 
 
-def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
+def run_command(  # noqa: PLR0911 - one exit code for each way a command may end
     run: Callable[[], int], *, debug: bool = False
 ) -> int:
     """Run a command, convert its exceptions to one line on stderr, and return its exit code.

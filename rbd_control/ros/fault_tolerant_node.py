@@ -2,8 +2,8 @@
 
 On a machine at its limit the middleware may refuse a message (``RCLError: Failed to publish``).
 Most topics only inform: their publishers lose the message, and nothing else happens. The publishers
-of torque, verdict, events and requests to stop call :meth:`GuardedPublisher.try_publish`, and react
-to a refusal, most of them by publishing again. Requests to services are sent by
+of torque, verdict, events and requests to stop call :meth:`FaultTolerantPublisher.try_publish`, and
+react to a refusal, most of them by publishing again. Requests to services are sent by
 :func:`try_request`.
 
 An :class:`Output` declares a topic that a node publishes. The publisher, the check for subscribers,
@@ -31,9 +31,9 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 from rclpy.timer import Timer
 
+from rbd_control.ros.callback_errors import LARGEST_MESSAGE, CallbackErrors
 from rbd_control.ros.declared_parameters import refusing_unknown_types
 from rbd_control.ros.diagnostics import WARN, Status
-from rbd_control.ros.guard import LARGEST_MESSAGE, CallbackGuard
 from rbd_control.wording import shortened
 
 LOG_PERIOD = 5.0
@@ -143,7 +143,7 @@ class Refusals:
         )
 
 
-class GuardedPublisher(_Publisher[Message]):
+class FaultTolerantPublisher(_Publisher[Message]):
     """A publisher that raises no exception when the middleware refuses a message.
 
     A :class:`PublishingNode` makes all its publishers of this class, also those that rclpy creates
@@ -202,15 +202,15 @@ class PublishingNode(Node):
 
     def create_publisher(
         self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
-    ) -> GuardedPublisher[Any]:
+    ) -> FaultTolerantPublisher[Any]:
         """Create a publisher that counts refused messages; arguments as in rclpy."""
-        options["publisher_class"] = GuardedPublisher
+        options["publisher_class"] = FaultTolerantPublisher
         publisher = super().create_publisher(msg_type, topic, qos_profile, **options)
-        assert isinstance(publisher, GuardedPublisher)
+        assert isinstance(publisher, FaultTolerantPublisher)
         publisher.refusals = self.refusals
         return publisher
 
-    def open(self, output: Output[Message]) -> GuardedPublisher[Message]:
+    def open(self, output: Output[Message]) -> FaultTolerantPublisher[Message]:
         """Create the publisher of an output, which must be one of :attr:`outputs`."""
         assert output in self.outputs, f"{output.topic} is not declared in outputs"
         publisher = self.create_publisher(output.kind, output.topic, output.qos)
@@ -220,7 +220,7 @@ class PublishingNode(Node):
     def look_for_readers(self) -> None:
         """Check which outputs with ``while_read`` have subscribers. Call it periodically."""
         for publisher in self.publishers:
-            if isinstance(publisher, GuardedPublisher):
+            if isinstance(publisher, FaultTolerantPublisher):
                 publisher.look_for_readers()
 
 
@@ -308,14 +308,14 @@ class StateMachine:
             self._refused(error)
 
 
-class GuardedNode(PublishingNode, LifecycleNode):
+class FaultTolerantNode(PublishingNode, LifecycleNode):
     """A lifecycle node that neither exceptions of callbacks nor refused messages can end.
 
-    Every callback of a subscription, timer or service runs through :attr:`guard`, including those
+    Every callback of a subscription, timer or service runs through :attr:`errors`, including those
     that rclpy creates.
 
     Attributes:
-        guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
+        errors: handles exceptions of callbacks, see :class:`CallbackErrors`.
         refusals: counts the messages that the middleware refuses to publish.
         steady: the steady clock, for watchdogs.
     """
@@ -325,7 +325,7 @@ class GuardedNode(PublishingNode, LifecycleNode):
     def __init__(self, name: str) -> None:
         # Before the base class creates its services, publishers and the subscription to /clock.
         self.refusals = Refusals(lambda text: self.get_logger().warning(text))
-        self.guard = CallbackGuard(
+        self.errors = CallbackErrors(
             lambda text: self.get_logger().error(text),
             lambda what, reason: self.on_failure(what, reason),
         )
@@ -355,7 +355,7 @@ class GuardedNode(PublishingNode, LifecycleNode):
         largest: int = LARGEST_MESSAGE,
         **options: Any,
     ) -> Subscription:
-        """Create a subscription whose messages the guard deserializes and passes to the callback.
+        """Create a subscription whose messages are deserialized and passed to the callback.
 
         Args:
             msg_type, topic, callback, qos_profile, options: as in rclpy; the callback receives
@@ -365,9 +365,9 @@ class GuardedNode(PublishingNode, LifecycleNode):
         """
         name = self.resolve_topic_name(topic)
         guarded = (
-            self.guard.raw_subscription(name, callback)
+            self.errors.raw_subscription(name, callback)
             if raw
-            else self.guard.subscription(name, msg_type, callback, largest)
+            else self.errors.subscription(name, msg_type, callback, largest)
         )
         return super().create_subscription(
             msg_type, topic, guarded, qos_profile, raw=True, **options
@@ -376,14 +376,14 @@ class GuardedNode(PublishingNode, LifecycleNode):
     def create_timer(
         self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any
     ) -> Timer:
-        """Create a timer whose callback is guarded; arguments as in rclpy."""
-        return super().create_timer(timer_period_sec, self.guard.timer(callback), *args, **options)
+        """Create a timer whose errors are handled; arguments as in rclpy."""
+        return super().create_timer(timer_period_sec, self.errors.timer(callback), *args, **options)
 
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[[Any, Any], Any], **options: Any
     ) -> Service:
-        """Create a service whose callback is guarded; arguments as in rclpy."""
-        guarded = self.guard.service(srv_name, callback)
+        """Create a service whose errors are handled; arguments as in rclpy."""
+        guarded = self.errors.service(srv_name, callback)
         service = super().create_service(srv_type, srv_name, guarded, **options)
         guard_response(service, self.refusals)
         return service
@@ -397,5 +397,5 @@ class GuardedNode(PublishingNode, LifecycleNode):
             guard_response(service, self.refusals)
             if service.srv_type in (SetParameters, SetParametersAtomically):
                 service.callback = refusing_unknown_types(service.callback)
-            elif getattr(service.callback, "__module__", "") != CallbackGuard.__module__:
-                service.callback = self.guard.service(service.srv_name, service.callback)
+            elif getattr(service.callback, "__module__", "") != CallbackErrors.__module__:
+                service.callback = self.errors.service(service.srv_name, service.callback)

@@ -28,7 +28,7 @@ SHORTEST_STEP = 1e-3
 """Shortest time by which a motion is divided to get a speed [s]; messages may arrive together."""
 
 PAUSE = 0.1
-"""Time without a call of :meth:`ArmMotion.beat` that counts as a pause of the guard [s]."""
+"""Time without a call of :meth:`StandstillMonitor.beat` that counts as a pause of the guard [s]."""
 
 RECOVERY = 0.5
 """Time after a pause in which the middleware may still deliver joint states of the pause [s]."""
@@ -103,7 +103,7 @@ class _JointMotion:
         return self.heard > -inf and self.still_since == inf
 
 
-class ArmMotion:
+class StandstillMonitor:
     """Stores the positions and speeds of the monitored joints, and determines standstill.
 
     Args:
@@ -132,7 +132,7 @@ class ArmMotion:
             self._doubtful_until = now + RECOVERY
         self._ran = now
 
-    def hear(
+    def add_joint_state(
         self,
         stamp: float,
         names: Sequence[str],

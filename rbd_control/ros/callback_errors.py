@@ -1,4 +1,4 @@
-"""The guard around every callback of a node, so that no exception ends the process."""
+"""Errors of the callbacks of a node, of which none ends the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST_MESSAGE = 16_000_000
 """Default size above which a message is dropped before it is deserialized [bytes]."""
 
 
-class CallbackGuard:
+class CallbackErrors:
     """Catches, counts and logs exceptions of callbacks.
 
     A message that cannot be deserialized is dropped and counted, so that a publisher of malformed
@@ -149,20 +149,20 @@ class CallbackGuard:
     def raw_subscription(
         self, topic: str, callback: Callable[[bytes], None]
     ) -> Callable[[bytes], None]:
-        """Return ``callback``, which receives serialized messages, with the guard around it."""
+        """Return ``callback``, which receives serialized messages, with its errors handled."""
         name = f"callback of {topic}"
         # Not a lambda function, which would be one more call between each message and its result.
         return partial(self.run, name, callback)
 
     def timer(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Return the callback of a timer with the guard around it."""
+        """Return the callback of a timer with its errors handled."""
         name = f"timer {_name(callback)}"
         return lambda: self.run(name, callback)
 
     def service(
         self, service: str, callback: Callable[[Any, Any], Any]
     ) -> Callable[[Any, Any], Any]:
-        """Return the callback of a service with the guard around it.
+        """Return the callback of a service with its errors handled.
 
         After an exception the service answers with a refusal: a new response, whose ``message``, if
         it has this field, describes the exception. A coroutine may take long, because the executor
