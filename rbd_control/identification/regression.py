@@ -229,8 +229,10 @@ def filtered_columns(
         friction = np.zeros((*x.shape, len(kind.shapes), len(kind.linear)))
         for s, shape in enumerate(kind.shapes):
             for c, column in enumerate(kind.columns(part.v, shape)):
-                is_constant = isinstance(column, float)
-                friction[:, :, s, c] = column if is_constant else thin(means(column))
+                if isinstance(column, float):
+                    friction[:, :, s, c] = column
+                else:
+                    friction[:, :, s, c] = thin(means(column))
         still = replace(part, tau=np.zeros_like(part.tau))
         inertial = np.empty((*x.shape, len(changes)))
         for c, (_, _, change) in enumerate(changes):
