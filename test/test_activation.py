@@ -127,7 +127,7 @@ def test_an_activation_reads_all_inputs_while_it_waits(bench: Bench) -> None:
 def test_what_is_missing_after_the_wait_refuses_the_activation(
     bench: Bench, part: str, change: dict[str, Any], reason: str
 ) -> None:
-    """[21, 135] Of two sources the first sample would decide which is taken for the arm's."""
+    """Of two sources the first sample would decide which is taken for the arm's."""
     vars(getattr(bench, part)).update(change)
     with pytest.raises(NotReadyError, match=reason):
         bench.node.activate()

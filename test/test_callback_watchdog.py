@@ -77,7 +77,7 @@ def test_zero_is_sent_again_and_again_until_the_next_beat(bench: Bench) -> None:
 
 
 def test_a_pause_that_the_thread_has_not_seen_yet_counts(bench: Bench) -> None:
-    """[48, 102] After a stop of the process the callback may run before the watchdog thread."""
+    """After a stop of the process the callback may run before the watchdog thread."""
     bench.watchdog.beat()
     assert bench.watchdog.deadline == pytest.approx(bench.now + bench.timeout)
     bench.now += 0.3

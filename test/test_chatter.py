@@ -95,7 +95,7 @@ def test_who_shakes_the_arm_in_mode_safe_does_not_take_its_brake_away(model: Mod
 
 
 def test_joint_states_that_cannot_be_used_do_not_weaken_the_brake(model: Model) -> None:
-    """[107] Each takes the gravity torque away for a moment, which looked like two swings."""
+    """Each takes the gravity torque away for a moment, which looked like two swings."""
     loop = Loop(model, np.array([0.0, 1.0, 0.0, -0.5, 0.0, 0.9, 0.0]), safe_torque="damping")
     loop.run(0.1)
     loop.controller.modes.fault("by request")

@@ -16,7 +16,7 @@ from rbd_control.ros.callback_errors import CallbackErrors
 def test_a_failing_reaction_leads_to_the_safe_torque(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[55] It ended the verdict of the detector instead, and the motion went on."""
+    """It ended the verdict of the detector instead, and the motion went on."""
     reactions: list[str] = []
 
     def fails(*_arguments: Any) -> None:

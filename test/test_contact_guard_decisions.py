@@ -1,7 +1,4 @@
-"""Decisions of the contact guard in this process: collisions, retreat, overload, life cycle.
-
-The numbers in brackets are the rows of ``docs/faults.md``.
-"""
+"""Decisions of the contact guard in this process: collisions, retreat, overload, life cycle."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ def test_the_release_of_a_collision_stops_the_arm(level: Any, state: str) -> Non
 
 
 def test_a_retreat_that_is_slowed_down_is_supervised_to_its_end() -> None:
-    """[115] The hold is at the arm, not at the planned position, which is ahead of it."""
+    """The hold is at the arm, not at the planned position, which is ahead of it."""
     with cell() as c:
         c.arm.scale = 0.5
         c.retreat()
@@ -97,7 +94,7 @@ def test_a_retreat_that_is_slowed_down_is_supervised_to_its_end() -> None:
 
 
 def test_a_defect_stops_the_retreat() -> None:
-    """[115] After an exception nothing is certain."""
+    """After an exception nothing is certain."""
     with cell() as c:
         c.retreat()
 
@@ -179,7 +176,7 @@ def late(c: Cell, time_: float, looks: int = LATE_LOOKS) -> None:
 
 @pytest.mark.parametrize("stop_on_silence", [True, False])
 def test_silence_stops_the_arm_while_the_callbacks_are_late(stop_on_silence: bool) -> None:
-    """[126] Without ``stop_on_silence`` the overload stops it."""
+    """Without ``stop_on_silence`` the overload stops it."""
     with cell(stop_on_silence=stop_on_silence, silence_timeout=0.2) as c:
         c.run(0.1)
         c.flag = None
@@ -203,7 +200,7 @@ def test_after_a_pause_the_callbacks_have_some_time() -> None:
 
 
 def test_callbacks_that_hang_hold_a_retreat() -> None:
-    """[126] After 0.5 s, as nothing supervises it."""
+    """After 0.5 s, as nothing supervises it."""
     with cell() as c:
         c.retreat()
         late(c, 0.45)
@@ -252,7 +249,7 @@ STEPS = [
 def test_a_node_whose_deactivation_fails_is_inactive(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[116] After a failed deactivation during a stop, the guard cancels no new goal.
+    """After a failed deactivation during a stop, the guard cancels no new goal.
 
     It can be activated again; then it cancels new goals only from the next stop on.
     """
@@ -279,7 +276,7 @@ def test_a_node_whose_deactivation_fails_is_inactive(
 
 
 def test_a_deactivation_that_fails_stops_the_retreat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[116] An inactive guard does not supervise the retreat."""
+    """An inactive guard does not supervise the retreat."""
     with cell() as c:
         c.retreat()
         with monkeypatch.context() as patch:

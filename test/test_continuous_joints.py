@@ -47,7 +47,7 @@ def test_a_wrap_is_never_implausible(model: Model) -> None:
 
 
 def test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen(model: Model) -> None:
-    """[51] That unwrapping begins anew after the fault is no change of the joint states."""
+    """That unwrapping begins anew after the fault is no change of the joint states."""
     controller = started(model, rigid(tracking_limit=(100.0,)), np.array([3.0, *HOME[1:]]))
     v = np.array([2.0, 0, 0, 0, 0, 0, 0])
     for k in range(1, 200):

@@ -53,7 +53,7 @@ def send(
 
 @pytest.mark.parametrize("rate", [0.02, 0.2])
 def test_a_growing_delay_is_a_fault_soon_after_it_has_grown(model: Model, rate: float) -> None:
-    """[118] In each second, CLOCK_DRIFT of the growth is taken for drift."""
+    """In each second, CLOCK_DRIFT of the growth is taken for drift."""
     controller = running(model)
     now, command = send(controller, 60.0, lambda t: 0.01 + rate * t)
     assert_zero(command)

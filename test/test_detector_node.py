@@ -85,7 +85,7 @@ def tared(bench: Bench) -> Bench:
 
 
 def test_the_service_reset_clears_the_tare(tared: Bench) -> None:
-    """[60] The refusal of a tare in contact names the service, which ends the contact."""
+    """The refusal of a tare in contact names the service, which ends the contact."""
     node = Node(tared)
     joints = tared.detector.model.joint_names
     expected = {joint: pytest.approx(0.9 * (i == 1), abs=1e-5) for i, joint in enumerate(joints)}
@@ -102,7 +102,7 @@ def test_the_service_reset_clears_the_tare(tared: Bench) -> None:
 
 
 def test_no_tare_after_the_end_of_the_verdict(tared: Bench) -> None:
-    """[60] Joint states had ended; the mean was that of another tool or posture."""
+    """Joint states had ended; the mean was that of another tool or posture."""
     node = Node(tared)
     node._detector.reset(clear_tare=True)
     tared.run(3.0, on_joint(1, 0.9))

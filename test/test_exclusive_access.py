@@ -105,7 +105,7 @@ def pause_while_ros_is_asked(bench: Bench) -> None:
     ],
 )
 def test_after_a_pause_the_look_starts_again(bench: Bench, pause: Callable[[Bench], None]) -> None:
-    """[103] During the pause another controller may have started that ROS has not discovered."""
+    """During the pause another controller may have started that ROS has not discovered."""
     pause(bench)
     assert bench.look(DURATION - PERIOD) > 0.0
     assert bench.look(3.0 * PERIOD) == 0.0
@@ -122,7 +122,7 @@ def test_the_wait_calls_back_and_ends_when_others_appear(bench: Bench) -> None:
 
 
 def test_of_two_that_open_at_once_both_give_way(bench: Bench) -> None:
-    """[71] Before the first torque; each tries again after a time of its own."""
+    """Before the first torque; each tries again after a time of its own."""
     bench.look(DURATION + 1.0)
     bench.publishers = 1  # the own one
     bench.access.require_alone()
@@ -137,7 +137,7 @@ def test_of_two_that_open_at_once_both_give_way(bench: Bench) -> None:
 
 
 def test_a_pause_after_the_wait_refuses_the_first_torque(bench: Bench) -> None:
-    """[103] The publisher exists, and another controller may have started meanwhile."""
+    """The publisher exists, and another controller may have started meanwhile."""
     bench.look(DURATION)
     bench.publishers = 1
     bench.now += 10.0

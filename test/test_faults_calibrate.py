@@ -1,4 +1,4 @@
-"""``rbd-control calibrate`` on efforts that no arm has; numbers are rows of ``docs/faults.md``."""
+"""``rbd-control calibrate`` on efforts that no arm has."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def recording(
 def test_efforts_that_no_arm_has_are_refused(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """[81] One line names the joint, and no file is written; the tables would name all joints."""
+    """One line names the joint, and no file is written; the tables would name all joints."""
     change, reason = WRONG[kind]
     file, out = tmp_path / "motion.csv", tmp_path / "arm.yaml"
     recording(file, change)
@@ -105,7 +105,7 @@ def test_the_motion_itself_is_accepted(tmp_path: Path) -> None:
 def test_velocities_that_disagree_with_the_positions_are_refused(
     shown: Callable[[Array], Array], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """[113] The efforts would seem reversed, and be blamed."""
+    """The efforts would seem reversed, and be blamed."""
     file, out = tmp_path / "motion.csv", tmp_path / "arm.yaml"
     recording(file, np.copy, shown)
     assert main(["calibrate", str(file), "--urdf", "arm7", "--out", str(out)]) == 2

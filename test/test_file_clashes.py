@@ -1,7 +1,4 @@
-"""No output of a command replaces one of its inputs or another output; all commands.
-
-Numbers in brackets are rows of ``docs/faults.md``.
-"""
+"""No output of a command replaces one of its inputs or another output; all commands."""
 
 from __future__ import annotations
 
@@ -107,7 +104,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_no_output_replaces_an_input_or_another_output(
     case: Case, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """[127] Before any work: one line names the file and both options, and no file changes."""
+    """Before any work: one line names the file and both options, and no file changes."""
     before = contents(files)
     assert main(case.line.split()) == 2
     said = capsys.readouterr()

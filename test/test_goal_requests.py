@@ -205,7 +205,7 @@ def test_all_goals_of_a_request_are_cancelled(bench: Bench) -> None:
 
 
 def test_a_goal_with_too_many_points_is_rejected() -> None:
-    """[102] By their number, whatever the state of the arm."""
+    """By their number, whatever the state of the arm."""
     action: Any = FollowJointTrajectoryServer.__new__(FollowJointTrajectoryServer)
     said: list[str] = []
     logger = SimpleNamespace(error=said.append)
@@ -227,7 +227,7 @@ def test_a_goal_with_too_many_points_is_rejected() -> None:
 def test_the_result_of_a_goal_is_sent_when_a_signal_has_ended_the_executor(
     bench: Bench,
 ) -> None:
-    """[101] It was left to the executor, and the sender waited for it for ever."""
+    """It was left to the executor, and the sender waited for it for ever."""
     bench.server._node.executor = None
     bench.execute(goal=goal(1))
     identifier = bytes([1] * 16)

@@ -374,7 +374,7 @@ def test_a_fault_ends_a_goal_and_only_resume_leads_out(model: Model) -> None:
 
 
 def test_silence_of_the_joint_states_ends_a_goal(model: Model) -> None:
-    """[101] Its sender must not wait for ever."""
+    """Its sender must not wait for ever."""
     loop, goal = moving(model)
     assert loop.controller.silence(loop.arm.time + 1.0) is not None
     assert ended(goal).text.startswith("safe torque: no joint states for")
@@ -392,7 +392,7 @@ def test_a_clock_that_goes_back_ends_a_goal(model: Model) -> None:
 
 
 def test_a_cancelled_goal_stops_the_arm_in_time(model: Model) -> None:
-    """[101] Another goal, which is not followed, leaves the motion when it is cancelled."""
+    """Another goal, which is not followed, leaves the motion when it is cancelled."""
     loop, goal = moving(model, stop_time=0.15)
     other = TrajectoryGoal(1)
     loop.controller.modes.cancel_goal(other)

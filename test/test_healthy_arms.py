@@ -85,7 +85,7 @@ class Driver:
 @pytest.mark.parametrize("sensors", SENSORS.values(), ids=SENSORS)
 @pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
 def test_a_healthy_arm_keeps_its_torque(model: Model, rate: Rate, sensors: Sensors) -> None:
-    """[51] At rest, in slow starts, in reversals, in a fast motion, and after a push.
+    """At rest, in slow starts, in reversals, in a fast motion, and after a push.
 
     Formerly the velocity at rest counted as that of a frozen driver, friction as a stuck joint, and
     a slow hardware as jumps.

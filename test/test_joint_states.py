@@ -1,4 +1,4 @@
-"""The intake of joint states against faults 1-12, 14 and 15, and its hot path."""
+"""The intake of joint states against faults, and its hot path."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_messages_that_were_overtaken_are_no_jump() -> None:
 
 
 def test_a_clock_that_goes_back_is_followed_on_request() -> None:
-    """[25] The jump is followed at once in simulated time, otherwise if the clock stays back."""
+    """The jump is followed at once in simulated time, otherwise if the clock stays back."""
     stamps = 100.0 + 0.001 * np.arange(50)
     for follow in (True, False):
         own = JointStateIntake(JOINTS, follow_jumps=follow)
@@ -183,7 +183,7 @@ def test_a_clock_that_goes_back_is_followed_on_request() -> None:
 
 
 def test_a_second_sender_with_another_clock_is_no_jump() -> None:
-    """[21] Its old messages come between new ones."""
+    """Its old messages come between new ones."""
     intake = JointStateIntake(JOINTS, follow_jumps=True)
     for k in range(100):
         assert intake.accept(*message(100.0 + 0.001 * k)) is not None

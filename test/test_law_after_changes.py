@@ -78,7 +78,7 @@ def test_a_file_of_estimates_is_read_when_learning_is_switched_on(tmp_path: Path
 
 
 def test_estimates_that_are_too_heavy_for_the_motors_are_refused() -> None:
-    """[112] A change of ``adaptive`` loaded them after the check of the weight."""
+    """A change of ``adaptive`` loaded them after the check of the weight."""
     loaded = arm7().with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3))
     weights = [np.abs(gravity_torque(model, HOME)) for model in (arm7(), loaded)]
     limit = np.where(np.arange(7) == 1, np.mean(weights, axis=0), arm7().effort_limit)
@@ -97,7 +97,7 @@ def test_estimates_that_are_too_heavy_for_the_motors_are_refused() -> None:
 
 
 def test_estimates_with_which_the_trajectory_cannot_go_on_are_refused() -> None:
-    """[112] Light at the present posture only."""
+    """Light at the present posture only."""
     light = np.array([0.0, 0.2, 0.0, -0.5, 0.0, 0.9, 0.0])
     heavy = np.array([0.0, 1.4, 0.0, -0.5, 0.0, 0.9, 0.0])
     loaded = arm7().with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3))

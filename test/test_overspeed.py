@@ -90,7 +90,7 @@ def test_an_arm_that_comes_free_under_load_stays_below_twice_its_speed_limits(
 @pytest.mark.parametrize("rate", [1000.0, 500.0, 100.0])
 @pytest.mark.parametrize("joint", [0, 1, 3])
 def test_an_arm_far_beyond_its_limits_is_braked(model: Model, joint: int, rate: float) -> None:
-    """[17] Somebody drives a joint with its effort limit to eight velocity limits.
+    """Somebody drives a joint with its effort limit to eight velocity limits.
 
     Its samples were refused as implausible, and the torque was zero. It is zero for a moment now,
     to find out whether the motors drive the arm themselves.

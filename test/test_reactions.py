@@ -149,7 +149,7 @@ def pressed(model: Model, verdict: Callable[[float], bool | None]) -> tuple[np.n
 
 @pytest.mark.parametrize("ends", [np.inf, 0.05], ids=["the flag stays", "silence"])
 def test_a_retreat_that_is_blocked_does_not_press_on(model: Model, ends: float) -> None:
-    """[128] It pressed with 475 N until somebody gave an order."""
+    """It pressed with 475 N until somebody gave an order."""
     forces, command = pressed(model, lambda t: True if t < ends else None)
     assert forces.max() < 300.0
     assert forces[400:].max() < 1.0
@@ -157,7 +157,7 @@ def test_a_retreat_that_is_blocked_does_not_press_on(model: Model, ends: float) 
 
 
 def test_a_silent_detector_ends_a_retreat(model: Model) -> None:
-    """[128] Nobody knows whether the arm is free."""
+    """Nobody knows whether the arm is free."""
     loop = moving(model, contact_reaction="retract", retract_time=1.5)
     loop.controller.contact(True)
     loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
@@ -181,7 +181,7 @@ def test_a_retreat_by_request_needs_no_detector(model: Model) -> None:
 
 
 def test_a_contact_that_goes_with_the_arm_ends_a_retreat(model: Model) -> None:
-    """[128] Somebody holds on to it, or its direction was wrong."""
+    """Somebody holds on to it, or its direction was wrong."""
     loop = moving(model, contact_reaction="retract", retract_time=1.5)
     loop.controller.set_contact_force("link_7", np.array([0.0, 12.0, 16.0]))
     command = loop.run(1.0, lambda command: loop.controller.contact(True))
@@ -193,7 +193,7 @@ def test_a_contact_that_goes_with_the_arm_ends_a_retreat(model: Model) -> None:
 
 
 def test_no_retreat_leads_where_the_motors_cannot_hold_the_arm(model: Model) -> None:
-    """[117] A trajectory to such a posture is refused, too."""
+    """A trajectory to such a posture is refused, too."""
     share = 1.03 * np.abs(gravity_torque(model, REACHED))[1] / model.effort_limit[1]
     loop = Loop(
         model,
@@ -360,7 +360,7 @@ def test_a_payload_does_not_make_the_command_of_an_arm_that_carries_itself_jump(
 def test_no_trajectory_begins_or_continues_while_the_flag_is_raised(
     model: Model, reaction: str
 ) -> None:
-    """[111] Resumed with the flag raised, the arm would go on into whom it touches, unnoticed."""
+    """Resumed with the flag raised, the arm would go on into whom it touches, unnoticed."""
     loop = moving(model, contact_reaction=reaction)
     controller = loop.controller
     controller.contact(True)

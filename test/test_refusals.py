@@ -1,7 +1,4 @@
-"""Messages and requests that the middleware refuses are sent again.
-
-The numbers in brackets are the rows of ``docs/faults.md``.
-"""
+"""Messages and requests that the middleware refuses are sent again."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ from rbd_control.ros.processes import reserved_domain
     ],
 )
 def test_every_publisher_of_a_node_is_guarded(kind: type) -> None:
-    """[104] Those of rclpy, for parameters, as well."""
+    """Those of rclpy, for parameters, as well."""
     with ros_here():
         node = kind()
         publishers = list(node.publishers)
@@ -92,7 +89,7 @@ class Wire:
 
 
 def test_a_refused_request_to_stop_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[108] The request is no defect; the stop begins when the middleware takes it."""
+    """The request is no defect; the stop begins when the middleware takes it."""
     with ros_here("autostart:=false", f"actions:=[{ACTION}]", f"services:=[{PAUSE}]"):
         guard = ContactGuard()
         guard.trigger_configure()
@@ -125,7 +122,7 @@ def test_a_refused_request_to_stop_is_sent_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_demo_sends_refused_messages_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[109] The motion begins when the middleware takes the trajectory; no push is left out."""
+    """The motion begins when the middleware takes the trajectory; no push is left out."""
     with ros_here():
         said: list[str] = []
         node, scenario = CommandNode("demo", said.append), Scenario(20.0)
@@ -148,7 +145,7 @@ def test_the_demo_sends_refused_messages_again(monkeypatch: pytest.MonkeyPatch) 
 def test_a_refused_payload_is_published_again(
     left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """[109] Without a traceback; after a while the command gives up and says so."""
+    """Without a traceback; after a while the command gives up and says so."""
     monkeypatch.setattr(requests, "SENDING", 0.1)
     monkeypatch.setattr(requests, "_listeners", lambda *_: ["/somebody"])
     monkeypatch.setattr(requests, "_has_taken", lambda *_: True)

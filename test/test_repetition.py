@@ -46,7 +46,7 @@ class FrozenLoop(Loop):
 
 @pytest.mark.parametrize("effort", ["repeats", "none", "live"])
 def test_an_arm_in_motion_does_not_run_away(model: Model, effort: str) -> None:
-    """[51] From the first repeated sample to zero torque in less than 20 ms; 14 rad/s once."""
+    """From the first repeated sample to zero torque in less than 20 ms; 14 rad/s once."""
     loop = FrozenLoop(model)
     loop.follow(HOME + 0.5, 1.0)
     loop.run(0.5)
@@ -134,7 +134,7 @@ def test_three_samples_at_least(model: Model, rate: float) -> None:
 
 
 def test_repetition_at_rest_is_reported(model: Model) -> None:
-    """[13] After 5 s while torque is sent; measured efforts that change are a sign of life."""
+    """After 5 s while torque is sent; measured efforts that change are a sign of life."""
     controller = started(model)
 
     def see(time: float, effort: float) -> str:

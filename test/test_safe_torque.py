@@ -46,7 +46,7 @@ def model() -> Model:
 
 @pytest.mark.parametrize("compensated", [False, True])
 def test_zero_is_the_brake_alone_and_exactly_zero_at_rest(model: Model, compensated: bool) -> None:
-    """[49] Whatever was sent before, and whatever the arm adds by itself: never -g."""
+    """Whatever was sent before, and whatever the arm adds by itself: never -g."""
     parameters = replace(NO_RATE, safe_torque="zero", gravity_compensated=compensated)
     controller = started(model, parameters)
     # A joint that no torque brakes while it moves has a dead drive, so it is slow until the fault.
@@ -161,7 +161,7 @@ def test_its_power_is_never_positive(
     resonance: float,
     damping_rate: float,
 ) -> None:
-    """[54] In every sample, for every last torque and all limits, at the measured velocities.
+    """In every sample, for every last torque and all limits, at the measured velocities.
 
     The gravity torque of a weak joint is limited; the brake is the remainder.
     """

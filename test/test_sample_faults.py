@@ -53,7 +53,7 @@ def test_a_gap_between_stamps_is_silence(model: Model) -> None:
 
 
 def test_a_clock_that_jumps_forward_is_safe(model: Model) -> None:
-    """[26] Whatever the joints did meanwhile, the trajectory does not leap."""
+    """Whatever the joints did meanwhile, the trajectory does not leap."""
     controller = PassivityController(model)
     controller.start(0.0, HOME, STILL, now=50.0)
     command = controller.update(60.0, HOME, STILL, now=50.001)
@@ -109,7 +109,7 @@ MOCK = HOME + 0.5
 def test_two_sources_that_contradict_each_other_are_a_fault(
     model: Model, mocks: int, bad_samples: int
 ) -> None:
-    """[21] Whichever source the first sample is of, and no sample of either gives torque then."""
+    """Whichever source the first sample is of, and no sample of either gives torque then."""
     controller = started(model, replace(NO_RATE, bad_samples=bad_samples), MOCK)
     modes = []
     for k in range(1, 1001):
@@ -129,7 +129,7 @@ def test_two_sources_that_contradict_each_other_are_a_fault(
 def test_a_delay_that_has_grown_hides_no_contradiction_and_no_end_of_it(
     model: Model, delay: float
 ) -> None:
-    """[21] A controller that is not started may have observed joint states with less delay."""
+    """A controller that is not started may have observed joint states with less delay."""
     controller = PassivityController(model, ControllerParameters(delay_growth=0.05))
     for k in range(1, 2000):
         now = 0.001 * k
@@ -141,7 +141,7 @@ def test_a_delay_that_has_grown_hides_no_contradiction_and_no_end_of_it(
 
 
 def test_a_motion_between_two_observations_hides_no_contradiction(model: Model) -> None:
-    """[21] A short motion under control, observed at its ends only, contradicts no velocity."""
+    """A short motion under control, observed at its ends only, contradicts no velocity."""
     controller = PassivityController(model)
     for k in range(20):
         controller.observed.take(0.001 * k, HOME, STILL, 0.001 * k)
@@ -177,7 +177,7 @@ def test_a_clock_set_back_does_not_move_the_arm(model: Model) -> None:
 
 
 def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Model) -> None:
-    """[25] Simulators that start again put the arm elsewhere, too."""
+    """Simulators that start again put the arm elsewhere, too."""
     loop = Loop(model, tank_capacity=5.0)
     loop.follow(HOME + 0.3, 1.0)
     loop.run(0.5)
@@ -246,7 +246,7 @@ def test_a_hardware_that_updates_every_tenth_message_makes_no_jumps(
 def test_a_glitch_of_a_driver_that_differentiates_positions_is_refused(
     model: Model, rate: float, size: float, speed: float
 ) -> None:
-    """[17] Position and velocity of the one sample agree with each other."""
+    """Position and velocity of the one sample agree with each other."""
     controller = started(model, replace(NO_RATE, timeout=0.1))
     before, refused = HOME.copy(), []
     for k in range(1, 150):

@@ -146,7 +146,7 @@ def led(controller: PassivityController, q: np.ndarray, way: np.ndarray, stamp: 
 
 @pytest.mark.parametrize("mode", ["hold", "float"])
 def test_a_limit_closes_behind_the_arm_as_it_comes_back(model: Model, mode: str) -> None:
-    """[57] It was open until the next start once."""
+    """It was open until the next start once."""
     parked = HOME.copy()
     parked[3] = LOWER + 0.01
     controller = started(model, NO_RATE, parked)

@@ -68,5 +68,5 @@ def code(text: str, output: int) -> int:
 
 @pytest.mark.skipif(find_spec("rclpy") is None, reason="ROS 2 is not installed")
 def test_log_lines_that_nobody_reads_stop_no_thread(full: int) -> None:
-    """[129] One line that waited stopped all threads of the process, the watchdogs included."""
+    """One line that waited stopped all threads of the process, the watchdogs included."""
     assert code(LOG, full) == 3

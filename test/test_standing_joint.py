@@ -51,7 +51,7 @@ def move(joint: int, offset: float, seconds: float) -> list[TrajectoryPoint]:
 def test_joint_states_that_froze_at_rest_let_no_arm_run_away(
     model: Model, joints: Sequence[int], fastest: float, seconds: float
 ) -> None:
-    """[114] Positions at rest and zero velocities repeat, of one joint or of all.
+    """Positions at rest and zero velocities repeat, of one joint or of all.
 
     Without this check the joint came to its stop with 6 to 38 velocity limits.
     """
@@ -136,7 +136,7 @@ def test_a_change_of_mode_is_no_push(model: Model, by: str) -> None:
 def test_parameters_that_change_often_hide_no_fault(
     model: Model, frozen: Sequence[int], period: int
 ) -> None:
-    """[51, 114] A payload estimator or a slider: each change restarted the comparison of torques.
+    """A payload estimator or a slider: each change restarted the comparison of torques.
 
     Args:
         model: the arm.

@@ -115,7 +115,7 @@ ORDERS = ("hold", "cancel", "float", "retract", "contact hold", "contact float",
 def test_at_rest_within_stop_time(
     model: Model, situation: Callable[[Loop], None], order: str
 ) -> None:
-    """[52] The desired motion, in real time; the arm soon after it."""
+    """The desired motion, in real time; the arm soon after it."""
     word, _, reaction = order.partition(" ")
     loop = Loop(
         model, simulated=HALF_RATE, contact_reaction=reaction or "none", stop_time=STOP_TIME

@@ -167,7 +167,7 @@ def test_a_whole_turn_of_a_continuous_joint_is_no_motion() -> None:
 
 
 def test_the_safe_torque_of_a_wrong_model_only_brakes() -> None:
-    """[123] Its gravity torque would drive the arm: the command is the brake alone."""
+    """Its gravity torque would drive the arm: the command is the brake alone."""
     model = Model.from_urdf(arm7_urdf())
     controller = started(model, NO_RATE)
     v = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, -1.0, 1.0])

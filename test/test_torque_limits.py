@@ -54,7 +54,7 @@ def cut(
 def test_limited_torque_keeps_its_direction_and_brakes(
     model: Model, seed: int, speed: float, share: float
 ) -> None:
-    """[54] The torque beyond the fitting share dissipates energy along s and v at every joint."""
+    """The torque beyond the fitting share dissipates energy along s and v at every joint."""
     random = np.random.default_rng(seed)
     q, s = HOME + random.uniform(-1.0, 1.0, 7), speed * random.uniform(-1.0, 1.0, 7)
     parameters = replace(PARAMETERS, torque_share=(share,))
@@ -76,7 +76,7 @@ def test_limited_torque_keeps_its_direction_and_brakes(
 
 
 def test_a_joint_at_its_limit_leaves_the_others_damped(model: Model) -> None:
-    """[54] Joint 2 bears all it can with the weight alone; joint 1, 3 and 5 are braked."""
+    """Joint 2 bears all it can with the weight alone; joint 1, 3 and 5 are braked."""
     weight = gravity_torque(model, HOME)
     largest = np.array(model.effort_limit)
     largest[1] = abs(weight[1])
@@ -129,7 +129,7 @@ def test_a_saturated_arm_is_braked(model: Model) -> None:
 def test_an_arm_that_is_too_heavy_for_its_motors_does_not_start(
     model: Model, compensated: bool
 ) -> None:
-    """[91] Its joints would get their full effort limits."""
+    """Its joints would get their full effort limits."""
     loaded = PayloadParameters(payload_mass=90.0).loaded(model)
     with pytest.raises(InputError, match="too heavy: joint_2 cannot hold"):
         started(loaded, ControllerParameters(gravity_compensated=compensated))
@@ -145,7 +145,7 @@ def without(model: Model, what: str, joints: list[int], value: float) -> Model:
 
 
 def test_an_arm_that_has_become_too_heavy_stays_in_mode_safe(model: Model) -> None:
-    """[91] Its payload is announced while joint states are missing: the posture is unknown."""
+    """Its payload is announced while joint states are missing: the posture is unknown."""
     controller = started(model)
     assert controller.silence(10.0) is not None
     heavy = model.with_payload("tool", 60.0, np.zeros(3), np.eye(3))
@@ -162,7 +162,7 @@ def test_an_arm_that_has_become_too_heavy_stays_in_mode_safe(model: Model) -> No
     "change", [{"effort_limit": (30.0,)}, {"torque_share": (0.1,)}, {"payload": 60.0}], ids=repr
 )
 def test_no_change_makes_an_arm_too_heavy(model: Model, change: dict[str, Any]) -> None:
-    """[91, 112] joint_2 would sink; what is needed to come out of such a state is accepted."""
+    """joint_2 would sink; what is needed to come out of such a state is accepted."""
     controller = started(model)
     change = dict(change)
     mass = change.pop("payload", 0.0)
@@ -178,7 +178,7 @@ def test_no_change_makes_an_arm_too_heavy(model: Model, change: dict[str, Any]) 
 def test_a_payload_that_is_put_down_is_accepted_by_an_arm_that_is_still_too_heavy(
     model: Model,
 ) -> None:
-    """[112] Otherwise the controller would go on to compute with a payload that has gone."""
+    """Otherwise the controller would go on to compute with a payload that has gone."""
     limits = ArmLimits.of(model, replace(NO_RATE, effort_limit=(30.0,)))
     weights = [
         gravity_torque(model.with_payload("tool", mass, np.zeros(3), np.eye(3)), HOME)
@@ -191,7 +191,7 @@ def test_a_payload_that_is_put_down_is_accepted_by_an_arm_that_is_still_too_heav
 
 
 def test_what_follows_of_a_trajectory_counts(model: Model) -> None:
-    """[112] The arm went on to where it could not be held, and fell past its goal."""
+    """The arm went on to where it could not be held, and fell past its goal."""
     light = np.array([0.0, 0.2, 0.0, -0.5, 0.0, 0.9, 0.0])
     heavy = np.array([0.0, 1.4, 0.0, -0.5, 0.0, 0.9, 0.0])
     loop = Loop(model, light)
@@ -228,7 +228,7 @@ def test_a_lower_speed_limit_stops_a_faster_trajectory(model: Model) -> None:
 
 
 def test_the_learned_weight_counts(model: Model) -> None:
-    """[112] With limits that suffice for the described arm only, a joint sank by 1.2 rad."""
+    """With limits that suffice for the described arm only, a joint sank by 1.2 rad."""
     parameters = replace(NO_RATE, adaptive=True)
     controller = started(model, parameters)
     loaded = model.with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3))
@@ -242,7 +242,7 @@ def test_the_learned_weight_counts(model: Model) -> None:
 
 
 def test_no_motion_ends_where_the_arm_is_too_heavy(model: Model) -> None:
-    """[112] Upright its limits suffice, stretched they do not: it sank to 6 rad/s."""
+    """Upright its limits suffice, stretched they do not: it sank to 6 rad/s."""
     upright = np.zeros(model.nv)
     stretched = np.array([0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0])
     parameters = replace(NO_RATE, torque_share=(0.25,))
@@ -269,7 +269,7 @@ STRAIGHT_IS_TOO_HEAVY = replace(
 
 @pytest.mark.parametrize("via", [0, 1, 30])
 def test_no_motion_leads_through_a_posture_that_is_too_heavy(model: Model, via: int) -> None:
-    """[117] Both ends can be held. The motor saturated on the way, and the arm sank."""
+    """Both ends can be held. The motor saturated on the way, and the arm sank."""
     controller = started(model, STRAIGHT_IS_TOO_HEAVY, FOLDED)
     points = [
         TrajectoryPoint(FOLDED + share * (BENT_BACK - FOLDED), time_from_start=9.0 * share)
@@ -287,7 +287,7 @@ def test_no_motion_leads_through_a_posture_that_is_too_heavy(model: Model, via: 
 def test_no_cycle_of_a_long_motion_leads_through_a_posture_that_is_too_heavy(
     model: Model, count: int, cycle: int
 ) -> None:
-    """[117] Each k-th segment was checked: always the same posture of a cycle of k segments."""
+    """Each k-th segment was checked: always the same posture of a cycle of k segments."""
     controller = started(model, STRAIGHT_IS_TOO_HEAVY, FOLDED)
     step = np.arange(1, count + 1)
     share = 0.5 - 0.5 * np.cos(2.0 * np.pi * step / cycle)
@@ -300,7 +300,7 @@ def test_no_cycle_of_a_long_motion_leads_through_a_posture_that_is_too_heavy(
 
 
 def test_an_overloaded_joint_may_move_to_where_it_bears_less(model: Model) -> None:
-    """[117] On the way from a posture that is too heavy it must not bear more than there."""
+    """On the way from a posture that is too heavy it must not bear more than there."""
     straight = FOLDED * (np.arange(7) != 3)
     controller = started(model, NO_RATE, straight)
     controller.set_parameters(replace(NO_RATE, effort_limit=STRAIGHT_IS_TOO_HEAVY.effort_limit))
@@ -317,7 +317,7 @@ def test_an_overloaded_joint_may_move_to_where_it_bears_less(model: Model) -> No
 
 
 def test_only_the_rest_of_a_trajectory_must_be_light_enough(model: Model) -> None:
-    """[117] The limits were lowered while it was interrupted, before and after its middle."""
+    """The limits were lowered while it was interrupted, before and after its middle."""
     for share, refused in ((0.2, True), (0.8, False)):
         controller = started(model, NO_RATE, FOLDED)
         points = [TrajectoryPoint(BENT_BACK, time_from_start=9.0)]
@@ -337,7 +337,7 @@ def test_only_the_rest_of_a_trajectory_must_be_light_enough(model: Model) -> Non
 
 
 def test_no_stream_leads_where_the_arm_is_too_heavy(model: Model) -> None:
-    """[112] Its single points were not compared with the limits."""
+    """Its single points were not compared with the limits."""
     names, parameters = model.joint_names, replace(NO_RATE, torque_share=(0.25,))
     q = np.zeros(model.nv)
     controller = started(model, parameters, q)
@@ -355,7 +355,7 @@ def test_no_stream_leads_where_the_arm_is_too_heavy(model: Model) -> None:
 
 
 def test_no_stream_leads_through_a_posture_that_is_too_heavy(model: Model) -> None:
-    """[117] Only its points were compared with the limits; with a long horizon they lie apart."""
+    """Only its points were compared with the limits; with a long horizon they lie apart."""
     names = model.joint_names
     parameters = replace(STRAIGHT_IS_TOO_HEAVY, stream_horizon=2.0)
     controller = started(model, parameters, FOLDED)
@@ -370,7 +370,7 @@ def test_no_stream_leads_through_a_posture_that_is_too_heavy(model: Model) -> No
 
 
 def test_a_stream_does_not_swing_past_its_point_where_the_arm_is_too_heavy(model: Model) -> None:
-    """[117] The point can be held; past it, where the arm would go on, it is too heavy."""
+    """The point can be held; past it, where the arm would go on, it is too heavy."""
     names = model.joint_names
     parameters = replace(STRAIGHT_IS_TOO_HEAVY, stream_horizon=1.0)
     controller = started(model, parameters, FOLDED)
@@ -390,7 +390,7 @@ def test_a_stream_does_not_swing_past_its_point_where_the_arm_is_too_heavy(model
 
 
 def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> None:
-    """[112] The torque limits were lowered while it was interrupted."""
+    """The torque limits were lowered while it was interrupted."""
     names, upright = model.joint_names, np.zeros(model.nv)
     stretched = np.array([0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0])
     controller = started(model, NO_RATE, upright)
@@ -424,7 +424,7 @@ def test_a_low_velocity_limit_does_not_make_motions_implausible(model: Model) ->
 
 
 def test_effort_limits_of_an_arm_in_motion_cannot_be_removed(model: Model) -> None:
-    """[35] The description has none: without those of the parameters torque had no limit at all."""
+    """The description has none: without those of the parameters torque had no limit at all."""
     arm = without(model, "effort_limit", list(range(7)), 0.0)
     given = ControllerParameters(effort_limit=tuple(model.effort_limit))
     controller = started(arm, given)
@@ -452,7 +452,7 @@ def test_an_arm_that_carries_itself_is_not_pushed_down(model: Model, mode: str) 
 
 @pytest.mark.parametrize("value", [0.0, np.inf])
 def test_no_start_without_an_effort_limit(model: Model, value: float) -> None:
-    """[35] The joints are named, and the parameter that helps."""
+    """The joints are named, and the parameter that helps."""
     arm = without(model, "effort_limit", [1, 4], value)
     controller = PassivityController(arm)
     message = "no effort limit for joint_2, joint_5: .* set parameter effort_limit"

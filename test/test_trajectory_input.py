@@ -17,7 +17,7 @@ from rbd_control.nodes.trajectory_input import TrajectoryInput
 
 
 def test_a_trajectory_is_refused_at_receipt_during_a_stop() -> None:
-    """[40] It would begin after ``~/resume`` if its planning took longer than the stop."""
+    """It would begin after ``~/resume`` if its planning took longer than the stop."""
     stops, refused = [True], list[str]()
     planned: list[Any] = []
 

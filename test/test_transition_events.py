@@ -71,7 +71,7 @@ class Node:
 def test_a_deactivation_takes_place_although_its_events_are_refused(
     refused: tuple[int, ...],
 ) -> None:
-    """[130] The callback was not called, and the node went on in the state ``deactivating``."""
+    """The callback was not called, and the node went on in the state ``deactivating``."""
     deactivated = Node(Machine(*refused))
     assert deactivated.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
     assert deactivated.called == ["deactivate"]

@@ -62,7 +62,7 @@ WRONG: dict[str, Callable[[Array], Array]] = {
 def test_velocities_that_contradict_the_positions_drive_no_arm(
     model: Model, kind: str, repeats: int
 ) -> None:
-    """[113] The arm was driven to 18 rad/s, and on in mode safe, and so by repeated samples."""
+    """The arm was driven to 18 rad/s, and on in mode safe, and so by repeated samples."""
     loop = WrongLoop(model, **(SHIPPED if repeats > 1 else {}))
     loop.repeats = repeats
     loop.follow(HOME + 0.1 * np.arange(1.0, 8.0), 1.0)
@@ -84,7 +84,7 @@ def test_velocities_that_contradict_the_positions_drive_no_arm(
 def test_a_driver_that_is_wrong_from_the_start_moves_the_arm_hardly(
     model: Model, kind: str
 ) -> None:
-    """[113] Noticed within 0.1 rad and below the speed of the trajectory that is asked for."""
+    """Noticed within 0.1 rad and below the speed of the trajectory that is asked for."""
     loop = WrongLoop(model)
     start = loop.arm.q.copy()
     loop.follow(HOME + np.array([0.6, 0.0, 0.0, 0.0, 0.0, 0.0, -0.3]), 1.0)
@@ -173,7 +173,7 @@ def test_messages_that_had_to_wait_for_their_stamps_are_no_contradiction(
 
 @pytest.mark.parametrize("rate", [4000, 1000])
 def test_lost_joint_states_are_no_contradiction(rate: int) -> None:
-    """[113] A busy machine loses joint states of a light wrist that swings at 60 Hz meanwhile."""
+    """A busy machine loses joint states of a light wrist that swings at 60 Hz meanwhile."""
     random = np.random.default_rng(0)
     match = LoneCheck(Contradictory)
     until = 0.0
@@ -290,7 +290,7 @@ MOTIONS = {
 def test_pushes_and_stops_with_late_velocities_are_no_contradiction(
     filtering: Callable[[Array, float], Array], late: float, rate: int
 ) -> None:
-    """[113] Velocities of a UR are 7 ms late, and an arm that was pushed got zero torque."""
+    """Velocities of a UR are 7 ms late, and an arm that was pushed got zero torque."""
     for speed in MOTIONS.values():
         q, v = np.cumsum(speed) * FINE, filtering(speed, late)
         match = LoneCheck(Contradictory)
@@ -303,7 +303,7 @@ def test_pushes_and_stops_with_late_velocities_are_no_contradiction(
 def test_an_arm_with_filtered_velocities_can_be_pushed(
     model: Model, late: float, direction: Array
 ) -> None:
-    """[113] 60 N for 50 ms on an arm that holds: it must go on holding."""
+    """60 N for 50 ms on an arm that holds: it must go on holding."""
     loop = Loop(
         model,
         simulated={"velocity_cutoff": 1.0 / (2.0 * np.pi * late)},
@@ -321,7 +321,7 @@ def test_an_arm_with_filtered_velocities_can_be_pushed(
 def test_velocities_of_the_motor_side_are_named_before_the_arm_is_fast(
     model: Model, factor: float, joint: int
 ) -> None:
-    """[113] They are implausible too; with joint states at 100 Hz the arm reached 7 rad/s."""
+    """They are implausible too; with joint states at 100 Hz the arm reached 7 rad/s."""
     loop = WrongLoop(
         model,
         simulated={"rate": 100.0, "substeps": 40},
@@ -350,7 +350,7 @@ def test_the_cause_of_zero_torque_is_given_beside_that_of_the_mode(model: Model)
 
 
 def test_a_position_that_repeats_while_its_velocity_does_not(model: Model) -> None:
-    """[113] Encoder and velocity may come from different sensors."""
+    """Encoder and velocity may come from different sensors."""
     loop = Loop(model)
     loop.follow(HOME + 0.5, 1.0)
     loop.run(0.5)

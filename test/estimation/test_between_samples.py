@@ -113,7 +113,7 @@ def delay_at_rest(model: Model, stamps: np.ndarray, begin: float) -> float:
 
 @pytest.mark.parametrize("size", [10])
 def test_samples_in_batches_do_not_hide_a_contact(model: Model, size: int) -> None:
-    """[16] Times of receipt of a driver that sends several samples at once."""
+    """Times of receipt of a driver that sends several samples at once."""
     k = np.arange(10000)
     stamps = 1.0 + (k // size) * size / RATE + (k % size) * 1e-5
     # The residual exceeds the threshold in the first batch; four more batches are seen at most.
@@ -197,7 +197,7 @@ def test_two_close_first_samples_do_not_hide_a_contact(model: Model) -> None:
 
 
 def test_a_lower_rate_delays_a_contact_by_few_samples(model: Model) -> None:
-    """[48] Each interval after the change of the rate is as long as that of lost samples."""
+    """Each interval after the change of the rate is as long as that of lost samples."""
     before, after = 1000.0, 20.0
     fast = 1.0 + np.arange(round(2.0 * before)) / before
     slow = fast[-1] + np.arange(1, round(2.0 * after)) / after

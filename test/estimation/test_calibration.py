@@ -227,7 +227,7 @@ def test_refuses_a_joint_whose_effort_is_no_torque(
     joint: int,
     says: str,
 ) -> None:
-    """[31] Thresholds would otherwise come out 10 to 180 times too high, without a word."""
+    """Thresholds would otherwise come out 10 to 180 times too high, without a word."""
     wrong = [replace(m, tau=m.tau.copy()) for m in motions]
     for m in wrong:
         m.tau[:, joint - 1] = effort(m.tau[:, joint - 1])

@@ -72,7 +72,7 @@ def test_a_constant_torque(model: Model) -> None:
 
 
 def test_a_joint_without_effort(model: Model) -> None:
-    """[61] It is named, whether or not gravity loads it, and the others are judged without it."""
+    """It is named, whether or not gravity loads it, and the others are judged without it."""
     for i in (1, 5):
         dead = motion(model)
         dead.tau[:, i] = 0.0

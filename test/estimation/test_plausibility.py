@@ -69,7 +69,7 @@ ABSURD = {
 def test_one_absurd_sample_is_a_lost_message(
     model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
-    """[17, 53, 67] No flag, no event, and the residual after it is the one without the sample."""
+    """No flag, no event, and the residual after it is the one without the sample."""
     column, value, says = absurd
     at = 700
     detections = detect(model, changed(recording, column, at, 1, value))
@@ -89,7 +89,7 @@ def test_one_absurd_sample_is_a_lost_message(
 def test_persistent_failures_give_no_verdict(
     model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
-    """[17, 53, 67] Two samples are bridged, the third is not; afterwards all is well again."""
+    """Two samples are bridged, the third is not; afterwards all is well again."""
     column, value, says = absurd
     for first, last in ((700, 760), (700, 900), (0, 500)):
         detections = detect(model, changed(recording, column, slice(first, last), 1, value))
@@ -153,7 +153,7 @@ def test_a_hard_collision_beyond_the_limit_is_found(model: Model) -> None:
 def test_an_effort_that_is_dead_from_the_start(
     model: Model, recording: Sequence[np.ndarray]
 ) -> None:
-    """[61] There is no verdict and no flag, and the joint is named; an unloaded joint is not."""
+    """There is no verdict and no flag, and the joint is named; an unloaded joint is not."""
     detections = detect(model, changed(recording, 3, slice(None), 1, 0.0))
     assert is_clean(detections)
     assert {d.reason for d in detections[2:]} == {"joint_2 publishes no effort"}
@@ -185,7 +185,7 @@ def test_a_true_zero_is_measured(model: Model, measured: bool) -> None:
 
 
 def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None:
-    """[61] A driver that does not measure effort fills in zeros."""
+    """A driver that does not measure effort fills in zeros."""
     t, q, v, tau = recording
     for first in (0, 700):
         dead = tau.copy()
@@ -199,7 +199,7 @@ def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None
 def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
     model: Model, pushed: bool
 ) -> None:
-    """[61] The efforts of an arm at rest freeze: a later push would not show, nor its end."""
+    """The efforts of an arm at rest freeze: a later push would not show, nor its end."""
     rng = np.random.default_rng(4)
     t = 10.0 + 0.01 * np.arange(1200)
     rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
@@ -287,7 +287,7 @@ def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarr
 
 
 def test_repeated_efforts_stay_repeated_after_a_restart(model: Model) -> None:
-    """[61] A restart must not give five seconds of verdicts without efforts."""
+    """A restart must not give five seconds of verdicts without efforts."""
     rng = np.random.default_rng(4)
     t = 10.0 + 0.01 * np.arange(1400)
     rest = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])

@@ -33,7 +33,7 @@ def test_tare_takes_a_constant_error_off(model: Model) -> None:
 
 
 def test_a_tare_leaves_little_in_noise(model: Model) -> None:
-    """[60] It succeeds only with what has been averaged for a second, at whatever time it comes."""
+    """It succeeds only with what has been averaged for a second, at whatever time it comes."""
     bias, rng = on_joint(3, 0.9) + on_joint(1, 5.0), np.random.default_rng(4)
     parameters = replace(PARAMETERS, contact_threshold=(10.0,), collision_threshold=(40.0,))
     for wait in (0.02, 0.5, 1.3):
@@ -58,7 +58,7 @@ def test_a_tare_leaves_little_in_noise(model: Model) -> None:
 
 
 def test_a_reset_with_clear_tare_ends_the_contact_of_a_tare(model: Model) -> None:
-    """[60] A tare in one posture is an error in another, where the residual has the other sign."""
+    """A tare in one posture is an error in another, where the residual has the other sign."""
     bench = Bench(model)
     bench.run(3.0, on_joint(1, 0.9))
     bench.detector.tare()

@@ -1,6 +1,6 @@
 """Malformed input and exceptions in callbacks: the process survives, and the arm is safe.
 
-One controller for each executor. The numbers in brackets are the rows of ``docs/faults.md``.
+One controller for each executor.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def garbage(good: bytes) -> Iterator[bytes]:
 
 
 def test_garbage_on_every_topic(probe: Probe, running: Running) -> None:
-    """[55, 65] Malformed bytes are dropped and counted; the arm is held all the while."""
+    """Malformed bytes are dropped and counted; the arm is held all the while."""
     source = resting()
     now = probe.node.get_clock().now().to_msg()
     topics: dict[str, Any] = {
@@ -155,7 +155,7 @@ def test_garbage_on_every_topic(probe: Probe, running: Running) -> None:
 
 
 def test_an_exception_leads_to_the_safe_torque(probe: Probe, running: Running) -> None:
-    """[42, 55] An exception leads to mode safe, one log line and a count; resume works."""
+    """An exception leads to mode safe, one log line and a count; resume works."""
 
     def failures(report: Report) -> int:
         return sum(int(n) for key, n in report.values.items() if key.startswith("failures of"))
@@ -183,7 +183,7 @@ def parameter(name: str, kind: int, **value: Any) -> Parameter:
 
 
 def test_impossible_parameters_are_refused(probe: Probe, running: Running) -> None:
-    """[38, 82, 85, 112] Each with its reason, and all others of the same request with it."""
+    """Each with its reason, and all others of the same request with it."""
     array, number = ParameterType.PARAMETER_DOUBLE_ARRAY, ParameterType.PARAMETER_DOUBLE
     good = parameter("bandwidth", array, double_array_value=[5.0])
     cases = {

@@ -102,7 +102,7 @@ def test_the_first_torque_after_the_flag_is_the_reaction(
 def test_the_controller_waits_for_the_configuration_of_the_detector(
     bring_up: BringUp, probe: Probe, tmp_path: Path
 ) -> None:
-    """[131] The detector cannot be configured while the controller is active."""
+    """The detector cannot be configured while the controller is active."""
     space = "late_detector"
     torque = probe.listen(Float64MultiArray, f"{space}/effort_controller/commands")
     probe.stream(Source(MODEL.joint_names, POSE, np.zeros(7), WEIGHT), f"{space}/joint_states")
@@ -129,7 +129,7 @@ def test_the_controller_waits_for_the_configuration_of_the_detector(
 def test_silence_ends_the_verdict_and_the_torque(
     probe: Probe, process: Process, source: Source
 ) -> None:
-    """[95] And a signal the process."""
+    """And a signal the process."""
     torque = probe.listen(Float64MultiArray, "effort_controller/commands")
     source.on = False
     probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "safe", "is not safe")

@@ -1,7 +1,4 @@
-"""The contact guard as a process, with an action server: it stops, latches, resumes and retreats.
-
-The numbers in brackets are the rows of ``docs/faults.md``.
-"""
+"""The contact guard as a process, with an action server: it stops, latches, resumes, retreats."""
 
 from __future__ import annotations
 
@@ -147,7 +144,7 @@ def usually_in_time(trial: Callable[[], float], what: str) -> None:
 
 # Long: one guard passes through all its states in turn; a start for each state would take a minute.
 def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
-    """[96, 97] Contact, goals that come later, and servers that do not answer or refuse."""
+    """Contact, goals that come later, and servers that do not answer or refuse."""
     driver, detector = ArmDriver(probe), Detector(probe)
     stopped = probe.listen(Bool, f"{GUARD}/stopped", LATCHED)
     events = probe.listen(String, "/trajectory_execution_event")
@@ -259,7 +256,7 @@ StandstillMonitor.hear = failing
 
 
 def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
-    """[97, 98, 99] A required detector, an action server and joint states; then the detector."""
+    """A required detector, an action server and joint states; then the detector."""
     driver, detector = ArmDriver(probe, "/left/follow"), Detector(probe)
     detector.flag = None
     parameters = {
@@ -357,7 +354,7 @@ StandstillMonitor.hear = slow
 
 
 def test_callbacks_that_hang_stop_the_arm(bring_up: BringUp, probe: Probe) -> None:
-    """[126] The detector continues, but the guard does not process its flags in time.
+    """The detector continues, but the guard does not process its flags in time.
 
     Its callback hangs, or flags and timers wait behind many slow joint states. A pause of the
     process is no overload.
@@ -438,7 +435,7 @@ class Robot:
 
 
 def test_a_retreat_on_the_running_node(bring_up: BringUp, probe: Probe) -> None:
-    """[115] Resume is refused during the retreat; silence and the end of the guard stop the arm."""
+    """Resume is refused during the retreat; silence and the end of the guard stop the arm."""
     robot = Robot(probe, "back")
     process = bring_up.start(GUARD, RETREATING, ["-r", "__ns:=/back"])
     active(probe, robot.name)

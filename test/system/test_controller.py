@@ -87,7 +87,7 @@ def wait_for_desired(probe: Probe, errors: Heard, offset: float) -> None:
 
 
 def test_no_start_without_velocity(probe: Probe, process: Process, source: Source) -> None:
-    """[1, 3, 66] Without velocity the controller stays inactive; with it, it starts and holds."""
+    """Without velocity the controller stays inactive; with it, it starts and holds."""
     commands = torques(probe)
     for velocity in ((), np.full(MODEL.nv, nan)):
         source.velocity = velocity
@@ -110,7 +110,7 @@ def test_no_start_without_velocity(probe: Probe, process: Process, source: Sourc
 
 
 def test_single_unusable_messages_are_dropped_and_counted(probe: Probe, source: Source) -> None:
-    """[4, 5, 8, 10, 11, 15] Between good messages they change neither torque nor mode."""
+    """Between good messages they change neither torque nor mode."""
     commands = torques(probe)
     before = probe.report(NODE)
 
@@ -131,7 +131,7 @@ def test_single_unusable_messages_are_dropped_and_counted(probe: Probe, source: 
 
 
 def test_bad_trajectories_leave_the_old_one(probe: Probe, source: Source, errors: Heard) -> None:
-    """[39, 40] Bad trajectories are rejected with a reason; the running trajectory continues."""
+    """Bad trajectories are rejected with a reason; the running trajectory continues."""
     before = count(probe.report(NODE), "trajectories refused")
     probe.send(f"{NODE}/joint_trajectory", trajectory(-0.01, 0.015, seconds=2.0))
     wait_for_desired(probe, errors, -0.005)
@@ -151,7 +151,7 @@ def test_bad_trajectories_leave_the_old_one(probe: Probe, source: Source, errors
 
 
 def test_every_order_has_its_service(probe: Probe, source: Source) -> None:
-    """[52] Stops, a reaction without a force, and the way back from each of them."""
+    """Stops, a reaction without a force, and the way back from each of them."""
 
     def order(name: str, mode: str, words: str) -> None:
         answer = probe.call(Trigger, f"{NODE}/{name}")
@@ -174,7 +174,7 @@ def test_every_order_has_its_service(probe: Probe, source: Source) -> None:
 
 
 def test_a_clock_that_jumps(probe: Probe, source: Source, errors: Heard) -> None:
-    """[25, 26, 27] Back: the trajectory is given up. Forward, or frozen: safe until resumed."""
+    """Back: the trajectory is given up. Forward, or frozen: safe until resumed."""
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=60.0))
     probe.wait_for_report(NODE, lambda r: r.values["goal"] == "moving", "does not move")
     source.shift = -60.0
@@ -206,7 +206,7 @@ def crowd(bring_up: BringUp) -> Iterator[None]:
 
 @pytest.mark.usefixtures("crowd")
 def test_another_publisher_of_torque(probe: Probe, source: Source) -> None:
-    """[46, 47] The safe torque, an error, and no resuming before the other is gone.
+    """The safe torque, an error, and no resuming before the other is gone.
 
     Nodes that publish no torque to the arm are no rivals.
     """
@@ -229,7 +229,7 @@ def test_another_publisher_of_torque(probe: Probe, source: Source) -> None:
 
 
 def test_a_pause_beyond_the_timeout(probe: Probe, source: Source, process: Process) -> None:
-    """[16, 48, 80] It reports the gap and holds still; the torque before it is not continued."""
+    """It reports the gap and holds still; the torque before it is not continued."""
     commands = torques(probe)
     first = len(commands)
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.2, seconds=4.0))
@@ -249,7 +249,7 @@ def test_a_pause_beyond_the_timeout(probe: Probe, source: Source, process: Proce
 
 
 def test_joint_states_end_and_return(probe: Probe, source: Source) -> None:
-    """[19, 20] A publisher that restarts leaves the controller in mode safe until ``~/resume``."""
+    """A publisher that restarts leaves the controller in mode safe until ``~/resume``."""
     commands = torques(probe)
     wait_for_torque(probe, commands, WEIGHT)
     probe.end_stream(source)
@@ -289,7 +289,7 @@ ENDS: dict[str, tuple[str, int]] = {
 
 @pytest.mark.parametrize("space", ENDS)
 def test_zero_torque_at_the_end(space: str, bring_up: BringUp, probe: Probe) -> None:
-    """[43, 129] The last command is zero and acknowledged; the process ends well.
+    """The last command is zero and acknowledged; the process ends well.
 
     Neither output that is not read nor Ctrl-Z stops the torque before that.
     """

@@ -1,7 +1,4 @@
-"""Parameters that only the node of the controller has.
-
-The numbers in brackets are the rows of ``docs/faults.md``.
-"""
+"""Parameters that only the node of the controller has."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ def test_description_and_joints(probe: Probe, process: Process) -> None:
 
 
 def test_joint_states_must_be_reliable(bring_up: BringUp, probe: Probe, process: Process) -> None:
-    """[22, 23] Without ``best_effort`` such joint states are not received, nor is another type."""
+    """Without ``best_effort`` such joint states are not received, nor is another type."""
     qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
     publisher = probe.node.create_publisher(JointState, f"{SPACE}/joint_states", qos)
     probe.wait_for_report(SPACE, lambda r: "cannot be received" in r.message, "receives all")
@@ -108,7 +105,7 @@ def test_joint_states_must_be_reliable(bring_up: BringUp, probe: Probe, process:
 
 
 def test_threads_have_the_priority(probe: Probe, process: Process) -> None:
-    """[93] All receiving and computing threads have the priority, or the log says why not."""
+    """All receiving and computing threads have the priority, or the log says why not."""
     wait_for_more(probe, torques(probe, SPACE))
     if "no thread_priority: not permitted" in process.output:
         return
@@ -154,7 +151,7 @@ def test_estimates_are_written(probe: Probe, process: Process, estimates: Path) 
 
 
 def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> None:
-    """[66] The controller sends no torque before a verdict; activation by service waits, too."""
+    """The controller sends no torque before a verdict; activation by service waits, too."""
     never = "no contact detector has published yet"
     flag = "waiting/contact"
     process = bring_up.start(

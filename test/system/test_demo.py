@@ -83,7 +83,7 @@ def children(process: Process) -> dict[str, int]:
 )
 @pytest.mark.parametrize("killed", ["", "passivity_controller"], ids=["Ctrl-C", "killed"])
 def test_no_process_is_left_behind(demo: Process, killed: str) -> None:
-    """[89] Neither after Ctrl-C nor if a node dies, which is named."""
+    """Neither after Ctrl-C nor if a node dies, which is named."""
     demo.wait_until(lambda: len(children(demo)) == len(NODES))
     started = children(demo)
     if killed:

@@ -74,7 +74,7 @@ def test_flag_event_and_wrench(probe: Probe, source: Source) -> None:
 
 
 def test_no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
-    """[1, 2, 3, 61] What is missing is never taken as zero: no verdict, which is silence."""
+    """What is missing is never taken as zero: no verdict, which is silence."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     wrenches = probe.listen(WrenchStamped, f"{NODE}/tool_wrench")
     gravity = gravity_torque(MODEL, POSTURE)
@@ -102,7 +102,7 @@ def says(words: str, report: Report) -> bool:
 
 
 def test_unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
-    """[4, 5, 8, 9, 10, 11, 15, 53, 67] They are counted, and the good ones go on being judged."""
+    """They are counted, and the good ones go on being judged."""
     contact = listen_without_contact(probe)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     probe.wait(lambda: np.abs(torques[-1].effort).max() < 0.01, "a residual remains")
@@ -130,7 +130,7 @@ def test_unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
 
 
 def test_parameters_change_as_a_whole(probe: Probe, source: Source) -> None:
-    """[38, 78] A bad change is refused with its reason, nothing of it stays; a good one counts."""
+    """A bad change is refused with its reason, nothing of it stays; a good one counts."""
     contact = listen_without_contact(probe)
     for name, value, reason in (
         ("friction_viscous", 1e23, "at most"),
@@ -156,7 +156,7 @@ def test_parameters_change_as_a_whole(probe: Probe, source: Source) -> None:
 
 
 def test_publishers_come_and_go(probe: Probe, source: Source) -> None:
-    """[20, 21] A second publisher is reported; after a restart of the only one it goes on."""
+    """A second publisher is reported; after a restart of the only one it goes on."""
     contact = listen_without_contact(probe)
     before = int(probe.report(NODE).values["publishers"])
     second = probe.node.create_publisher(JointState, "joint_states", 50)
@@ -175,7 +175,7 @@ def test_publishers_come_and_go(probe: Probe, source: Source) -> None:
 
 
 def test_a_clock_that_jumps(probe: Probe, source: Source) -> None:
-    """[25, 26] At each jump an open contact ends, and a push that goes on is a new contact."""
+    """At each jump an open contact ends, and a push that goes on is a new contact."""
     contact = listen_without_contact(probe)
     events = probe.listen(DiagnosticArray, f"{NODE}/events")
     touched(source)
@@ -225,7 +225,7 @@ def contact_after(
 
 
 def test_tare_and_reset(probe: Probe, source: Source) -> None:
-    """[60] A tare subtracts the mean residual, once there is one; a reset clears the tare."""
+    """A tare subtracts the mean residual, once there is one; a reset clears the tare."""
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     bias = np.full(MODEL.nv, 0.7)
     assert probe.call(Trigger, f"{NODE}/reset").success
@@ -242,7 +242,7 @@ def test_tare_and_reset(probe: Probe, source: Source) -> None:
 def test_what_waited_during_a_pause_gives_no_verdict(
     probe: Probe, source: Source, process: Process
 ) -> None:
-    """[48] Joint states end while the process is stopped: afterwards no verdict is published.
+    """Joint states end while the process is stopped: afterwards no verdict is published.
 
     The stop may come while the node publishes a verdict, whose second message then follows.
     """
@@ -272,7 +272,7 @@ def test_what_waited_during_a_pause_gives_no_verdict(
 
 
 def test_simulated_time(bring_up: BringUp, probe: Probe) -> None:
-    """[24, 25, 26, 27, 84] No clock, a malformed one, one that stands still, and two jumps."""
+    """No clock, a malformed one, one that stands still, and two jumps."""
     space = f"simulated/{NODE}"
     parameters = {**PARAMETERS, "use_sim_time": True}
     bring_up.start(NODE, parameters, ["-r", "__ns:=/simulated"])
@@ -340,7 +340,7 @@ ContactDetector.judge = failing
 
 
 def test_a_failing_detector_falls_silent_and_settles_again(bring_up: BringUp, probe: Probe) -> None:
-    """[94] It publishes nothing rather than its last verdict, and then a new one."""
+    """It publishes nothing rather than its last verdict, and then a new one."""
     settling = 1.0
     flag = probe.listen(Bool, f"failing/{NODE}/contact")
     parameters = {**PARAMETERS, "settling_time": settling}

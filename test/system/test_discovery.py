@@ -1,4 +1,4 @@
-"""Controllers that start together; the numbers in brackets are those of the fault list."""
+"""Controllers that start together."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def holds(process: Process) -> bool:
 def test_of_two_that_start_at_once_one_holds_the_arm_until_it_ends(
     probe: Probe, pair: list[Process]
 ) -> None:
-    """[45, 46, 71] The other waits, and takes over after zero torque; never do both send."""
+    """The other waits, and takes over after zero torque; never do both send."""
     commands = torques(probe)
     probe.wait(lambda: any(map(holds, pair)), "none starts")
     winner = int(not holds(pair[0]))

@@ -1,7 +1,4 @@
-"""The middleware refuses messages of nodes and commands, as it does on a machine at its limit.
-
-The numbers in brackets are the rows of ``docs/faults.md``.
-"""
+"""The middleware refuses messages of nodes and commands, as it does on a machine at its limit."""
 
 from __future__ import annotations
 
@@ -75,7 +72,7 @@ def refused(topic: str) -> str:
 
 
 def test_single_refusals_do_not_touch_the_control(bring_up: BringUp, probe: Probe) -> None:
-    """[104, 105] The arm is held; each topic is counted, and has one warning at a time."""
+    """The arm is held; each topic is counted, and has one warning at a time."""
     space = "now_and_then"
     probe.stream(resting(), f"{space}/joint_states")
     process = bring_up.start(NODE, PARAMETERS, in_space(space), preamble=REFUSING + NOW_AND_THEN)
@@ -110,7 +107,7 @@ def test_single_refusals_do_not_touch_the_control(bring_up: BringUp, probe: Prob
 
 
 def test_a_refused_verdict_is_published_again(bring_up: BringUp, probe: Probe) -> None:
-    """[106] The flag, and the event of the contact; refused markers change nothing."""
+    """The flag, and the event of the contact; refused markers change nothing."""
     flags = probe.listen(Bool, f"{detector.NODE}/contact")
     events = probe.listen(DiagnosticArray, f"{detector.NODE}/events")
     bring_up.start(detector.NODE, detector.PARAMETERS, preamble=REFUSING + NO_FLAG)

@@ -1,7 +1,7 @@
 """Time from the last usable joint state to the answer of a running node with its own timeout.
 
 A busy machine delays messages and nodes, and then the fault is repeated; an answer that is late
-each time fails. The numbers in brackets are the rows of ``docs/faults.md``.
+each time fails.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ FAULTS = ("silence", "missing joint")
 def test_the_torque_is_zero_within_the_timeout(
     kind: str, probe: Probe, controlled: Spoiled
 ) -> None:
-    """[5, 9, 19] Never before it, unless the machine was late already."""
+    """Never before it, unless the machine was late already."""
     commands = torques(probe)
 
     def is_in_time() -> bool:
@@ -95,7 +95,7 @@ def controlled(bring_up: BringUp, probe: Probe) -> Spoiled:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_there_is_no_verdict_after_a_silence(kind: str, probe: Probe, judged: Spoiled) -> None:
-    """[5, 9, 19] The verdict is repeated until then, and comes back by itself."""
+    """The verdict is repeated until then, and comes back by itself."""
     flags = probe.listen(Bool, f"{detector.NODE}/contact")
 
     def is_in_time() -> bool:

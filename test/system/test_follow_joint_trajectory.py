@@ -1,6 +1,6 @@
 """Goals of FollowJointTrajectory to a running controller that moves the simulated arm.
 
-The numbers in brackets are those of the fault list. The tests need the package ``control_msgs``,
+The tests need the package ``control_msgs``,
 which comes with ROS 2 and not with the wheels.
 """
 
@@ -167,7 +167,7 @@ def test_a_goal_is_followed_to_its_end(sender: Sender) -> None:
 
 
 def test_a_bad_goal_is_aborted_with_its_code(sender: Sender) -> None:
-    """[39] And leaves the one that is followed."""
+    """And leaves the one that is followed."""
     moving = sender.moving()
     unknown, old, negative = (sender.goal(0.01) for _ in range(3))
     unknown.trajectory.joint_names[2] = "elbow"
@@ -187,7 +187,7 @@ def test_a_bad_goal_is_aborted_with_its_code(sender: Sender) -> None:
 
 
 def test_a_cancelled_goal_ends_with_the_arm_at_rest(sender: Sender) -> None:
-    """[52, 101] It is answered when the arm has stopped, and the next goal is taken at once."""
+    """It is answered when the arm has stopped, and the next goal is taken at once."""
     moving = sender.moving()
     moving.handle.cancel_goal_async()
     assert moving.result()[0] == CANCELED
@@ -197,7 +197,7 @@ def test_a_cancelled_goal_ends_with_the_arm_at_rest(sender: Sender) -> None:
 
 
 def test_a_contact_ends_a_goal_and_names_the_link(sender: Sender) -> None:
-    """[101] As MoveIt sees it."""
+    """As MoveIt sees it."""
     moving = sender.moving()
     wrench = WrenchStamped()
     wrench.header.frame_id = "link_5"
@@ -212,7 +212,7 @@ def test_a_contact_ends_a_goal_and_names_the_link(sender: Sender) -> None:
 
 
 def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
-    """[43, 101] Its sender gets the result. Last, as the node is gone afterwards."""
+    """Its sender gets the result. Last, as the node is gone afterwards."""
     moving = sender.moving()
     answer = moving.handle.get_result_async()
     count = len(moving.feedback)

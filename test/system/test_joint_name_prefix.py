@@ -1,7 +1,4 @@
-"""A running detector and joint states whose names differ from the model's by a prefix.
-
-The numbers in brackets are those of the fault list.
-"""
+"""A running detector and joint states whose names differ from the model's by a prefix."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ LASTING = 200
 
 
 def test_another_arm_before_the_own_joint_states(bring_up: BringUp, probe: Probe) -> None:
-    """[9] A prefix is accepted until joint states with the names of the model arrive.
+    """A prefix is accepted until joint states with the names of the model arrive.
 
     When these end, the joint states of the other arm, which come alone then, are never taken again.
     """

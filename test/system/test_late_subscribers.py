@@ -1,7 +1,4 @@
-"""Silence of ``~/contact`` means that there is no verdict, also for late subscribers.
-
-The numbers in brackets are those of the fault list.
-"""
+"""Silence of ``~/contact`` means that there is no verdict, also for late subscribers."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ VOLATILE = QoSProfile(depth=1000)
 
 
 def test_late_subscribers(bring_up: BringUp, probe: Probe) -> None:
-    """[58] They receive the valid flag, and no message once there is no verdict."""
+    """They receive the valid flag, and no message once there is no verdict."""
     bring_up.start(NODE, PARAMETERS)
     source = probe.stream(resting())
     touched(source)

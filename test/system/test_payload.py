@@ -1,7 +1,4 @@
-"""One arm file for detector and controller, and changes of the payload at run time.
-
-The numbers in brackets are the rows of ``docs/faults.md``.
-"""
+"""One arm file for detector and controller, and changes of the payload at run time."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def says(process: Process, reason: str) -> bool:
 
 
 def test_a_payload_reaches_both_nodes(bring_up: BringUp, probe: Probe) -> None:
-    """[91] A payload that the motors cannot carry is refused, and the one before stays.
+    """A payload that the motors cannot carry is refused, and the one before stays.
 
     One that is announced before the start is pending until model and posture are known.
     """

@@ -47,7 +47,7 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
 
 
 def test_a_recording_that_is_damaged_further_on(bring_up: BringUp, tmp_path: Path) -> None:
-    """[77] Its damage is not found at the start."""
+    """Its damage is not found at the start."""
     rows = [f"{100.0 + 0.01 * k:.3f},0.1,0.0,1.0" for k in range(100)]
     file = recording(tmp_path / "damaged.csv", *rows, "101.0,what,0.0,1.0")
     player = bring_up.start("joint_state_player", {"recording": file}, ["-r", "__node:=damaged"])

@@ -1,7 +1,4 @@
-"""Joint states and trajectories that arrive faster than they can be processed.
-
-The numbers in brackets are those of the fault list.
-"""
+"""Joint states and trajectories that arrive faster than they can be processed."""
 
 from __future__ import annotations
 
@@ -98,7 +95,7 @@ def source(probe: Probe, process: Process) -> Source:
 
 
 def test_every_joint_state_is_accounted_for(probe: Probe, process: Process, source: Source) -> None:
-    """[18, 48, 68] Answered, skipped, overwritten or lost: together as many as were published."""
+    """Answered, skipped, overwritten or lost: together as many as were published."""
     commands = torques(probe)
 
     def counts() -> np.ndarray:
@@ -129,7 +126,7 @@ def test_every_joint_state_is_accounted_for(probe: Probe, process: Process, sour
 
 
 def test_a_flood_of_bad_trajectories(probe: Probe, source: Source, waves: Waves) -> None:
-    """[40, 70] 2,000 points that fail the last check, and 100,000: the motion goes on."""
+    """2,000 points that fail the last check, and 100,000: the motion goes on."""
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     before = count(probe.report(NODE), "trajectories refused")
     bad = waves.bad
@@ -159,7 +156,7 @@ def test_a_flood_of_bad_trajectories(probe: Probe, source: Source, waves: Waves)
 def test_large_trajectories_delay_no_torque(
     probe: Probe, source: Source, process: Process, waves: Waves
 ) -> None:
-    """[70] Latency with the flood is at most twice the latency without it, plus 5 ms.
+    """Latency with the flood is at most twice the latency without it, plus 5 ms.
 
     It is that of the controller and not of this test. On a busy machine the latency without the
     flood may be as large.
@@ -196,7 +193,7 @@ def test_large_trajectories_delay_no_torque(
 def test_a_stop_discards_what_is_being_planned(
     probe: Probe, source: Source, process: Process, waves: Waves
 ) -> None:
-    """[25, 40] A hold order, or a jump of the clock, while large trajectories are in transit."""
+    """A hold order, or a jump of the clock, while large trajectories are in transit."""
     publisher = probe.node.create_publisher(JointTrajectory, TOPIC, 50)
     probe.wait(publisher.get_subscription_count, "nobody listens")
 

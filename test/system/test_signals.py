@@ -1,7 +1,4 @@
-"""Signals at any instant: the last command is zero torque, the exit code 0, and no traceback.
-
-The numbers in brackets are those of the fault list.
-"""
+"""Signals at any instant: the last command is zero torque, the exit code 0, and no traceback."""
 
 from __future__ import annotations
 
@@ -88,7 +85,7 @@ def assert_ended_well(probe: Probe, process: Process, commands: Heard) -> None:
 
 @pytest.mark.usefixtures("source")
 def test_more_signals_while_it_ends(bring_up: BringUp, probe: Probe) -> None:
-    """[43, 59] The zero torque is sent whatever comes between it and the first signal."""
+    """The zero torque is sent whatever comes between it and the first signal."""
     commands = torques(probe, "during")
     process = start(bring_up, "during", PREAMBLE)
     wait_for_torque(probe, commands, WEIGHT)
@@ -98,7 +95,7 @@ def test_more_signals_while_it_ends(bring_up: BringUp, probe: Probe) -> None:
 
 @pytest.mark.usefixtures("source")
 def test_bursts_of_signals(bring_up: BringUp, probe: Probe) -> None:
-    """[43, 59] Dozens of SIGINT, SIGTERM and SIGHUP, the first at any instant of the run."""
+    """Dozens of SIGINT, SIGTERM and SIGHUP, the first at any instant of the run."""
     chance = random.Random(59)
     spaces = [f"burst_{k}" for k in range(2)]
     processes = [start(bring_up, space) for space in spaces]
@@ -115,7 +112,7 @@ def test_bursts_of_signals(bring_up: BringUp, probe: Probe) -> None:
 
 @pytest.mark.parametrize(("phase", "stride"), [("end", 13), ("start", 53)])
 def test_a_signal_at_each_line(bring_up: BringUp, phase: str, stride: int) -> None:
-    """[43, 72] Of the code that activates the controller, and of that which ends it.
+    """Of the code that activates the controller, and of that which ends it.
 
     Every ``stride``-th line, to save time; by hand, ``python -m system.signal_sweep`` takes all.
     """

@@ -113,7 +113,7 @@ INSTANTS = (("", 0.0), ("", 0.3), ("compiling", 0.7))
 
 @pytest.mark.parametrize("program", ["passivity_controller", "warmup"])
 def test_a_signal_during_a_cold_start(program: str, bring_up: BringUp, tmp_path: Path) -> None:
-    """[62] From the first import to the middle of compiling."""
+    """From the first import to the middle of compiling."""
     module = [f"rbd_control.nodes.{program}", "--ros-args", "-p", "urdf:=arm7"]
     if program == "warmup":
         module = ["rbd_control.cli.main", "warmup"]

@@ -56,7 +56,7 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def test_a_bad_start_ends_with_a_line_that_names_it(bring_up: BringUp) -> None:
-    """[28, 32, 37, 78, 92] Without a traceback."""
+    """Without a traceback."""
     # A few at a time: each is a Python that imports numba.
     cases = list(BAD_STARTS.items())
     for k in range(0, len(cases), 3):
@@ -89,7 +89,7 @@ Node.create_publisher = refusing
 def test_a_topic_that_ros_refuses_ends_the_start_with_a_line_that_names_it(
     bring_up: BringUp, probe: Probe
 ) -> None:
-    """[100] Whether the topic is made with the node or when it is activated."""
+    """Whether the topic is made with the node or when it is activated."""
     source = probe.stream(controller_setting.resting())
     topics = ("/diagnostics", "effort_controller/commands")
     for ending in topics:
@@ -110,7 +110,7 @@ def close_streams() -> None:
 def test_closed_streams_and_no_place_for_logs_keep_no_node_from_starting(
     bring_up: BringUp, probe: Probe, tmp_path: Path
 ) -> None:
-    """[76] Nor does a folder of logs that cannot be written."""
+    """Nor does a folder of logs that cannot be written."""
     file = tmp_path / "file"
     file.touch()
     # Name of the node: its environment and streams, and what stderr must hold.
@@ -142,7 +142,7 @@ def test_closed_streams_and_no_place_for_logs_keep_no_node_from_starting(
 
 
 def test_enforced_security_without_keys_is_no_start(bring_up: BringUp, tmp_path: Path) -> None:
-    """[90] Neither without an enclave nor with a middleware that has no security."""
+    """Neither without an enclave nor with a middleware that has no security."""
     ended = subprocess.run(
         command("passivity_controller"),
         env={
@@ -162,7 +162,7 @@ def test_enforced_security_without_keys_is_no_start(bring_up: BringUp, tmp_path:
 
 
 def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe) -> None:
-    """[36] The detector waits for it; another one while it works is ignored."""
+    """The detector waits for it; another one while it works is ignored."""
     detector = bring_up.start("contact_detector", {"autostart": True})
     probe.wait_for_report(
         "contact_detector", lambda r: "robot_description" in r.message, "does not ask for it"
@@ -188,7 +188,7 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
 
 
 def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -> None:
-    """[72] A controller that waits for its activation is cleaned up: it stays unconfigured."""
+    """A controller that waits for its activation is cleaned up: it stays unconfigured."""
     name = "operated"
     probe.stream(controller_setting.resting(), f"{name}/joint_states")
     commands = controller_setting.torques(probe, name)
@@ -254,7 +254,7 @@ for name in {rehearsals}:
 
 
 def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
-    """[38, 88] It is braked until commands arrive, with the given joint order and rate."""
+    """It is braked until commands arrive, with the given joint order and rate."""
     joints = [f"joint_{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
     position = [0.7, 0.6, 0.5, -0.4, 0.3, 0.2, 0.1]
     arm = bring_up.start(
@@ -276,7 +276,7 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     probe.wait(lambda: truth and not truth[-1].data, "contact from nothing")
     bad_commands_close_the_brakes(probe, states, [0.0] * 6, 2.0)
     bad_commands_close_the_brakes(probe, states, [float("nan")] * 7, -2.0)
-    # [38] A change of parameters is applied, or refused with the reason.
+    # A change of parameters is applied, or refused with the reason.
     for changes, reason in (
         ({"friction_coulomb": [1.0, 2.0]}, "friction_coulomb"),
         ({"friction_model": "sigmoid"}, "friction_model"),

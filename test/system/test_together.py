@@ -1,6 +1,6 @@
 """Arm, controller and detector as three processes with the parameters of ``config/demo.yaml``.
 
-The tests run in this order. The numbers in brackets are the rows of ``docs/faults.md``.
+The tests run in this order.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def test_hold_float_and_resume(probe: Probe, states: Heard) -> None:
 def test_a_killed_controller_leaves_the_arm_to_its_brakes(
     probe: Probe, nodes: dict[str, Process], states: Heard
 ) -> None:
-    """[44] SIGKILL sends no zero torque: the arm's own timeout closes its brakes."""
+    """SIGKILL sends no zero torque: the arm's own timeout closes its brakes."""
     nodes[CONTROLLER].signal(signal.SIGKILL)
     probe.wait_for_report(ARM, lambda r: "brakes closed" in r.message, "does not brake")
     probe.wait_for_report(

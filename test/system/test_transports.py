@@ -36,7 +36,7 @@ while True:
 
 
 def test_processes_with_shared_memory_send_and_receive(bring_up: BringUp, probe: Probe) -> None:
-    """[110] A stopped subscriber then holds no lock that a node waits for in ``publish``.
+    """A stopped subscriber then holds no lock that a node waits for in ``publish``.
 
     A driver and the tools of ROS 2 start with the middleware's own transports.
     """

@@ -74,7 +74,7 @@ def on_a_torso() -> str:
 
 
 def test_a_held_joint_that_carries_the_arm_moves(bring_up: BringUp, probe: Probe) -> None:
-    """[123] The model is wrong then: no verdict, and the safe torque.
+    """The model is wrong then: no verdict, and the safe torque.
 
     The torso reports its position in messages of its own. A second publisher contradicts these
     messages; this changes nothing.
