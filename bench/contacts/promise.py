@@ -22,7 +22,12 @@ from bench.contacts.motion import Motion
 from bench.contacts.plant import Plant
 from bench.contacts.study import FREE
 from bench.contacts.touch import Touch
-from rbd_control.check.weakest_push import Rules, WeakestPush, least_forces, weakest_pushes_in
+from rbd_control.check.weakest_push import (
+    DetectionThresholds,
+    WeakestPush,
+    least_forces,
+    weakest_pushes_in,
+)
 from rbd_control.dynamics import frame_jacobian
 from rbd_control.estimation import ContactDetector
 from rbd_control.identification import CalibratedParameters, RecordedMotion, calibrate
@@ -114,7 +119,7 @@ class RulesAt:
             Unit vector of the direction, (3,) world axes, and the force [N].
         """
         model = self.plant.arm.model
-        rules = Rules.of(model, self.parameters, v[None])
+        rules = DetectionThresholds.of(model, self.parameters, v[None])
         J = np.asarray(frame_jacobian(model, q[None], link))[:, 3:]
         for direction, force in least_forces(rules, J):
             yield direction[0], float(force[0])

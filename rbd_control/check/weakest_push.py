@@ -54,7 +54,7 @@ PUSH = 0.3
 """Length of a push [s]."""
 SPACING = 0.1
 """Time between the starts of two simulated pushes [s]."""
-LOOKS = 50
+SAMPLES_PER_PUSH = 50
 """Number of evaluated samples of one push; slower recordings repeat some of them."""
 
 
@@ -138,11 +138,11 @@ def weakest_pushes_in(
     """
     if not motions:
         raise InputError("give at least one motion")
-    looks = Looks.of(model, parameters, motions)
+    looks = PushSamples.of(model, parameters, motions)
     if looks is None:
         q, v = (np.concatenate([getattr(m, name) for m in motions]) for name in ("q", "v"))
         return weakest_pushes(model, parameters, q, v)
-    start = Rules.of(model, parameters, looks.v[:, 0], looks.a[:, 0])
+    start = DetectionThresholds.of(model, parameters, looks.v[:, 0], looks.a[:, 0])
     return tuple(_with_noise(model, parameters, start, link, looks) for link in model.joint_links)
 
 
@@ -154,7 +154,7 @@ def pushes_in_steps(
     A caller can thus divide the computation. The result is as for :func:`weakest_pushes`, but all
     poses in ``q`` are evaluated, not at most :data:`POSES`.
     """
-    rules = Rules.of(model, parameters, v)
+    rules = DetectionThresholds.of(model, parameters, v)
     pushes = []
     for link in model.joint_links:
         push = yield from _of_link(model, rules, link, q)
@@ -163,8 +163,8 @@ def pushes_in_steps(
 
 
 @dataclass(frozen=True, eq=False)
-class Looks:
-    """Samples at which n simulated pushes are evaluated, m = :data:`LOOKS` samples of each."""
+class PushSamples:
+    """Samples at which n simulated pushes are evaluated, m = :data:`SAMPLES_PER_PUSH` of each."""
 
     q: Array
     """(n, m, nq) joint positions [rad or m]."""
@@ -180,7 +180,7 @@ class Looks:
     @classmethod
     def of(
         cls, model: Model, parameters: DetectorParameters, motions: Sequence[RecordedMotion]
-    ) -> Looks | None:
+    ) -> PushSamples | None:
         """Return samples of pushes that are spread over the motions.
 
         Args:
@@ -224,7 +224,7 @@ def _accelerations(model: Model, parameters: DetectorParameters, motion: Recorde
 
 
 def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Return the :data:`LOOKS` samples of each simulated push; pushes follow each other.
+    """Return the :data:`SAMPLES_PER_PUSH` samples of each simulated push; pushes follow each other.
 
     Args:
         t: times of the samples, (k,) [s].
@@ -234,13 +234,13 @@ def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     while first < t.size and t[first] + PUSH <= t[-1]:
         last = int(np.searchsorted(t, t[first] + PUSH, side="right"))
         if last - first > 1 and valid[first:last].all():
-            rows.append(np.linspace(first, last - 1, LOOKS).round().astype(np.int64))
+            rows.append(np.linspace(first, last - 1, SAMPLES_PER_PUSH).round().astype(np.int64))
         first = max(int(np.searchsorted(t, t[first] + SPACING)), first + 1)
     return rows
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
+class DetectionThresholds:
     """The thresholds of the detector at k samples."""
 
     threshold: Array
@@ -255,7 +255,7 @@ class Rules:
     @classmethod
     def of(
         cls, model: Model, parameters: DetectorParameters, v: Array, a: Array | float = 0.0
-    ) -> Rules:
+    ) -> DetectionThresholds:
         """Return the rules at the velocities v (k, nv) [rad/s or m/s].
 
         Unlike in the detector, the thresholds grow with the present speed only, not with its recent
@@ -317,7 +317,7 @@ class Rules:
         return least
 
 
-def least_forces(rules: Rules, J: Array) -> Generator[tuple[Array, Array]]:
+def least_forces(rules: DetectionThresholds, J: Array) -> Generator[tuple[Array, Array]]:
     """Yield each direction that is tried, with the weakest detectable force in this direction.
 
     Args:
@@ -339,7 +339,9 @@ def least_forces(rules: Rules, J: Array) -> Generator[tuple[Array, Array]]:
         yield d, rules.least_force(np.einsum("kdi,kd->ki", J, d))
 
 
-def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None, None, WeakestPush]:
+def _of_link(
+    model: Model, rules: DetectionThresholds, link: str, q: Array
+) -> Generator[None, None, WeakestPush]:
     """Yield after each direction that was tried, and return the weakest pushes on one link."""
     J = np.asarray(frame_jacobian(model, q, link))[:, 3:]
     forces = []
@@ -354,7 +356,11 @@ def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None,
 
 
 def _with_noise(
-    model: Model, parameters: DetectorParameters, start: Rules, link: str, looks: Looks
+    model: Model,
+    parameters: DetectorParameters,
+    start: DetectionThresholds,
+    link: str,
+    looks: PushSamples,
 ) -> WeakestPush:
     """Return the weakest pushes on one link that are detected in spite of the noise.
 
@@ -375,7 +381,7 @@ def _with_noise(
     v, a, residual, risen = (
         each.reshape(n * m, nv) for each in (looks.v, looks.a, looks.residual, looks.risen)
     )
-    rules = Rules.of(model, parameters, v, a)
+    rules = DetectionThresholds.of(model, parameters, v, a)
     medians = []
     for each in chosen:
         torque = risen * np.einsum("kdi,kd->ki", J, np.repeat(each, m, axis=0))
@@ -397,6 +403,6 @@ def _lasting(least: Array, parameters: DetectorParameters) -> Array:
     """
     if parameters.onset_debounce >= PUSH:
         return np.full(len(least), np.inf)
-    samples = 1 + int(parameters.onset_debounce * (LOOKS - 1) / PUSH)
+    samples = 1 + int(parameters.onset_debounce * (SAMPLES_PER_PUSH - 1) / PUSH)
     runs = np.lib.stride_tricks.sliding_window_view(least, samples, axis=1)
     return np.asarray(runs.max(axis=-1).min(axis=1))

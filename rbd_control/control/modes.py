@@ -282,10 +282,11 @@ class Modes:
             self.cancel()
 
     def hold(self, reason: str, again: bool = False, then: Reaction | None = None) -> None:
-        """Stop and hold until :meth:`resume`, which continues the trajectory, or a waiting one.
+        """Stop and hold until :meth:`resume`, which continues the trajectory.
 
-        The trajectory of a goal is cancelled instead and its sender is told, because the arm must
-        not continue without the knowledge of the sender.
+        A trajectory that was accepted and has not begun is continued instead of the present one.
+        The trajectory of a goal is cancelled and its sender is told, because the arm must not
+        continue without the knowledge of the sender.
 
         Args:
             reason: reason of the hold.

@@ -38,7 +38,7 @@ from rbd_control.joint_states.plausibility import (
 
 
 class LastValid(Check):
-    """The last valid sample, with which the others are compared; it refuses nothing."""
+    """The last valid sample, with which :func:`judge` compares the next; it has no test."""
 
     JOINT = {"q": 0.0, "v": 0.0, "turned": 0.0}
     ARM = {
@@ -408,10 +408,13 @@ are more frequent, and stays below 2 if they are one in 20 or fewer.
 class SampleJudge:
     """Validates joint states and stores the last valid sample.
 
+    Call :meth:`set_parameters` first, and then :meth:`take` for each joint state. Unusable samples
+    are counted: each adds 1, up to ``bad_samples`` (at least 2), and each valid sample subtracts
+    :data:`FORGIVING`.
+
     Positions of continuous joints are unwrapped here: each position is the one nearest to the
     previous position. All other parts of the controller use the unwrapped positions only. The
-    unwrapping restarts with the first sample after a loss of joint states. Call
-    :meth:`set_parameters` before the first sample.
+    unwrapping restarts with the first sample after a loss of joint states.
 
     Args:
         model: the arm.
@@ -430,12 +433,12 @@ class SampleJudge:
         good: whether the last valid sample is up to date; false before the first sample, and after
             a loss: a call of :meth:`lose`, or refused samples that are a fault.
         lost: whether the samples refused since the last valid sample are a fault: ``bad_samples``
-            unusable samples in a row or for more than ``timeout``, ``bad_samples`` (at least 2)
-            more than valid samples make up for, see :data:`FORGIVING`, or one sample that is frozen
-            or whose velocity contradicts its positions.
-        mixed: whether unusable samples come among valid samples and are a fault, as from two
-            publishers whose joint states contradict each other. All samples are refused then,
-            until valid samples have made up for one unusable sample: 17 without another one.
+            unusable samples in a row, an unusable sample more than ``timeout`` after the last valid
+            one, ``mixed``, or one sample that is frozen or whose velocity contradicts its
+            positions.
+        mixed: whether the count of unusable samples has reached its largest value with valid
+            samples in between, as from two publishers whose joint states contradict each other. All
+            samples are refused then, until the count has fallen by one: 17 valid samples in a row.
         refusal: the reason if the last sample could not be used, otherwise an empty text.
         longest_period: largest period of recent samples, up to ``timeout`` [s]; ``timeout`` at
             first. It rises at once, and falls by 5 % of the difference with each shorter period.

@@ -315,7 +315,14 @@ class RollOff:
 
 @inlined
 def filter_joint(x, w, dt, memory, i):  # type: ignore[no-untyped-def]
-    """Return the output of the filter of the module for joint ``i``; arguments of :func:`filtered`.
+    """Advance the filter F of joint ``i`` by a sample, and return its output.
+
+    Args:
+        x: input of the joint.
+        w: its resonance, above zero [rad/s].
+        dt: time since the previous sample [s]; 0 restarts the filter at ``x``.
+        memory: (4, n), of which column ``i`` is changed, see :func:`filtered`.
+        i: index of the joint.
 
     The notch is the input less ``2 (WIDE - SHALLOW) x2`` with ``x1_dot = w x2`` and ``x2_dot = w
     (input - x1 - 2 WIDE x2)``, integrated by the trapezoidal rule, which is stable for any period.

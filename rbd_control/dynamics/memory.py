@@ -155,7 +155,11 @@ def scratch(size):
 
 @njit(inline="always")
 def lane_scratch(size):
-    """Return ``size`` entries of type ``Lanes`` as workspace, with the rules of :func:`scratch`."""
+    """Return ``size`` vectors (``Lanes``: ``WIDTH`` numbers each, one of each state of a batch).
+
+    They are not initialized. Up to ``STACK_NUMBERS`` numbers are on the stack of the caller, more
+    on the heap; as :func:`scratch`, call it only from a kernel or from an inlined function.
+    """
     if WIDTH * size <= STACK_NUMBERS:
         return _lanes_on_stack(size)
     return _as_lanes(np.empty(WIDTH * (size + 1)))

@@ -345,8 +345,7 @@ def coriolis_factor(v, inertia):
         B(v, I) = [  A    0 ]        A = -S(w) S - u hᵀ + (hᵀu) 1
                   [ -S(f) 0 ]
 
-    where S(.) is the cross-product matrix. The result ``(A, f)`` is linear in I. The tests in
-    ``test_compact_factor.py`` compare it with the 6x6 product.
+    where S(.) is the cross-product matrix. The result ``(A, f)`` is linear in I.
     """
     m, h, S = inertia
     w, u = v

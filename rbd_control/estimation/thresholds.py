@@ -300,9 +300,10 @@ def less_friction(r, allowance):
 
 @compiled
 def reversals(dt, v, speed, pole):
-    """Return the traces of all joints after each of k intervals, (k, nv) in [0, 1].
+    """Return the trace of the last reversal of each joint after each of k intervals, (k, nv).
 
-    All traces are one before the first interval.
+    It is 1 while the joint reverses or is slower than ``speed``, and before the first interval;
+    afterwards it decays with ``exp(-pole dt)``.
 
     Args:
         dt: lengths of the intervals, (k,) [s].

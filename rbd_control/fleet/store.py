@@ -81,7 +81,7 @@ class Record:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """``result`` of the outcome; an empty mapping if the recording is bad."""
+        """The result of replay or calibration; empty if the recording could not be used."""
         return self.outcome.result or {}
 
     def to_json(self) -> dict[str, Any]:

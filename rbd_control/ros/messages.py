@@ -280,10 +280,11 @@ class NumberWriter:
         self._template = Template(make, count)
 
     def publish(self, values: Array) -> bool:
-        """Publish the numbers ``values``, (count,), unless nobody reads them.
+        """Publish the numbers ``values``, (count,), if the topic has a subscriber.
 
         Returns:
-            Whether the middleware accepted the message.
+            True if the middleware accepted the message; False if it refused the message, or the
+            topic has no subscriber.
         """
         if not self._publisher.is_read:
             return False

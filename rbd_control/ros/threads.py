@@ -159,7 +159,7 @@ class ShortLock:
 SHORTEST_PERIOD = 0.002
 """Shortest period of the watchdog [s]."""
 
-LOOKS = 5
+CHECKS_PER_TIMEOUT = 5
 """Number of watchdog periods within the timeout."""
 
 
@@ -236,7 +236,7 @@ class CallbackWatchdog:
 
     def _run(self) -> None:
         join_priority()
-        while not self._stop.wait(max(self._timeout() / LOOKS, SHORTEST_PERIOD)):
+        while not self._stop.wait(max(self._timeout() / CHECKS_PER_TIMEOUT, SHORTEST_PERIOD)):
             late = self.age
             if late > self._timeout():
                 self._late = late

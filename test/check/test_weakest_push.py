@@ -9,7 +9,7 @@ import pytest
 from free_motion import lively_motion
 
 from rbd_control.check import weakest_pushes_in
-from rbd_control.check.weakest_push import LOOKS, Looks
+from rbd_control.check.weakest_push import SAMPLES_PER_PUSH, PushSamples
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification import Calibration, RecordedMotion, calibrate
@@ -87,9 +87,9 @@ def test_all_pushes_have_their_full_length(free: RecordedMotion, model: Model) -
     )
     # So slow that its response grows throughout the push.
     slow = DetectorParameters(observer_gain=(10.0,))
-    looks = Looks.of(model, slow, [RecordedMotion("resampled", t, *columns)])
+    looks = PushSamples.of(model, slow, [RecordedMotion("resampled", t, *columns)])
     assert looks is not None
-    assert looks.q.shape[1] == LOOKS
+    assert looks.q.shape[1] == SAMPLES_PER_PUSH
     # The last sample is at most a period before the end of the push.
     observer = slow.make_observer(model)
     observer.rise(period, int(1.06 * PUSH / period) + 2)

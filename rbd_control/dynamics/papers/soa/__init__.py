@@ -23,9 +23,9 @@ E, of the base body          all bodies on the world (a fixed base may carry sev
 g (pseudo-acceleration)      ``E.T`` of minus gravity, the acceleration of the base.
 ===========================  =======================================================================
 
-:mod:`.operators` contains operators as objects that can be composed and inspected,
-:mod:`.recursions` the gather and scatter sweeps that evaluate them, and :mod:`.composite` and
-:mod:`.centroidal` the compiled functions for programs. No algorithm forms a matrix of all bodies.
+:mod:`.operators` contains operators as objects that can be composed and inspected, and
+:mod:`.composite` and :mod:`.centroidal` the compiled functions for programs, which gather from the
+tips to the base or scatter from the base to the tips. No algorithm forms a matrix of all bodies.
 
 Corrections of the source: "Alternative expression for forces" has ``H* theta_dot`` where the
 acceleration is meant. The derivation of the decomposition lacks the adjoint of the last factor in
