@@ -72,8 +72,7 @@ class LoneCheck:
         joint = int(compiled(self.kind)(sample, self.settings, self.memory))
         if joint == PASSED:
             return ""
-        name = self.names[joint] if joint >= 0 else ""
-        return self.kind.sentence(Finding(name, joint, self.settings, self.memory))
+        return self.kind.sentence(Finding(self.names, joint, self.settings, self.memory))
 
     def delay(self, stamp: float, now: float) -> float:
         """Return the delay of a joint state beyond the least delay before it [s]."""
@@ -115,5 +114,5 @@ class LoneWatch:
         joint = int(compiled(self.kind)(motion, self.settings, self.memory))
         if joint == PASSED:
             return ""
-        name = self.model.joint_names[joint]
-        return self.kind.sentence(Finding(name, joint, self.settings, self.memory))
+        found = Finding(self.model.joint_names, joint, self.settings, self.memory)
+        return self.kind.sentence(found)

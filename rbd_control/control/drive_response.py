@@ -39,7 +39,7 @@ from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.momentum import momentum_sweep
 from rbd_control.dynamics.sweep import new_sweep
-from rbd_control.joint_states.checks import NO_JOINT, PASSED, Array, Check, Memory, Records
+from rbd_control.joint_states.checks import NO_JOINT, PASSED, Array, Check, Finding, Memory, Records
 
 WINDOW = 0.05
 """Time constant of the fit [s]."""
@@ -159,6 +159,11 @@ class WrongDrive(Check):
             return PASSED
         found, memory.arm[0].other = find_fault(motion.v, settings, memory, motion.certain)
         return found
+
+    @staticmethod
+    def sentence(found: Finding) -> str:
+        """Name the joints and what to check."""
+        return named_fault(found.names, found.joint, int(found.memory.arm["other"][0])).reason
 
 
 def wrong_drive(

@@ -261,6 +261,7 @@ class Frozen(Check):
         "frozen_for": 0.0,
         "frozen_speed": 0.0,
     }
+    is_final = True
 
     @staticmethod
     @inlined
@@ -538,10 +539,11 @@ class SampleJudge:
         assert self._settings is not None
         failed, joint = self._judge(sample, self._settings, self._checks.memory, self._times)
         if failed:
-            name = self._names[joint] if joint >= 0 else ""
-            found = Finding(name, joint, self._settings, self._checks.memory)
-            sentence = CHECKS[failed].sentence(found)
-            if failed in (_FROZEN, _CONTRADICTORY):
+            check = CHECKS[failed]
+            sentence = check.sentence(
+                Finding(self._names, joint, self._settings, self._checks.memory)
+            )
+            if check.is_final:
                 self.lose()
                 self.lost, self.refusal = True, sentence
                 return sentence

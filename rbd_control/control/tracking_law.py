@@ -128,20 +128,22 @@ class TrackingLaw:
             raise InputError("nothing is learned: parameter adaptive is false")
         return self.adaptive
 
-    def discard_estimates(self) -> None:
-        """Discard the estimates; do nothing if the law is not adaptive.
+    def discard_estimates(self) -> str:
+        """Discard the estimates, and return what the reason of a fault says about it.
 
         The estimates return to those of the last :meth:`set_estimates`, or to the described arm if
-        there are none or they violate bounds that have changed since.
+        there are none or they violate bounds that have changed since. If the law is not adaptive,
+        nothing happens.
         """
         if self.adaptive is None:
-            return
+            return ""
         self.adaptive.reset()
         if self._given is not None:
             # Its bounds may have changed since; a fault must lead to the safe torque all the same.
             with suppress(InputError):
                 self.adaptive.set_estimates(self._given)
         self._use_estimates()
+        return "; the estimates of the adaptive law are discarded"
 
     def forget_recent(self) -> None:
         """Replace estimates of an adaptive law by their average over about 1 s of learning time.

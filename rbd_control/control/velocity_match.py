@@ -112,6 +112,7 @@ class Contradictory(Check):
         "over": 0.0,  # path at the beginning of the contradiction
         "lost_before": 0.0,  # length of a gap just before it [s]
     }
+    is_final = True
 
     @staticmethod
     @inlined

@@ -64,7 +64,6 @@ from rbd_control.control.drive_response import (
     Evidence,
     WrongDrive,
     dead_drive,
-    named_fault,
     wrong_drive,
 )
 from rbd_control.control.kernels import largest_share
@@ -499,18 +498,12 @@ class Watches:
             self._setup.now.law,
             self._checks.memory,
         )
-        drive, fast, swings = results
-        if drive != PASSED:
-            self._modes.fault(named_fault(names, drive, int(memory.arm["other"][0])).reason)
-        if fast != PASSED:
-            found = Finding(names[fast], fast, self._settings, memory)
-            self._modes.fault(Overspeed.sentence(found))
-        if swings != PASSED:
-            text = Chatter.sentence(Finding(names[swings], swings, self._settings, memory))
-            if law.adaptive is not None:
-                text += "; the estimates of the adaptive law are discarded"
-            law.discard_estimates()
-            self._modes.fault(text)
+        for check, joint in zip(CHECKS, results, strict=True):
+            if joint != PASSED:
+                sentence = check.sentence(Finding(names, joint, self._settings, memory))
+                if check is Chatter:
+                    sentence += law.discard_estimates()
+                self._modes.fault(sentence)
 
     def check_gap(self) -> None:
         """Switch to a fault if the time since the previous sample exceeds ``timeout``.

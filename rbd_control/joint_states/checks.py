@@ -59,14 +59,19 @@ class Memory(NamedTuple):
 class Finding(NamedTuple):
     """A check that has failed."""
 
-    name: str
-    """Name of the joint; empty for no joint in particular."""
+    names: tuple[str, ...]
+    """Names of all joints."""
     joint: int
     """Index of the joint, or ``NO_JOINT``."""
     settings: Records
     """The settings with which it failed."""
     memory: Memory
     """The memory of all checks."""
+
+    @property
+    def name(self) -> str:
+        """Name of the joint."""
+        return self.names[self.joint]
 
 
 class Check:
@@ -77,11 +82,13 @@ class Check:
             numbers, and of the arm. Other checks of the same list may read them.
         test: compiled function ``(sample, settings, memory)``, which returns ``PASSED``,
             ``NO_JOINT`` or the index of a joint.
+        is_final: whether one failure is a fault; otherwise unusable samples are counted.
     """
 
     JOINT: ClassVar[Mapping[str, float | tuple[float, ...]]] = {}
     ARM: ClassVar[Mapping[str, float]] = {}
     test: ClassVar[Callable[..., Any]]
+    is_final: ClassVar[bool] = False
 
     @staticmethod
     def sentence(found: Finding) -> str:
