@@ -173,12 +173,12 @@ def test_a_detector_in_the_same_process_repeats_its_verdict_meanwhile(
     detector: Any = InProcessDetector.__new__(InProcessDetector)
     told: list[bool] = []
     detector.__dict__.update(
-        guard=SimpleNamespace(run=lambda _name, callback: callback()),
+        errors=SimpleNamespace(run=lambda _name, callback: callback()),
         flag=SimpleNamespace(value=False, publish=told.append),
         output=SimpleNamespace(publish_waiting_events=lambda: None, repeat=lambda: None),
         _judged=np.inf,
     )
-    controller = SimpleNamespace(guard=None, on_contact=None, on_force=None)
+    controller = SimpleNamespace(errors=None, on_contact=None, on_force=None)
     monkeypatch.setattr(contact_aware_controller, "InProcessDetector", lambda: detector)
     monkeypatch.setattr(
         contact_aware_controller, "PassivityControllerNode", lambda **_options: controller

@@ -22,8 +22,8 @@ def test_a_failing_reaction_leads_to_the_safe_torque(
     def fails(*_arguments: Any) -> None:
         raise ValueError("a defect")
 
-    guard = CallbackErrors(lambda _line: None, lambda name, _reason: reactions.append(name))
-    controller = SimpleNamespace(guard=guard, on_contact=fails, on_force=fails)
+    errors = CallbackErrors(lambda _line: None, lambda name, _reason: reactions.append(name))
+    controller = SimpleNamespace(errors=errors, on_contact=fails, on_force=fails)
     detector = SimpleNamespace(
         flag=SimpleNamespace(), output=SimpleNamespace(), tap=None, report=None, repeat=None
     )

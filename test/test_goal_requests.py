@@ -192,8 +192,8 @@ def test_all_goals_of_a_request_are_cancelled(bench: Bench) -> None:
     action._controller = lambda: SimpleNamespace(
         modes=SimpleNamespace(cancel_goal=TrajectoryGoal.cancel)
     )
-    guard = SimpleNamespace(run=lambda _name, callback, *arguments: callback(*arguments))
-    action._node = SimpleNamespace(guard=guard)
+    errors = SimpleNamespace(run=lambda _name, callback, *arguments: callback(*arguments))
+    action._node = SimpleNamespace(errors=errors)
     bench.server._cancel_callback = action._cancel
     bench.execute(cancel=CancelGoal.Request(goal_info=info(1)))
     assert ended.result is not None

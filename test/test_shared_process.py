@@ -56,7 +56,7 @@ class Detector(InProcessDetector):
 class Controller(SimpleNamespace):
     """What :func:`make_nodes` uses of a controller."""
 
-    on_contact = on_force = guard = None
+    on_contact = on_force = errors = None
 
     def get_name(self) -> str:
         return ACTIVE

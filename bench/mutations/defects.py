@@ -23,7 +23,7 @@ from rbd_control.control.limits import ArmLimits, SoftLimits
 from rbd_control.control.modes import Modes
 from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.watches import Chatter
+from rbd_control.control.watches import Watches
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,12 @@ def _forgive_all(self: Any) -> str:
     return str(_FORGIVE(self))
 
 
+def _without_swings(self: Any) -> None:
+    _RECONFIGURE(self)
+    self._settings.joint["torque"] = self._settings.joint["torque_rate"] = np.inf
+
+
+_RECONFIGURE = Watches.reconfigure
 _FORGIVE, _SET = SampleJudge._forgive, SampleJudge.set_parameters
 _HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, kernels.safe_step
 
@@ -261,7 +267,7 @@ DEFECTS = (
         13,
         "the torque of a loop that is not stable swings for ever",
         ("torque_does_not_swing_for_ever",),
-        (Change(Chatter, "fault", "swinging", lambda self, *arguments: ""),),
+        (Change(Watches, "reconfigure", "torque", _without_swings),),
     ),
     Defect(
         14,

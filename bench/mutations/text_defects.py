@@ -258,9 +258,9 @@ MUTANTS = (
         128,
         "calibration",
         "the velocity scale of the identified friction multiplies instead of divides",
-        "identification/regression.py",
-        "dry = np.tanh(part.v / scale)",
-        "dry = np.tanh(part.v * scale)",
+        "robot/friction.py",
+        'np.tanh(v / shape["velocity_scale"])',
+        'np.tanh(v * shape["velocity_scale"])',
         ("estimation/test_calibration.py::test_finds_the_friction_of_the_plant",),
     ),
     Mutant(
@@ -990,8 +990,8 @@ MUTANTS = (
         "safe torque",
         "frozen joint states beyond half a turn get torque again when unwrapping restarts",
         "control/samples.py",
-        "reported = position.copy()",
-        "reported = position",
+        "each.last_q, each.last_v, each.last_effort = (\n                sample.q[i],",
+        "each.last_q, each.last_v, each.last_effort = (\n                each.q,",
         (
             "test_continuous_joints.py::test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen",
         ),

@@ -23,7 +23,7 @@ from rbd_control.files.yaml_output import yaml_lines, yaml_text
 from rbd_control.identification import Calibration
 from rbd_control.parameters import Parameters, Section, parameter_sections, read_parameter_file
 from rbd_control.playback.configuration import NODE, YAML, configured_robot
-from rbd_control.robot.friction import MODELS, FrictionParameters
+from rbd_control.robot.friction import MODELS, CoulombViscousFriction, FrictionParameters
 from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections, without_payload
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import ARM7, Robot, robot_parameters
@@ -250,7 +250,8 @@ def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:
 
 def _identified(values: Mapping[str, Any]) -> list[str]:
     """Return the names of the parameters that have an effect, see :data:`_OF_THE_ARM`."""
-    used = set(MODELS[values["friction_model"]].parameters.values())
+    used = {*MODELS[values["friction_model"]].parameters.values()}
+    used |= {*CoulombViscousFriction.parameters.values()}
     unused = {name for model in MODELS.values() for name in model.parameters.values()} - used
     return [
         name

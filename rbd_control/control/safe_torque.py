@@ -164,6 +164,9 @@ RUNAWAY_SPEED = 1.2
 """Speed of a joint that no brake permits, as a multiple of the larger of its speed at the fault and
 its velocity limit. A hand may move a slow arm in mode safe."""
 
+WRONG_DRIVE_SPEED = 0.4
+"""Share of this speed that suffices while a drive is known to act against its command."""
+
 
 class Runaway:
     """Finds out whether the motors drive an arm in mode safe that they should brake.
@@ -200,7 +203,14 @@ class Runaway:
         self._energy = 0.0  # at the last sample
 
     def found(
-        self, dt: float, v: Array, M: Array, g: Array, limit: Array, is_braking: bool = True
+        self,
+        dt: float,
+        v: Array,
+        M: Array,
+        g: Array,
+        limit: Array,
+        is_braking: bool = True,
+        is_wrong: bool = False,
     ) -> bool:
         """Take a sample; return whether the motors drive the arm.
 
@@ -211,6 +221,7 @@ class Runaway:
             g: (nv,) gravity torque that commands balance [N·m or N].
             limit: (nv,) velocity limits [rad/s or m/s].
             is_braking: whether the brake acted since the previous sample.
+            is_wrong: whether a drive is known to act against its command.
         """
         energy = 0.5 * float(v @ M @ v)
         gained, self._energy = energy - self._energy, energy
@@ -230,7 +241,8 @@ class Runaway:
         if self._time <= LATEST or not self._fastest.size:
             self._fastest = RUNAWAY_SPEED * np.maximum(np.abs(v), limit)
             self._most = (1.0 + GAIN) * energy
-        if energy > self._most and bool((np.abs(v) > self._fastest).any()):
+        fastest = (WRONG_DRIVE_SPEED if is_wrong else 1.0) * self._fastest
+        if energy > self._most and bool((np.abs(v) > fastest).any()):
             self.is_probing, self._time = True, 0.0
         return False
 

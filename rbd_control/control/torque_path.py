@@ -356,6 +356,7 @@ class TorquePath:
             :meth:`brake` compensates no gravity.
         brake_share: share of its rate that :meth:`brake` uses.
         is_braking: whether :meth:`brake` was the last command and not zero by its rules.
+        braked_apart: (nv,) joints that are braked apart from all others.
     """
 
     def __init__(self, setup: Setup, samples: SampleJudge) -> None:
@@ -369,7 +370,7 @@ class TorquePath:
         self.model_error = ""
         self.brake_share = 1.0
         self.is_braking = False
-        self._trusted, self._apart = np.ones(model.nv), np.zeros(model.nv, np.bool_)
+        self._trusted, self.braked_apart = np.ones(model.nv), np.zeros(model.nv, np.bool_)
 
     def reconfigure(self) -> None:
         """Continue from the last command with the present configuration."""
@@ -497,7 +498,7 @@ class TorquePath:
             samples.q,
             samples.v,
             self._roll_off.v,
-            self._apart,
+            self.braked_apart,
             self._motors.acting,
             (self._elapsed(), samples.longest_period),
             self.brake_share,
@@ -508,7 +509,7 @@ class TorquePath:
 
     def brake_apart(self, joints: tuple[int, ...]) -> None:
         """Brake joints, by index, apart from all others until :meth:`restore_brake`."""
-        self._apart[list(joints)] = True
+        self.braked_apart[list(joints)] = True
 
     def distrust(self, joints: tuple[int, ...]) -> None:
         """Send zero torque to joints, by index, in :meth:`brake` until :meth:`restore_brake`."""
@@ -526,7 +527,7 @@ class TorquePath:
     def restore_brake(self) -> None:
         """Trust the brake again and use its full rate, from a start on."""
         self.brake_share = 1.0
-        self._trusted[:], self._apart[:] = 1.0, False
+        self._trusted[:], self.braked_apart[:] = 1.0, False
 
     def repeat(self) -> LimitedTorque:
         """Return the last command once more, and store it as the command of this sample.

@@ -560,8 +560,9 @@ class Watches:
         if not now.parameters.gravity_compensated:
             g = gravity_torque(now.model, samples.q)
         weaker = 1.0
-        speeds = now.limits.assumed_velocity
-        if self._runaway.found(samples.dt, samples.v, M, g, speeds, is_braking):
+        speeds, is_wrong = now.limits.assumed_velocity, bool(self._named)
+        dt, v = samples.dt, samples.v
+        if self._runaway.found(dt, v, M, g, speeds, is_braking, is_wrong):
             if LEAST_BRAKE < share < 1.0:  # it is late, as an overshoot has shown
                 weaker = 0.0
             elif found is None or not found.is_certain:

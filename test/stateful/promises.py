@@ -206,6 +206,15 @@ def safe_brake_takes_energy_out(s: Stretch) -> None:
     assert power.max(initial=0.0) <= 0.0, f"{power.max():.4g} W go into the arm"
 
 
+def _inertia_apart(M: NDArray[np.float64], apart: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the inertia of the brake with joints apart, of which no velocity decays too fast."""
+    W, D = np.linalg.inv(M), np.zeros_like(M)
+    rest = np.ix_(~apart, ~apart)
+    D[rest] = np.linalg.inv(W[rest])
+    D[apart, apart] = 1.0 / np.diag(W)[apart]
+    return np.asarray(D / max(np.linalg.eigvals(W @ D).real.max(), 1.0))
+
+
 @promise
 def safe_brake_brakes_every_joint(s: Stretch) -> None:
     """In mode safe every joint is braked that moves and has torque to spare.
@@ -224,6 +233,9 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     brake = s.torque[rows] - rig.safe_weight(q)
     mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
     rate = min(p.damping_rate or RATE, LARGEST_STEP / (HELD * p.timeout + p.loop_delay))
+    apart = rig.controller.path.braked_apart
+    if apart.any():
+        mass = np.array([_inertia_apart(M, apart) for M in mass])
     wanted = rig.controller.path.brake_share * rate * np.einsum("kij,kj->ki", mass, v)
     least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
     room = largest - np.abs(weight)

@@ -245,12 +245,12 @@ def a_server_that_lies_is_named_and_its_goals_end_with_it(
 
 DEFECT = """
 from rbd_control.contact_stop import StandstillMonitor
-hear = StandstillMonitor.hear
+add = StandstillMonitor.add_joint_state
 def failing(self, stamp, names, *rest):
     if "defect" in names:
         raise RuntimeError("injected")
-    return hear(self, stamp, names, *rest)
-StandstillMonitor.hear = failing
+    return add(self, stamp, names, *rest)
+StandstillMonitor.add_joint_state = failing
 """
 """Preamble of a guard that fails with one joint state."""
 
@@ -344,11 +344,11 @@ LATEST_STOP = TIMEOUT + 0.5
 SLOW = f"""
 import time
 from rbd_control.contact_stop import StandstillMonitor
-hear = StandstillMonitor.hear
+add = StandstillMonitor.add_joint_state
 def slow(self, stamp, names, *rest):
     time.sleep({{"slow": 0.1, "hang": {HANG}}}.get(names[0], 0.0))
-    return hear(self, stamp, names, *rest)
-StandstillMonitor.hear = slow
+    return add(self, stamp, names, *rest)
+StandstillMonitor.add_joint_state = slow
 """
 """Preamble of a guard whose callback of the joint states is slow, or hangs, with some of them."""
 

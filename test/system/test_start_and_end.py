@@ -279,7 +279,6 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     # A change of parameters is applied, or refused with the reason.
     for changes, reason in (
         ({"friction_coulomb": [1.0, 2.0]}, "friction_coulomb"),
-        ({"friction_model": "sigmoid"}, "friction_model"),
         ({"payload_link": "nonsense"}, "nonsense"),
     ):
         answer = controller_setting.set_parameters(probe, "simulated_arm", **changes)
