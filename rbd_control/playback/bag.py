@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from heapq import merge
@@ -18,6 +18,7 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+from weakref import finalize
 
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading, refuse_special
@@ -182,6 +183,7 @@ class _Storage:
         self._scratch: ScratchFolder | None = None
         self._readable = self._made_readable()
         self._idle: list[Any] = []
+        finalize(self, _close, self._idle)
         with self._reader() as reader:
             self.topics = [
                 (
@@ -214,14 +216,21 @@ class _Storage:
         """Lend an open reader; opening it may take long, because it counts the messages."""
         with _naming(self.path):
             reader = self._idle.pop() if self._idle else self._opened()
-            yield reader
+            try:
+                yield reader
+            except BaseException:
+                _close([reader])
+                raise
             self._idle.append(reader)
 
     def _opened(self) -> Any:
         reader = self._rosbags.Reader(self._readable)
         try:
             reader.open()
-        except self._rosbags.ReaderError as error:
+        except Exception as error:
+            _close([reader])
+            if not isinstance(error, self._rosbags.ReaderError):
+                raise
             # The path, which some of its messages contain, would take the place of the reason.
             said = str(error).replace(str(self._readable), self.path.name)
             raise ValueError(said) from error
@@ -251,6 +260,14 @@ class _Storage:
             else:
                 readable.symlink_to(path)
             return readable
+
+
+def _close(readers: Sequence[Any]) -> None:
+    """Close readers of rosbags, which may have opened their file and then failed."""
+    for reader in readers:
+        for each in (reader, getattr(reader, "storage", reader)):
+            with suppress(Exception):  # it may be closed already, or not be open
+                each.close()
 
 
 class _RosStorage:
