@@ -208,6 +208,8 @@ def safe_brake_takes_energy_out(s: Stretch) -> None:
 
 def _inertia_apart(M: NDArray[np.float64], apart: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the inertia of the brake with joints apart, of which no velocity decays too fast."""
+    if not apart.any():
+        return M
     W, D = np.linalg.inv(M), np.zeros_like(M)
     rest = np.ix_(~apart, ~apart)
     D[rest] = np.linalg.inv(W[rest])
@@ -231,16 +233,18 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     if rig.setup.compensated:  # the limits apply to the sum
         weight = np.clip(rig.own_weight(q), -largest, largest)
     brake = s.torque[rows] - rig.safe_weight(q)
-    mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
     rate = min(p.damping_rate or RATE, LARGEST_STEP / (HELD * p.timeout + p.loop_delay))
-    apart = rig.controller.path.braked_apart
-    if apart.any():
-        mass = np.array([_inertia_apart(M, apart) for M in mass])
-    wanted = rig.controller.path.brake_share * rate * np.einsum("kij,kj->ki", mass, v)
-    least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
+    rate *= rig.controller.path.brake_share
     room = largest - np.abs(weight)
-    lacks = -np.sign(v) * brake < np.minimum(least, 0.1 * room) - ROUNDING
-    bad = lacks & (wanted * v > 0.0) & (np.abs(v) > 0.05) & (room > 0.05 * largest)
+    bad = (np.abs(v) > 0.05) & (room > 0.05 * largest)
+    mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
+    # Joints that are braked apart now may have been braked with the others before.
+    apart = rig.controller.path.braked_apart
+    for inertia in (mass, np.array([_inertia_apart(M, apart) for M in mass])):
+        wanted = rate * np.einsum("kij,kj->ki", inertia, v)
+        least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
+        bad &= -np.sign(v) * brake < np.minimum(least, 0.1 * room) - ROUNDING
+        bad &= wanted * v > 0.0
     assert not bad.any(), f"at {v[bad][0]:.3g} rad/s only {brake[bad][0]:.3g} N·m act"
 
 
