@@ -12,6 +12,7 @@ from urdf_texts import BODY, arm, joint, link
 import rbd_control
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics, mass_matrix
 from rbd_control.errors import RbdControlError
+from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.inertial_corrections import (
     InertialCorrections,
 )
@@ -200,3 +201,17 @@ def _without(base: dict[str, Any], name: str) -> RobotParameters:
     if name == "locked_joints":
         return RobotParameters(urdf="arm7")
     return RobotParameters(**base)
+
+
+EFFORTS = [
+    EffortParameters(effort_kind="current", effort_gain=(2.0, -3.0, 1.0, 1.0, 1.0, 1.0, 4.0)),
+    EffortParameters(effort_kind="torque_without_gravity"),
+    EffortParameters(),
+]
+
+
+@pytest.mark.parametrize("effort", EFFORTS, ids=lambda effort: effort.effort_kind)
+def test_efforts_and_back(effort: EffortParameters) -> None:
+    torque = np.arange(7.0)
+    published = effort.effort(MODEL, POSTURE, torque)
+    np.testing.assert_allclose(effort.torque(MODEL, POSTURE, published), torque, atol=1e-12)
