@@ -47,6 +47,7 @@ def test_local_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("always.killed*"))) == ATTEMPTS
 
 
+@pytest.mark.timeout(90)
 def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     jobs = jobs_for(tmp_path)

@@ -261,10 +261,12 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
 
     The work is that of gravity which is not compensated, of pushes, and of torque that was sent
     before the fault, or is held while no joint states come. Without this work, no joint is faster
-    than 1.2 times its speed at the fault or its velocity limit. A mechanical stop returns energy.
+    than 1.2 times its speed at the fault or its velocity limit. A mechanical stop returns energy,
+    and the brake for a payload that was announced but is not there is too strong.
     """
     rig = s.rig
-    if not rig.is_honest or rig.distrusts or not rig.brakes_in_time:
+    is_lighter = rig.is_unknown and rig.payload > 0.0
+    if not rig.is_honest or rig.distrusts or not rig.brakes_in_time or is_lighter:
         rig.level = np.nan
         return
     for k in range(1, len(s.mode)):
