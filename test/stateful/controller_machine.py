@@ -230,6 +230,7 @@ class ControllerMachine(OrderRules):
             self._keep_torque_for_weight(lacked)
         if really and mass <= 1.0:
             self.rig.attach(mass)
+            self.rig.level = np.nan  # its energy comes from elsewhere
         self._run(self.rig.period)
 
     def _keep_torque_for_weight(self, lacked: Array) -> None:
