@@ -824,7 +824,7 @@ MUTANTS = (
     Mutant(
         225,
         "nodes",
-        "a log line that nobody reads stops all threads of a node",
+        "log lines that are not read stop all threads of a node",
         "startup/standard_streams.py",
         "os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY",
         "os.O_WRONLY | os.O_NOCTTY",

@@ -89,7 +89,7 @@ class Friction:
     Attributes:
         name: value of the parameter ``friction_model``.
         kind: kind of the equation in :func:`joint_friction`.
-        parameters: the parameter of each field; zeros for a field without one.
+        parameters: the parameter of each field.
         linear: fields on which the torque depends linearly, which ``calibrate`` solves for; empty
             for a model that it does not identify. The coefficient 0 of the others must not matter.
         lowest: lower bound of each of them, zero or minus infinity.
