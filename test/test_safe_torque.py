@@ -219,6 +219,22 @@ def test_a_motor_too_weak_for_the_weight_gives_all_its_torque(model: Model, spee
         assert abs(torque) < 0.999 * abs(held)
 
 
+def test_a_joint_without_torque_to_spare_is_left_out_of_the_brake_of_the_others(
+    model: Model,
+) -> None:
+    """The brake of all joints together contains its velocity, which no torque brakes."""
+    limit = np.array(model.effort_limit)
+    limit[1] = 0.5 * abs(gravity_torque(model, HOME)[1])
+    controller = started(model, NO_RATE)
+    controller.set_parameters(replace(NO_RATE, effort_limit=tuple(limit), torque_share=(1.0,)))
+    controller.modes.fault("test")
+    v = np.zeros(7)
+    v[1] = -np.sign(gravity_torque(model, HOME)[1])  # it sinks, and no other joint moves
+    command = controller.update(0.001, HOME, v)
+    weight = np.clip(gravity_torque(model, HOME), -limit, limit)
+    assert command.torque == pytest.approx(weight, abs=1e-9)
+
+
 def test_a_brake_grows_at_the_torque_rate(model: Model) -> None:
     """The brake starts at zero, as after a torque along the motion; it is removed at once."""
     controller = PassivityController(model, ControllerParameters(torque_rate=(100.0,), **SCRIPTED))

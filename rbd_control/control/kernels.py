@@ -296,6 +296,14 @@ def joint_damper(M, rate, damping, period, L, column, D):
         D[i] *= scale
 
 
+LEAST_ROOM = 0.5
+"""Share of the brake of a joint that its torque limit must leave for it to be braked with others.
+
+The brake ``-rate M v`` decelerates all joints together. Without the torque of one of them, the
+brakes of the others would accelerate the arm: they contain the velocity of that joint, whose sign
+says nothing about their own."""
+
+
 @inlined
 def apart_momentum(M, apart, v, p):
     """Write ``D v`` to ``p`` (n,), where D couples joints that are braked apart with no other.
@@ -362,7 +370,8 @@ def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
 
     The brake is ``-rate M v_f`` within the limits; its power at the measured velocities is at most
     zero, see :mod:`~rbd_control.control.safe_torque`. Joints that are braked apart couple with no
-    other joint, see :func:`apart_momentum`, and have a power of at most zero each.
+    other joint, see :func:`apart_momentum`, and have a power of at most zero each. A joint counts
+    as one of them if its torque limit leaves less than :data:`LEAST_ROOM` of its brake.
 
     Args:
         packed: the model of the gravity torque, as :attr:`Model.packed`.
@@ -381,24 +390,27 @@ def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
     weight, brake, p, unused = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    if apart.any():
-        M = np.empty((n, n))
-        mass_matrix_sweep(unpacked(described), q, sweep, M)
-        apart_momentum(M, apart, v_f, p)
-    else:
-        momentum_sweep(unpacked(described), q, v_f, sweep, p, unused, weight)
+    momentum_sweep(unpacked(described), q, v_f, sweep, p, unused, weight)
     gravity_sweep(model, q, sweep, weight)
-    power = 0.0
+    alone = apart.copy()
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
+        room = largest[i] + weight[i] if p[i] > 0.0 else largest[i] - weight[i]
+        alone[i] |= room < LEAST_ROOM * rate * abs(p[i])
+    if alone.any():
+        M = np.empty((n, n))
+        mass_matrix_sweep(unpacked(described), q, sweep, M)
+        apart_momentum(M, alone, v_f, p)
+    power = 0.0
+    for i in range(n):
         wanted = -rate * p[i]
         wanted = min(max(wanted, -largest[i] - weight[i]), largest[i] - weight[i])
         acting = min(max(last[i] - weight[i], min(wanted, 0.0)), max(wanted, 0.0))
         brake[i] = acting + min(max(wanted - acting, -slew[i]), slew[i])
-        if not apart[i]:
+        if not alone[i]:
             power += brake[i] * v[i]
     for i in range(n):
-        if (apart[i] or not power <= 0.0) and brake[i] * v[i] > 0.0:
+        if (alone[i] or not power <= 0.0) and brake[i] * v[i] > 0.0:
             brake[i] = 0.0
     return weight, brake
 

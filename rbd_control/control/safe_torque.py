@@ -64,7 +64,8 @@ because a joint that carries the arm is not where the model holds it, its gravit
 the arm, and the command is the brake alone, too; an arm without brakes sinks, damped.
 
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
-brake the sinking. A motion of the joint against gravity is still damped.
+brake the sinking. It is braked apart from all others meanwhile, as they would otherwise be braked
+with a torque for its velocity. A motion of the joint against gravity is still damped.
 """
 
 from __future__ import annotations

@@ -240,7 +240,13 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
     # Joints that are braked apart now may have been braked with the others before.
     apart = rig.controller.path.braked_apart
-    for inertia in (mass, np.array([_inertia_apart(M, apart) for M in mass])):
+    # A joint without torque to spare is braked apart as well.
+    alone = apart | (room < np.abs(rate * np.einsum("kij,kj->ki", mass, v)))
+    for inertia in (
+        mass,
+        np.array([_inertia_apart(M, apart) for M in mass]),
+        np.array([_inertia_apart(M, each) for M, each in zip(mass, alone, strict=True)]),
+    ):
         wanted = rate * np.einsum("kij,kj->ki", inertia, v)
         least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
         bad &= -np.sign(v) * brake < np.minimum(least, 0.1 * room) - ROUNDING
