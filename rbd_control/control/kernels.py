@@ -296,12 +296,19 @@ def joint_damper(M, rate, damping, period, L, column, D):
         D[i] *= scale
 
 
-LEAST_ROOM = 0.5
+LEAST_ROOM = 0.1
 """Share of the brake of a joint that its torque limit must leave for it to be braked with others.
 
-The brake ``-rate M v`` decelerates all joints together. Without the torque of one of them, the
-brakes of the others would accelerate the arm: they contain the velocity of that joint, whose sign
-says nothing about their own."""
+The brake ``-rate M v`` decelerates all joints together. If the limit of one joint cut its brake
+alone, those of the others could drive the arm: they contain the velocity of that joint. So the
+limit reduces ``rate`` for all; but a joint that has hardly any torque to spare, as its weight needs
+it, would take the brake from all others, and is braked apart."""
+
+
+@inlined
+def _room(largest, weight, p):
+    """Return the torque that the limit leaves for a brake against the momentum p [N·m or N]."""
+    return largest + weight if p > 0.0 else largest - weight
 
 
 @inlined
@@ -371,7 +378,8 @@ def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
     The brake is ``-rate M v_f`` within the limits; its power at the measured velocities is at most
     zero, see :mod:`~rbd_control.control.safe_torque`. Joints that are braked apart couple with no
     other joint, see :func:`apart_momentum`, and have a power of at most zero each. A joint counts
-    as one of them if its torque limit leaves less than :data:`LEAST_ROOM` of its brake.
+    as one of them if its torque limit leaves less than :data:`LEAST_ROOM` of its brake; otherwise
+    the limits reduce the rate of all.
 
     Args:
         packed: the model of the gravity torque, as :attr:`Model.packed`.
@@ -395,12 +403,19 @@ def safe_step(packed, described, q, v, v_f, apart, last, largest, rate, slew):
     alone = apart.copy()
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
-        room = largest[i] + weight[i] if p[i] > 0.0 else largest[i] - weight[i]
-        alone[i] |= room < LEAST_ROOM * rate * abs(p[i])
+        alone[i] |= _room(largest[i], weight[i], p[i]) < LEAST_ROOM * rate * abs(p[i])
     if alone.any():
         M = np.empty((n, n))
         mass_matrix_sweep(unpacked(described), q, sweep, M)
         apart_momentum(M, alone, v_f, p)
+    kept = 1.0
+    for i in range(n):
+        room = _room(largest[i], weight[i], p[i])
+        if not alone[i] and room < rate * abs(p[i]):
+            kept = min(kept, room / (rate * abs(p[i])))
+    for i in range(n):
+        if not alone[i]:
+            p[i] *= kept
     power = 0.0
     for i in range(n):
         wanted = -rate * p[i]

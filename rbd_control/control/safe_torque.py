@@ -23,8 +23,9 @@ rate in the direction in which parallel axes turn against each other.
 Guarantee. In every sample the power of the brake, ``sum of brake_i v_i`` with the measured
 velocities, is at most zero. Four rules preserve this, and keep the brake from driving the arm:
 
-- Torque limits apply joint by joint: first to the gravity torque, then to the brake, which gets the
-  remaining torque. The rate limit applies to an increasing brake only. Of the last torque, the part
+- Torque limits apply first to the gravity torque, then to the brake, which gets the remaining
+  torque: where it is too little, the rate of the brake is lower for all joints, as a brake that is
+  cut on one joint only may drive the arm. The rate limit applies to an increasing brake only. Of the last torque, the part
   beyond the gravity torque is kept as far as it belongs to the brake, and withdrawn at once
   otherwise. Each brake torque is then between zero and its wanted value. If the sum of their powers
   is positive, torques with positive power are set to zero.
@@ -64,8 +65,9 @@ because a joint that carries the arm is not where the model holds it, its gravit
 the arm, and the command is the brake alone, too; an arm without brakes sinks, damped.
 
 A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
-brake the sinking. It is braked apart from all others meanwhile, as they would otherwise be braked
-with a torque for its velocity. A motion of the joint against gravity is still damped.
+brake the sinking. It is braked apart from all others meanwhile, which would have no brake otherwise
+(:data:`~rbd_control.control.kernels.LEAST_ROOM`). A motion of the joint against gravity is still
+damped.
 """
 
 from __future__ import annotations

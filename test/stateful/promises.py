@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.gains import HELD
-from rbd_control.control.kernels import LARGEST_STEP
+from rbd_control.control.kernels import LARGEST_STEP, LEAST_ROOM
 from rbd_control.control.limits import LARGEST_SHARE
 from rbd_control.control.safe_torque import RATE, STILL
 from rbd_control.control.samples import LEAST_SPEED, LEAST_WAY, PERIODS
@@ -240,8 +240,12 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     mass = mass_matrix(rig.controller.model, q)  # nothing that was learned
     # Joints that are braked apart now may have been braked with the others before.
     apart = rig.controller.path.braked_apart
-    # A joint without torque to spare is braked apart as well.
-    alone = apart | (room < np.abs(rate * np.einsum("kij,kj->ki", mass, v)))
+    # A joint whose limit leaves it too little of its brake is braked apart, the others more slowly.
+    together = -(p.damping_rate or RATE) * np.einsum("kij,kj->ki", mass, v)
+    left = largest - np.sign(together) * np.clip(rig.safe_weight(q), -largest, largest)
+    kept = left / np.maximum(np.abs(together), ROUNDING)
+    alone = apart | (kept < LEAST_ROOM)
+    rate *= np.where(alone, 1.0, np.minimum(kept, 1.0)).min(axis=1, keepdims=True)
     for inertia in (
         mass,
         np.array([_inertia_apart(M, apart) for M in mass]),
