@@ -945,8 +945,8 @@ MUTANTS = (
         "safe torque",
         "the brake after a fault may drive a joint",
         "control/kernels.py",
-        "        if (apart[i] or not power <= 0.0) and brake[i] * v[i] > 0.0:",
-        "        if apart[i] and brake[i] * v[i] > 0.0:",
+        "        if (alone[i] or not power <= 0.0) and brake[i] * v[i] > 0.0:",
+        "        if alone[i] and brake[i] * v[i] > 0.0:",
         ("test_safe_torque.py::test_its_power_is_never_positive",),
     ),
     Mutant(
@@ -990,8 +990,8 @@ MUTANTS = (
         "safe torque",
         "frozen joint states beyond half a turn get torque again when unwrapping restarts",
         "control/samples.py",
-        "each.last_q, each.last_v, each.last_effort = (\n                sample.q[i],",
-        "each.last_q, each.last_v, each.last_effort = (\n                each.q,",
+        "each.q, each.v = sample.q[i], sample.v[i]\n    arm.stamp",
+        "each.q, each.v = sample.q[i], sample.v[i]\n        each.last_q = each.q\n    arm.stamp",
         (
             "test_continuous_joints.py::test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen",
         ),

@@ -25,10 +25,10 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
 
 - Torque limits apply first to the gravity torque, then to the brake, which gets the remaining
   torque: where it is too little, the rate of the brake is lower for all joints, as a brake that is
-  cut on one joint only may drive the arm. The rate limit applies to an increasing brake only. Of the last torque, the part
-  beyond the gravity torque is kept as far as it belongs to the brake, and withdrawn at once
-  otherwise. Each brake torque is then between zero and its wanted value. If the sum of their powers
-  is positive, torques with positive power are set to zero.
+  cut on one joint only may drive the arm. The rate limit applies to an increasing brake only. Of
+  the last torque, the part beyond the gravity torque is kept as far as it belongs to the brake, and
+  withdrawn at once otherwise. Each brake torque is then between zero and its wanted value. If the
+  sum of their powers is positive, torques with positive power are set to zero.
 - ``rate`` is at most ``LARGEST_STEP / (HELD period + loop_delay)`` (0.5 and 1.5). Let the loop,
   with the filter, be late by T, and the arm move with constant speed until the brake acts. Then
   ``v_dot(t) = -rate v(t - T)`` decays without a reversal for ``rate T <= 1 / e``; otherwise it
