@@ -194,9 +194,9 @@ class Detection:
     the motion shows it, to the place that ran into an obstacle; None without contact, and if the
     joint torques do not determine it."""
     dropped: str = ""
-    """Reason why the sample was dropped, with the joint if it concerns one; empty if it was not
-    dropped. A dropped sample keeps the previous verdict; from the third dropped sample in a row on,
-    and ``maximum_gap`` after the last used sample, there is no verdict."""
+    """Reason why the sample was dropped, with the joint if it concerns one, such as "no effort";
+    empty if it was not dropped. A dropped sample keeps the previous verdict; from the third dropped
+    sample in a row on, and ``maximum_gap`` after the last used sample, there is no verdict."""
     reason_code: int = 0
     """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
     dropped_code: int = 0
@@ -235,8 +235,8 @@ class BlockDetection:
     """(k,) row of the joint that ``reason`` or ``dropped`` concerns; -1 without a single joint."""
     threshold: np.ndarray
     """(k, nv) contact thresholds at the motion of each sample [N·m or N], see
-    :mod:`~rbd_control.estimation.thresholds`; infinite without velocity or effort, and from a
-    restart of the observer until it has settled."""
+    :mod:`~rbd_control.estimation.thresholds`; infinite from a restart of the observer until
+    it has settled."""
 
     @property
     def valid(self) -> np.ndarray:
