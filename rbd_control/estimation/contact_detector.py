@@ -304,6 +304,7 @@ class ContactDetector:
             event = self._attend(why, self._stamp, self._row[0][0])
         code, height, dropped, row = self._codes
         now = self._events.now if height != FREE else None
+        force = self._events.force(self._residual) if now else None
         return Detection(
             stamp=self._stamp,
             valid=not code,
@@ -311,7 +312,8 @@ class ContactDetector:
             contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
             residual=self._residual,
-            force=self._events.force(self._residual) if now else None,
+            force=force,
+            force_settled=force is not None and self._events.is_settled(self._residual),
             event=event,
             dropped=self._told(dropped, row) if dropped else "",
             reason_code=code,

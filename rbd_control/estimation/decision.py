@@ -414,6 +414,7 @@ def _take_peak(memory, excess):
     """Store the residuals of the highest ratio to the threshold in the present contact."""
     arm = memory.arm[0]
     arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+    arm.peaked = arm.stamp
     for i in range(memory.joint.shape[0]):
         memory.joint[i].peak = memory.observer[i].residual
 

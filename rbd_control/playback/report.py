@@ -159,7 +159,7 @@ def event_table(events: Sequence[Json], end: float) -> Table:
                 event["joint"],
                 links(event),
                 number(event["peak_torque"], 2),
-                vector(event["force"]),
+                vector(event["force"]) + unsettled(event),
             ),
             level="bad" if event["level"] == "collision" else "doubtful",
             moment=moment(event["onset"], event["release"], end),
@@ -168,6 +168,11 @@ def event_table(events: Sequence[Json], end: float) -> Table:
     )
     every = (*headings, *texts, "peak [N·m]", "force x y z [N]")
     return Table("contacts found", every, rows, left=texts)
+
+
+def unsettled(event: Json) -> str:
+    """Return ", not settled" for an event whose force the observer has not followed, else ""."""
+    return "" if event["force"] is None or event["force_settled"] else ", not settled"
 
 
 def moment(begin: float, release: float | None, end: float) -> tuple[float, float]:

@@ -173,6 +173,61 @@ def test_missing_input_costs_what_a_lost_message_costs(model: Model, missing: st
     assert 0.0 <= onset.detected - t[2500] < 0.006
 
 
+def push(model: Model, force: float) -> np.ndarray:
+    """External joint torques of a force on the last link, (7,) [N·m]."""
+    jacobian = frame_jacobian(model, Q, "panda_link7")[3:]
+    return np.asarray(jacobian.T @ np.array([0.6, 0.48, -0.64])) * force
+
+
+@pytest.mark.parametrize("rate", [1000.0, 4000.0])
+def test_the_onset_of_a_slow_observer_is_not_cut_off(model: Model, rate: float) -> None:
+    """A push that takes 1.5 time constants of 0.2 s to be found: more than any fixed window."""
+    slow = replace(PARAMETERS, observer_gain=(5.0,), settling_time=1.0)
+    bench = Bench(model, slow)
+    rng = np.random.default_rng(8)
+
+    def run(duration: float, external: np.ndarray) -> None:
+        for _ in range(round(duration * rate)):
+            bench.run(1.0 / rate, external + 0.05 * rng.standard_normal(7), dt=1.0 / rate)
+
+    run(2.5, np.zeros(7))
+    start = bench.t
+    run(0.6, push(model, 1.25 / np.abs(push(model, 1.0)).max()))
+    (onset,) = bench.events
+    assert onset.detected - start > 0.25
+    # The search takes at most 128 samples of 0.9 s, which are 8 ms apart.
+    assert abs(onset.onset - start) < 0.02
+    assert onset.onset_uncertainty < 0.02
+
+
+def test_a_force_that_has_not_settled_says_so(model: Model) -> None:
+    bench = Bench(model, replace(PARAMETERS, observer_gain=(25.0,), collision_threshold=(100.0,)))
+    bench.run(0.5)
+    start, constant = bench.t, 0.04
+    rising = bench.run(0.3, push(model, 30.0))
+    (onset,) = bench.events
+    assert not onset.force_settled
+    settled = [d.force_settled for d in rising]
+    first = settled.index(True)
+    # A step reaches 89 % after 2.2 time constants, and the residual then changes by a fifth in one.
+    assert rising[first].stamp - start == pytest.approx(2.2 * constant, abs=0.3 * constant)
+    assert all(settled[first:])
+    for detection in rising[first:]:  # 89 % at first, in the joint of the largest torque
+        assert np.abs(detection.residual).max() > 0.85 * np.abs(push(model, 30.0)).max()
+    harder = bench.run(0.3, push(model, 90.0))
+    assert [d.force_settled for d in harder[10:50]] == [False] * 40, "it rises again"
+    assert harder[-1].force_settled
+    bench.run(0.5)
+    release = bench.events[-1]
+    assert release.force_settled
+    assert release.force_text == f"{release.force_magnitude:.1f} N"
+    bench.run(0.03, push(model, 90.0))  # shorter than the time constant
+    bench.run(0.5)
+    release = bench.events[-1]
+    assert release.force_magnitude < 85.0
+    assert release.force_text == f"at least {release.force_magnitude:.1f} N"
+
+
 def test_gap_restarts_and_closes_the_contact(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3)
