@@ -20,10 +20,18 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
+from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.files.input_files import about
 from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
 from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
-from rbd_control.playback.measures import CurvePoint, EffortCheck, Envelope, scaled
+from rbd_control.playback.measures import (
+    LATCHED,
+    CurvePoint,
+    EffortCheck,
+    Envelope,
+    LatchWatch,
+    scaled,
+)
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import ClockJump, Recording, ReplayClock, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
@@ -184,6 +192,7 @@ class _Run:
         self._labels = labels
         self._threshold = parameters.for_joints("contact_threshold", n)
         self._efforts = EffortCheck(model, parameters)
+        self._latch = LatchWatch()
         self._fit = FitWatch(CHECKED)
         self._effort_kind = EffortKindJudge(model, parameters)
         self._series = Envelope(n)
@@ -219,6 +228,9 @@ class _Run:
         found = self._detector.add(block, clock.offset, steps, ~touched)
         if self.watch is not None:
             self.watch(times, block, found)
+        if block.v is not None:
+            moving = (np.abs(block.v) > IN_MOTION).any(axis=1)
+            self._latch.add(times, steps, found.contact, moving & ~touched)
         for detector in self._scaled.values():
             detector.add(block, clock.offset, steps, ~touched)
         for code in np.unique(found.reason[~found.valid]):
@@ -318,7 +330,7 @@ class _Run:
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
-        given = (self._model, self._parameters, intake.missing)
+        given = (self._model, self._parameters, self._latch, intake.missing)
         said = warnings(result, self._mismatches(), *given)
         return replace(result, warnings=tuple(said))
 
@@ -401,6 +413,7 @@ def warnings(
     mismatches: Sequence[Mismatch],
     model: Model,
     parameters: DetectorParameters,
+    latch: LatchWatch,
     missing: str = "",
 ) -> list[str]:
     """Return the problems of a replay as texts for the user, the most serious first.
@@ -410,11 +423,17 @@ def warnings(
         mismatches: differences between model and robot.
         model: the robot.
         parameters: the parameters with which the detector ran.
+        latch: the longest time for which the flag was raised without known contact.
         missing: value that the last sample without velocity or effort lacks.
     """
     said = _misfits(result, mismatches, parameters)
+    latched = _latched(latch, causes(mismatches, parameters), is_free=result.score is not None)
+    if result.score is not None:
+        said += latched
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
+    if result.score is None:
+        said += latched  # it may be a true contact
     said.extend(detector_warnings(parameters, model))
     if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
@@ -455,13 +474,45 @@ def _misfits(
     ]
     often = [residual for residual in result.residuals if residual.over_fraction > OFTEN]
     if often:
-        friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
         joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
         said.append(
             f"the residual is above its threshold for too much of the time, {joints}: unless there "
-            f"was contact for so long, {friction}, payload, model or thresholds do not fit"
+            f"was contact for so long, {causes(mismatches, parameters)}"
         )
     return said
+
+
+def _latched(latch: LatchWatch, why: str, *, is_free: bool) -> list[str]:
+    """Return the warning about a flag that stayed up in motion, or an empty list.
+
+    Args:
+        latch: the longest time for which the flag was raised.
+        why: the cause and the remedy.
+        is_free: whether it is known that nothing touched the arm in that time.
+    """
+    if latch.longest <= LATCHED:
+        return []
+    free, unless = ("without contact ", "") if is_free else ("", "unless it is one contact, ")
+    return [
+        f"the flag that rose at {latch.since:.3f} s stayed up for {latch.longest:.1f} s of motion "
+        f"{free}and masks contacts: {unless}{why}"
+    ]
+
+
+def causes(mismatches: Sequence[Mismatch], parameters: DetectorParameters) -> str:
+    """Return what makes a residual exceed its threshold without contact, as the end of a sentence.
+
+    Args:
+        mismatches: differences between model and robot, which other warnings describe.
+        parameters: the parameters of the detector.
+    """
+    if mismatches:
+        return "the differences that the other warnings name are the cause"
+    friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
+    return (
+        f"{friction}, payload, model or thresholds do not fit; `rbd-control check` on this "
+        "recording looks for the cause"
+    )
 
 
 def _jumps(jumps: Sequence[ClockJump]) -> str:

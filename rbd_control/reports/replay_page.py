@@ -174,8 +174,9 @@ def _verdict(results: Sequence[Json], truth: Json | None) -> str:
     if truth is not None:
         score = truth.get("summary", truth)
         said += (
-            f"; {score['contacts'] - score['misses']} of {count(score['contacts'], 'true contact')}"
-            f" found, {count(score['false_alarms'], 'false event')}"
+            f"; {score['found']} of {count(score['contacts'], 'true contact')} found, "
+            f"{score['masked']} masked by a flag that was up before, "
+            f"{count(score['false_alarms'], 'false event')}"
         )
     if len(valid) < len(results):
         said += f"; no verdict at any time in {count(len(results) - len(valid), 'recording')}"
