@@ -324,8 +324,8 @@ def curve_table(curve: Sequence[Json]) -> Table:
 def scores(summary: Json) -> list[str]:
     """Return scores as at most three texts: counts, delays and errors, rate of false alarms."""
     said = [
-        f"{count(summary['contacts'], 'true contact')}: {summary['found']} found, "
-        f"{summary['masked']} masked (the flag was up before), {summary['misses']} missed; "
+        f"{count(summary['contacts'], 'true contact')}: {found_and_masked(summary)}, "
+        f"{summary['misses']} missed; "
         f"{count(summary['false_alarms'], 'false event')}, "
         f"{count(summary['repeated_events'], 'repeated event')}"
     ]
@@ -350,6 +350,13 @@ def scores(summary: Json) -> list[str]:
         f"{_rate(summary)} false alarms per hour, from {free} s without contact, for {raised} s of "
         "which the flag was raised",
     ]
+
+
+def found_and_masked(summary: Json) -> str:
+    """Return how many true contacts were found, and how many masked if there are any, as text."""
+    if not summary["masked"]:
+        return f"{summary['found']} found"
+    return f"{summary['found']} found, {summary['masked']} masked by a flag that was up before"
 
 
 def _print_summary(summary: Json, console: Console) -> None:
