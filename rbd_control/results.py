@@ -200,6 +200,8 @@ def _text(content: Any, form: str, unknown: str) -> str:
         return " ".join(content)
     if isinstance(content, np.ndarray):
         return " ".join(f"{float(x):{form}}" for x in content)
+    if isinstance(content, bool):
+        return str(int(content))  # a number can be plotted
     if content is None or (isinstance(content, float) and math.isnan(content)):
         return unknown
     return f"{float(content):{form}}" if isinstance(content, float) else str(content)
@@ -215,6 +217,8 @@ def _read(  # noqa: PLR0911 - one for each type of field
         if text not in options:
             raise ValueError(f"{key} is {text[:40]!r}")
         return text
+    if kind is bool:
+        return bool(int(text)) if text else item.default
     if kind is int:
         return int(text)
     if kind is str:

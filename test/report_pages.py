@@ -53,6 +53,7 @@ def event(number: int, onset: float) -> dict[str, Any]:
         "confidence": 0.7,
         "peak_torque": 12.34,
         "force": [1.0, -2.5, 3.0] if number != 3 else None,
+        "force_settled": number > 3,
         "point": None,
     }
 
@@ -78,6 +79,7 @@ def found(**changes: Any) -> dict[str, Any]:
         "largest_gap": 0.001,
         "counts": {},
         "invalid": {"settling": 0.1},
+        "dropped": {},
         "clock_jumps": [],
         "truth": None,
     }

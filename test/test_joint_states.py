@@ -40,6 +40,7 @@ class Fault:
     reason: str = ""
     stamp: float = 10.0
     missing: tuple[str, ...] = ()
+    lacks: str = ""
     remarks: dict[str, int] = field(default_factory=dict)
 
 
@@ -48,9 +49,15 @@ def one(**changes: Any) -> list[tuple[Any, ...]]:
 
 
 FAULTS = {
-    "1 velocity empty": Fault(one(velocity=[]), missing=("v",), remarks={"velocity missing": 1}),
-    "2 effort empty": Fault(one(effort=[]), missing=("tau",), remarks={"effort missing": 1}),
-    "3 NaN effort of one joint": Fault(one(effort=[4.0, nan, 6.0]), missing=("tau",)),
+    "1 velocity empty": Fault(
+        one(velocity=[]), missing=("v",), lacks="velocity", remarks={"velocity missing": 1}
+    ),
+    "2 effort empty": Fault(
+        one(effort=[]), missing=("tau",), lacks="effort", remarks={"effort missing": 1}
+    ),
+    "3 NaN effort of one joint": Fault(
+        one(effort=[4.0, nan, 6.0]), missing=("tau",), lacks="effort of elbow"
+    ),
     "53 infinite effort": Fault(one(effort=[4.0, inf, 6.0]), "too large"),
     "53 velocity of 1e200": Fault(one(velocity=[1.0, 2.0, 1e200]), "too large"),
     "53 position of 1e200": Fault(one(position=[0.1, 1e200, 0.3]), "too large"),
@@ -105,6 +112,7 @@ def test_fault(fault: Fault) -> None:
         sample = intake.accept(*each)
 
     assert intake.last_reason == fault.reason
+    assert intake.missing == fault.lacks
     assert sum(intake.counts[reason] for reason in DROPS) == bool(fault.reason)
     for remark, count in fault.remarks.items():
         assert intake.counts[remark] == count

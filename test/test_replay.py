@@ -74,6 +74,28 @@ def test_a_push_is_one_event_scored_against_the_truth() -> None:
     assert abs(elbow.mean) < 0.1
 
 
+def test_samples_without_effort_are_dropped_like_lost_messages_and_counted() -> None:
+    """One sample in ten has a NaN effort; one of them lies where the push begins."""
+    messages = swing([(1.5, 2.0, 8.0)])
+    whole = replay(recorded(messages), MODEL, PARAMETERS)
+    lacking = range(3, len(messages), 10)
+    for k in lacking:
+        effort = np.array(messages[k].effort, dtype=float)
+        effort[-1] = np.nan
+        messages[k] = messages[k]._replace(effort=effort)
+    result = replay(recorded(messages), MODEL, PARAMETERS)
+    assert result.dropped == {"no effort": len(lacking)}
+    assert result.valid_fraction == pytest.approx(whole.valid_fraction, abs=3 / 800)
+    (event,), (before,) = result.events, whole.events
+    assert event.detected == pytest.approx(before.detected, abs=1.5 / RATE)
+    assert result.warnings == (
+        f"{len(lacking)} of {len(messages)} samples dropped like lost messages: "
+        f"{len(lacking)} x no effort; the last incomplete sample lacks effort of arm_elbow",
+    )
+    assert result.to_json()["dropped"] == result.dropped
+    assert whole.dropped == {}
+
+
 def test_joint_matching() -> None:
     model = ("p_1", "p_2")
     assert match_joints(model, ("x", "p_2", "p_1"))[0] == model

@@ -18,8 +18,11 @@ from swinging_arm import (
 )
 
 from rbd_control.errors import RecordingError
+from rbd_control.playback.measures import LatchWatch
 from rbd_control.playback.replay import replay
+from rbd_control.playback.report import scores, truth_table
 from rbd_control.playback.truth import Label, Score, TrueContact, read_labels, score, summarise
+from rbd_control.results import plain
 
 
 def test_scoring() -> None:
@@ -57,6 +60,7 @@ def test_scores_of_links_forces_and_contacts_that_share_an_event() -> None:
     ]
     contacts = score(labels, events, 10.0).contacts
     assert [contact.event for contact in contacts] == [0, 0, 1, 1]
+    assert [contact.masked for contact in contacts] == [False, True, False, True]
     assert [contact.delay for contact in contacts] == [pytest.approx(0.1), None] * 2
     assert [contact.link_named for contact in contacts] == [True, None, False, None]
     assert [contact.link_among_named for contact in contacts] == [True, None, True, None]
@@ -65,10 +69,73 @@ def test_scores_of_links_forces_and_contacts_that_share_an_event() -> None:
     assert vector.force_error == pytest.approx(1.0)
 
 
-def test_false_alarm_that_lasts_into_a_contact_does_not_find_it() -> None:
+def test_a_latched_flag_finds_nothing() -> None:
+    """One event from 2.5 s to the end: of 15 contacts one is found, and 14 are masked."""
+    (event,) = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS).events
+    contacts = [(2.4 + 2.0 * k, 2.9 + 2.0 * k) for k in range(15)]
+    latched = [replace(event, detected=2.5, release=None)]
+    result = score(contacts, latched, 40.0)
+    assert [contact.masked for contact in result.contacts] == [False] + 14 * [True]
+    assert {contact.event for contact in result.contacts} == {0}
+    assert (result.misses, result.false_events) == (0, 0)
+    # From 2.5 s to 40 s, less 0.5 s of the first contact and 0.6 s of each other one.
+    assert result.raised_time == pytest.approx(37.5 - 0.5 - 14 * 0.6)
+    summary = summarise([result], 20.0)
+    assert (summary.contacts, summary.found, summary.masked, summary.misses) == (15, 1, 14, 0)
+    said, *_, rate = scores(summary.to_json())
+    assert said.startswith("15 true contacts: 1 found, 14 masked")
+    assert "28.60 s of which the flag was raised" in rate
+    table = truth_table({"contacts": plain(result)["contacts"], "summary": summary.to_json()}, 40.0)
+    assert [row.cells[2] for row in table.rows] == ["1"] + 14 * ["masked by 1"]
+
+
+def test_false_alarm_that_lasts_into_a_contact_masks_it() -> None:
     (event,) = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS).events
     result = score([(2.0, 3.0)], [replace(event, detected=1.0, release=4.0)], 10.0)
-    assert (result.misses, result.false_events) == (1, 1)
+    assert [(contact.masked, contact.delay) for contact in result.contacts] == [(True, None)]
+    assert (result.misses, result.false_events) == (0, 1)
+    assert result.raised_time == pytest.approx(1.0 + 0.9)
+    again = [replace(event, detected=t, release=t + 1.2) for t in (1.0, 2.5)]
+    (contact,) = score([(2.0, 3.0)], again, 10.0).contacts
+    assert (contact.masked, contact.event) == (False, 1)
+    assert contact.delay == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_flag_that_stays_up_is_a_warning_with_the_remedy(known: bool) -> None:
+    """A torque that is missing in the model from 2 s on; two pushes later are masked."""
+    messages = swing([(2.0, 9.0, 8.0), (5.0, 5.5, 16.0), (7.0, 7.5, 16.0)], duration=9.0)
+    contacts = [Label(5.0, 5.5), Label(7.0, 7.5)] if known else None
+    result = replay(recorded(messages), MODEL, PARAMETERS, labels=contacts)
+    (text,) = [each for each in result.warnings if "stayed up" in each]
+    detected = result.events[0].detected
+    assert text.startswith(f"the flag that rose at {detected:.3f} s stayed up for ")
+    # 7 s of motion, less two contacts of 0.6 s if they are known.
+    lasted = float(text.split("stayed up for ")[1].split()[0])
+    assert lasted == pytest.approx(5.8 if known else 7.0, abs=0.1)
+    assert ("without contact" in text) is known
+    assert ("unless it is one contact" in text) is not known
+    if known:
+        assert result.summary is not None
+        assert (result.summary.found, result.summary.masked) == (0, 2)
+    short = replay(recorded(swing([(2.0, 4.0, 8.0)])), MODEL, PARAMETERS)
+    assert not any("stayed up" in each for each in short.warnings)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_the_time_of_a_latched_flag_does_not_depend_on_blocks(size: int) -> None:
+    rng = np.random.default_rng(3)
+    times = np.linspace(0.0, 29.9, 300)
+    raised = np.repeat(rng.random(30) < 0.7, 10)
+    raised[80:200] = True
+    raised[[79, 200]] = False
+    moves = rng.random(300) < 0.6
+    watch = LatchWatch()
+    for k in range(0, 300, size):
+        part = slice(k, k + size)
+        watch.add(times[part], 0.1 + 0.0 * times[part], raised[part], moves[part])
+    assert watch.longest == pytest.approx(0.1 * moves[80:200].sum())
+    assert watch.since == times[80]
 
 
 def test_summary_of_scores() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -34,6 +34,23 @@ def test_a_new_field_is_published_received_written_and_described(event: Warmer) 
     known = None if np.isnan(event.heat) else 1.5
     assert json.loads(json.dumps(plain(event), allow_nan=False))["heat"] == known
     assert "| `contact_heat` | always | heat of the contact [J] |" in key_table(Warmer)
+
+
+def test_a_truth_value_is_a_number_on_the_topic() -> None:
+    """It can be plotted, and a detector that does not publish it claims nothing."""
+    values = key_values(replace(EVENT, force_settled=True))
+    assert values["force_settled"] == "1"
+    assert parsed(ContactEvent, values).force_settled
+    values.pop("force_settled")
+    assert not parsed(ContactEvent, values).force_settled
+
+
+def test_the_text_of_a_force_says_whether_it_has_settled() -> None:
+    release = replace(EVENT, phase="release", release=10.0)
+    assert EVENT.force_text == "5.0 N, rising"
+    assert release.force_text == "at least 5.0 N"
+    assert replace(release, force_settled=True).force_text == "5.0 N"
+    assert replace(EVENT, force=None).force_text == ""
 
 
 def test_a_detector_without_the_field_is_understood() -> None:

@@ -42,10 +42,10 @@ MUTANTS = (
     Mutant(
         105,
         "detector",
-        "a sample without effort does not restart the observer, which goes on with its old state",
-        "estimation/contact_detector.py",
-        "        restart(self._memory)",
-        "        pass",
+        "samples without effort end the verdict only after maximum_gap",
+        "estimation/decision.py",
+        "if arm.dropped >= DROPS_IN_A_ROW or not stamp",
+        "if not stamp",
         ("estimation/test_contact_detector.py::test_missing_input_gives_no_verdict",),
     ),
     Mutant(

@@ -44,9 +44,10 @@ from rbd_control.fleet.store import (
 from rbd_control.fleet.study import Study, study
 from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers, usable_cores
 from rbd_control.playback.bag import recorded_files
-from rbd_control.playback.truth import Label, read_labels
+from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.page import Row as TableRow
 from rbd_control.reports.page import Table
+from rbd_control.results import figures
 from rbd_control.wording import listed
 
 _MOST_NAMED = 20
@@ -300,14 +301,10 @@ _ARM = {
     "hours": "hours",
     "events": "events",
     "hours_without_contact": "hours without contact",
-    "false_alarms": "false alarms",
-    "false_alarms_per_hour": "per hour",
+    "false_alarms_per_hour": "false alarms per hour",
     "false_alarms_per_hour_low": "from",
     "false_alarms_per_hour_high": "to",
-    "contacts": "contacts",
-    "misses": "missed",
-    "delay_median": "delay: median [s]",
-    "delay_p95": "95 % [s]",
+    **{key: meta["heading"] for _, key, meta in figures(Summary)},
 }
 _DAY = {"arm": "arm", "day": "day", **_ARM}
 _JOINT = {

@@ -8,11 +8,12 @@ collision from the first sample in which a residual exceeds its collision thresh
 all residuals together, in standard deviations (the statistic), and the force at one link may have
 thresholds as well (:mod:`~rbd_control.estimation.thresholds`).
 
-There is no verdict without effort or velocity, after a gap, while the observer settles, after
-``repeated_time`` (at rest ``repeated_time_at_rest``) of identical samples, after
-``repeated_time_at_rest`` of identical efforts, and from the third implausible sample in a row, or
-``maximum_gap`` after the last plausible one; earlier implausible samples are dropped and the
-verdict is kept. The lack of a verdict ends an open contact, and is not the same as "no contact".
+There is no verdict after a gap, while the observer settles, after ``repeated_time`` (at rest
+``repeated_time_at_rest``) of identical samples, and after ``repeated_time_at_rest`` of identical
+efforts. A sample without effort or velocity, or with implausible numbers, is dropped as if its
+message had been lost, and the verdict is kept; from the third such sample in a row, or
+``maximum_gap`` after the last usable one, there is no verdict. The lack of a verdict ends an open
+contact, and is not the same as "no contact".
 While an effort is saturated, and for ``settling_time`` after that, an open contact does not end,
 and without a contact there is no verdict.
 """
@@ -36,8 +37,8 @@ from rbd_control.estimation.decision import (
     ENDED,
     NOTHING,
     decide,
+    drop_incomplete,
     forget_mean,
-    restart,
 )
 from rbd_control.estimation.detection import (
     BlockDetection,
@@ -68,6 +69,9 @@ from rbd_control.estimation.tare import Tare
 from rbd_control.estimation.thresholds import with_default_thresholds
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
 from rbd_control.robot.shapes import NO_SURFACE, Surface
+
+Advance = Callable[[int], tuple[int, int]]
+"""Processes samples from an index on; returns the index of the stop and the reason for it."""
 
 
 class ContactDetector:
@@ -255,8 +259,8 @@ class ContactDetector:
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s]; None if not measured.
             tau: joint efforts as published, (nv,), of the kind that the parameter ``effort_kind``
-                declares; None if not measured. Without ``v`` or ``tau`` there is no verdict, an
-                open contact ends, and the observer restarts with the next complete sample.
+                declares; None if not measured. A sample without ``v`` or ``tau`` is dropped like an
+                implausible one, with the reason "no velocity" or "no effort".
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
@@ -266,13 +270,13 @@ class ContactDetector:
             self.complete()
         self._stamps[0] = stamp
         self._refuse_old(self._stamps)
+        self._event = None
         residual = np.zeros((1, self.model.nv))
         if v is None or tau is None:
             configuration(self.model, q)
-            events = self._lose("velocity" if v is None else "effort", self._stamps, self._verdict)
-            self._event = events[0][1] if events else None
+            written = (residual, self._threshold, self._verdict)
+            self._why = self._drop(v is None, self._stamps, *written)(0)[1]
         else:
-            self._event = None
             self._why = self._reason_to_attend(*self._copied(q, v, tau), residual)
         self._stamp, self._residual, self._codes = stamp, residual[0], self._verdict.item()
         code, height, dropped, _ = self._codes
@@ -300,6 +304,7 @@ class ContactDetector:
             event = self._attend(why, self._stamp, self._row[0][0])
         code, height, dropped, row = self._codes
         now = self._events.now if height != FREE else None
+        force = self._events.force(self._residual) if now else None
         return Detection(
             stamp=self._stamp,
             valid=not code,
@@ -307,7 +312,8 @@ class ContactDetector:
             contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
             residual=self._residual,
-            force=self._events.force(self._residual) if now else None,
+            force=force,
+            force_settled=force is not None and self._events.is_settled(self._residual),
             event=event,
             dropped=self._told(dropped, row) if dropped else "",
             reason_code=code,
@@ -328,7 +334,7 @@ class ContactDetector:
             q: joint positions, (k, nq) [rad or m].
             v: joint velocities, (k, nv) [rad/s or m/s]; None if not measured.
             tau: joint efforts as published, (k, nv), of the kind that ``effort_kind`` declares;
-                None if not measured. Without ``v`` or ``tau`` there is no verdict.
+                None if not measured, see :meth:`judge`.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or stamps that do not
@@ -351,11 +357,13 @@ class ContactDetector:
         threshold = np.full_like(residual, math.inf)
         events: list[tuple[int, ContactEvent]] = []
         if count and (v is None or tau is None):
-            events = self._lose("velocity" if v is None else "effort", stamps, verdict)
+            advance = self._drop(v is None, stamps, residual, threshold, verdict)
+            events = self._events_of(advance, stamps, q, verdict)
         elif count:
             assert v is not None
             assert tau is not None
-            events = self._events_of(stamps, q, v, tau, residual, threshold, verdict)
+            advance = self._decision(stamps, q, v, tau, residual, threshold, verdict)
+            events = self._events_of(advance, stamps, q, verdict)
         if count:  # for complete()
             self._codes, self._residual, self._event = verdict[-1].item(), residual[-1].copy(), None
         return BlockDetection(
@@ -450,19 +458,18 @@ class ContactDetector:
             own[:] = checked
         return row
 
-    def _lose(
-        self, what: str, stamps: np.ndarray, verdict: np.ndarray
-    ) -> list[tuple[int, ContactEvent]]:
-        """Process samples without velocity or effort (``what``); restart the observer.
-
-        The result has the release event of an open contact, with the index 0, or is empty.
-        """
-        event = self._events.end(self._stamp)
-        restart(self._memory)
-        verdict["reason"] = NO_VELOCITY if what == "velocity" else NO_EFFORT
-        verdict["level"], verdict["dropped"], verdict["joint"] = FREE, VALID, NO_JOINT
-        self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
-        return [(0, event)] if event is not None else []
+    def _drop(
+        self,
+        lacks_velocity: bool,
+        stamps: np.ndarray,
+        residual: np.ndarray,
+        threshold: np.ndarray,
+        verdict: np.ndarray,
+    ) -> Advance:
+        """Return the loop that drops samples without velocity or effort, for :meth:`_events_of`."""
+        fault = NO_VELOCITY if lacks_velocity else NO_EFFORT
+        given = (fault, stamps, self._settings, self._memory, residual, threshold, verdict)
+        return lambda k: drop_incomplete(k, *given)
 
     def _reason_to_attend(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, residual: np.ndarray
@@ -480,7 +487,7 @@ class ContactDetector:
             self._decide = for_types_of(decide, arguments)
         return int(self._decide(*arguments)[1])
 
-    def _events_of(
+    def _decision(
         self,
         stamps: np.ndarray,
         q: np.ndarray,
@@ -489,16 +496,31 @@ class ContactDetector:
         residual: np.ndarray,
         threshold: np.ndarray,
         verdict: np.ndarray,
-    ) -> list[tuple[int, ContactEvent]]:
-        """Fill in residuals, thresholds (k, nv) and verdicts (k,); return events with indices."""
+    ) -> Advance:
+        """Return the loop that decides on complete samples, for :meth:`_events_of`."""
         balance = self._observer.balance.run(q, v, tau)
         if (balance.quality == NOT_FINITE).any():
             state(self.model, q, v=v, tau=tau)  # raises an InputError that names the number
         samples = Samples(stamps, q, v, tau, *balance, self._jacobians(q))
+        given = (samples, self._settings, self._memory, residual, threshold, verdict)
+        return lambda k: decide(k, *given)
+
+    def _events_of(
+        self, advance: Advance, stamps: np.ndarray, q: np.ndarray, verdict: np.ndarray
+    ) -> list[tuple[int, ContactEvent]]:
+        """Process k samples, fill in their results, and return events with indices.
+
+        Args:
+            advance: processes the samples from an index on; it returns the index at which it has
+                stopped, and the reason.
+            stamps: times of the samples, (k,) [s].
+            q: joint positions, (k, nq) [rad or m].
+            verdict: (k,) verdicts, which ``advance`` writes.
+        """
         events: list[tuple[int, ContactEvent]] = []
         count, k = stamps.shape[0], 0
         while k < count:
-            k, why = decide(k, samples, self._settings, self._memory, residual, threshold, verdict)
+            k, why = advance(k)
             if why != NOTHING:
                 if why == BEGUN:
                     self._on_contact()

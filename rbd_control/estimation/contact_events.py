@@ -14,9 +14,14 @@ from rbd_control.estimation.decision import jolt_doubt, residual_doubt
 from rbd_control.estimation.detection import ContactEvent
 from rbd_control.estimation.detector_state import (
     COLLISION,
+    HISTORY,
     LEVELS,
+    ONSET_WINDOW,
     Memory,
     Settings,
+    count_since,
+    earlier_residual,
+    recent_period,
     recent_residuals,
 )
 from rbd_control.estimation.isolation import Isolation, LinkIsolation, found
@@ -63,7 +68,11 @@ def _explained(stamps, step, response, centred, out):
 
 
 def estimate_onset(
-    stamps: np.ndarray, residuals: np.ndarray, observer: Observer, weight: np.ndarray
+    stamps: np.ndarray,
+    residuals: np.ndarray,
+    observer: Observer,
+    weight: np.ndarray,
+    stride: int = 1,
 ) -> Onset:
     """Return the most likely start of a contact that was just detected.
 
@@ -87,6 +96,7 @@ def estimate_onset(
         residuals: r at these times, (k, nv) [N·m or N].
         observer: the observer of these residuals.
         weight: one over the expected noise of each joint, (nv,) [1/(N·m) or 1/N].
+        stride: number of samples of the observer from one of these times to the next.
 
     Returns:
         The onset; the last stamp, with an unknown uncertainty, for fewer than four samples.
@@ -94,11 +104,11 @@ def estimate_onset(
     k = stamps.size
     if k < 4:
         return Onset(float(stamps[-1]), np.nan)
-    step, response = observer.rise(float(np.median(np.diff(stamps))), k)
-    kept = np.exp(-observer.design["gain"] * step)
+    step, response = observer.rise(float(np.median(np.diff(stamps))) / stride, stride * k)
+    kept = np.exp(-observer.design["gain"] * stride * step)
     y = _changes(residuals, kept) * weight
     centred = y - y.mean(axis=0)
-    response = _changes(response, kept)
+    response = _changes(response, kept, stride)
     # Candidates leave a sample before for the offset and one after for the height.
     explained = np.empty(k - 2)
     _explained(stamps, step, response, centred, explained)
@@ -111,12 +121,13 @@ def estimate_onset(
     candidates = stamps[1:-1]
     spread = likelihood @ (candidates - likelihood @ candidates) ** 2
     # An onset between two samples is indistinguishable from an onset at a sample.
-    return Onset(float(candidates[best]), float(np.sqrt(spread + step**2 / 12.0)))
+    return Onset(float(candidates[best]), float(np.sqrt(spread + (stride * step) ** 2 / 12.0)))
 
 
-def _changes(signal: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return ``s_k - kept s_(k-1)`` of a signal s (k, nv), constant before its first sample."""
-    return np.concatenate([signal[:1] * (1.0 - kept), signal[1:] - kept * signal[:-1]])
+def _changes(signal: np.ndarray, kept: np.ndarray, stride: int = 1) -> np.ndarray:
+    """Return ``s_k - kept s_(k-stride)`` of a signal (k, nv), constant before its first sample."""
+    before = np.concatenate([np.repeat(signal[:1], stride, axis=0), signal[:-stride]])
+    return np.asarray(signal - kept * before[: len(signal)])
 
 
 def _alike(noise: np.ndarray) -> float:
@@ -127,6 +138,17 @@ def _alike(noise: np.ndarray) -> float:
     correlation = float((noise[1:] * noise[:-1]).sum() / max((noise**2).sum(), 1e-300))
     return min(max((1.0 + correlation) / max(1.0 - correlation, 1e-3), 1.0), MOST_ALIKE)
 
+
+SHOWN = 0.99
+"""Share of a step that the observer shows within the time that is searched for the onset."""
+TIME_CONSTANT = 1.0 - math.exp(-1.0)
+"""Share of a step that the observer shows within its time constant."""
+STILL_RISING = 0.2
+"""Change of a residual within a time constant, as a share of the residual, above which the force
+has not settled. After a step a first-order residual falls below it at 89 % of its final value."""
+NOISY = 2.0
+"""Change of a residual within a time constant that is noise, in standard deviations of the
+residual."""
 
 NEAR_PEAK = 0.9
 """Fraction of the highest ratio of residual to threshold from which a sample counts as the peak."""
@@ -151,6 +173,8 @@ class ContactEvents:
         self._count = 0
         self._peak = np.zeros(memory.joint.size)
         self._height = 0.0  # ratio of this peak to the threshold
+        self._is_peak_settled = False  # whether the force of this peak has settled
+        self._time_constant = 1  # of the observer, as a number of samples
         self._has_risen = False  # whether the torque was there before the first residual
         self._average = 0  # number of the average of the isolation to which the peak belongs
         self.open: ContactEvent | None = None
@@ -185,6 +209,23 @@ class ContactEvents:
         """
         return None if self.now is None else self._isolation.force(residual)
 
+    def is_settled(self, residual: np.ndarray, age: int = 0) -> bool:
+        """Return whether the force that follows from a residual of the present contact has settled.
+
+        It has not if the residual of a joint has changed, within the time constant of the observer
+        before it, by more than :data:`STILL_RISING` of its size and by more than :data:`NOISY`
+        standard deviations: the observer, or the force itself, still rises or falls.
+
+        Args:
+            residual: (nv,) [N·m or N].
+            age: number of valid samples since this residual.
+        """
+        before = earlier_residual(self._memory, age + self._time_constant)
+        if before is None:
+            return False
+        usual = np.maximum(STILL_RISING * np.abs(residual), NOISY * self._isolation.noise)
+        return bool((np.abs(residual - before) <= usual).all())
+
     def begin(self, stamp: float, q: np.ndarray) -> ContactEvent:
         """Open the contact that is detected with the present sample, and return its onset event.
 
@@ -194,14 +235,21 @@ class ContactEvents:
             q: joint positions at this sample, (nq,) [rad or m].
         """
         joint = self._settings.joint
-        stamps, residuals = recent_residuals(self._memory)
-        onset = estimate_onset(stamps, residuals, self._observer, 1.0 / joint["contact_threshold"])
+        period, window = recent_period(self._memory), ONSET_WINDOW
+        if period > 0.0:
+            rise = self._observer.rise_time(period, TIME_CONSTANT, HISTORY - 1)
+            self._time_constant = max(round(rise / period), 1)
+            window = max(window, self._observer.rise_time(period, SHOWN, HISTORY - 1))
+        stamps, residuals, stride = recent_residuals(self._memory, window)
+        weight = 1.0 / joint["contact_threshold"]
+        onset = estimate_onset(stamps, residuals, self._observer, weight, stride)
         # A contact that was there before the first of these samples shows its whole torque.
         self._has_risen = bool((np.abs(residuals[0]) > self._memory.joint["threshold"]).any())
         if self._has_risen:
             onset = Onset(float(stamps[0]), math.nan)
         self._height = float(self._memory.arm["peak"][0])
         self._peak = self._memory.residual
+        self._is_peak_settled = self.is_settled(self._peak)
         # The few milliseconds since the onset have hardly changed the velocity.
         self._isolation.begin(q, self._memory.v)
         self.now = self._look(stamp, q, self._peak, onset.stamp)
@@ -218,6 +266,7 @@ class ContactEvents:
                 joint="",
                 peak_torque=0.0,
                 force=self.now.force,
+                force_settled=self.now.force is not None and self._is_peak_settled,
                 onset_uncertainty=onset.uncertainty,
                 **found(self.now),
             ),
@@ -240,8 +289,7 @@ class ContactEvents:
         self.now = self._look(stamp, q, self._memory.residual, self.open.onset)
         self._take_peak(looks=True)
         if self._average == self._isolation.average:
-            force = self._isolation.force(self._peak)
-            self.open = replace(self.open, force=force, **found(self.now))
+            self.open = replace(self._with_force(self.open), **found(self.now))
 
     def end(self, release: float) -> ContactEvent | None:
         """Close the open contact at ``release`` [s]; return its event, or None if none is open."""
@@ -250,10 +298,16 @@ class ContactEvents:
         event = self._with_peak(self.open, int(self._memory.arm["height"][0]))
         self._take_peak(looks=False)
         if self._average == self._isolation.average:
-            event = replace(event, force=self._isolation.force(self._peak))
+            event = self._with_force(event)
         self.open = self.now = None
         # Repeated samples end a contact at the first of them, which may precede the detection.
         return replace(event, phase="release", release=max(float(release), event.detected))
+
+    def _with_force(self, event: ContactEvent) -> ContactEvent:
+        """Return the event with the force of the peak so far."""
+        force = self._isolation.force(self._peak)
+        is_settled = force is not None and self._is_peak_settled
+        return replace(event, force=force, force_settled=is_settled)
 
     def _take_peak(self, *, looks: bool) -> None:
         """Store the residuals of a higher peak, unless the last residual is of another push.
@@ -270,12 +324,14 @@ class ContactEvents:
         residual = self._memory.residual
         present = float((np.abs(residual) / self._memory.joint["threshold"]).max())
         if looks and present >= height:
-            self._height, self._peak = present, residual
+            self._height, self._peak, age = present, residual, 0
         elif self._height < height:
             self._height = height / NEAR_PEAK
             self._peak = self._memory.joint["peak"].copy()
+            age = count_since(self._memory, float(self._memory.arm["peaked"][0])) - 1
         else:
             return
+        self._is_peak_settled = self.is_settled(self._peak, age)
         self._average = self._isolation.average
 
     def _look(self, stamp: float, q: np.ndarray, residual: np.ndarray, onset: float) -> Isolation:

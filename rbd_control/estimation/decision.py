@@ -36,6 +36,7 @@ from rbd_control.estimation.detector_state import (
     FREE,
     GAP,
     JUMP,
+    NO_JOINT,
     RANGE,
     REPEATED,
     REPEATED_EFFORTS,
@@ -145,7 +146,7 @@ CARRY, RESTART, FREEZE, DROP, SKIP = range(5)
 - ``CARRY``: the sample ends an interval of the observer.
 - ``RESTART``: the observer restarts with the sample.
 - ``FREEZE``: samples, or the efforts of all joints, have been identical for too long.
-- ``DROP``: the sample is dropped.
+- ``DROP``: the sample is dropped, as is one without velocity or effort (:func:`drop_incomplete`).
 - ``SKIP``: the sample repeats the last sample of a moving arm and is skipped.
 
 An identical sample of a moving arm means that the driver has read no new data. Such a sample must
@@ -167,16 +168,6 @@ class Excess(NamedTuple):
     largest: float
     """Largest ratio, which must exceed 1 at the onset of a contact: of residuals to thresholds with
     the allowance, of the statistic of all residuals, and of the force at ``force_link``."""
-
-
-@compiled_borrowing
-def restart(memory):
-    """Forget the state of the observer, so that it restarts with the next sample.
-
-    Args:
-        memory: of :class:`~.detector_state.Memory`, changed in place.
-    """
-    _restart(memory)
 
 
 @compiled_borrowing
@@ -342,13 +333,14 @@ def _drop(rules, arm, joints, fault, stamp):
     """Drop a sample; keep the last verdict, or end it after too many dropped samples.
 
     The verdict ends with the third dropped sample in a row (:data:`DROPS_IN_A_ROW`), and with a
-    dropped sample later than ``maximum_gap`` after the last accepted sample.
+    dropped sample later than ``maximum_gap`` after the last accepted sample. A sample that is
+    dropped before the first accepted sample gives its fault as the reason at once.
 
     Returns:
         The reason why there is no verdict, or ``VALID``; and the reason for a stop of the loop.
     """
     arm.dropped += 1
-    if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
+    if arm.dropped >= DROPS_IN_A_ROW or not stamp - arm.stamp <= rules.maximum_gap:
         event = _lose(arm, joints, arm.stamp)
         arm.interrupted |= event == BROKEN_OFF or arm.stamp < arm.doubtful_until
         arm.reason = fault  # later repetitions of the last accepted sample also have this reason
@@ -422,6 +414,7 @@ def _take_peak(memory, excess):
     """Store the residuals of the highest ratio to the threshold in the present contact."""
     arm = memory.arm[0]
     arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+    arm.peaked = arm.stamp
     for i in range(memory.joint.shape[0]):
         memory.joint[i].peak = memory.observer[i].residual
 
@@ -541,3 +534,33 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
         if event != NOTHING:
             return k, event
     return samples.stamp.shape[0], NOTHING
+
+
+@compiled_borrowing
+def drop_incomplete(first, fault, stamps, settings, memory, residual, threshold, verdict):
+    """Drop the samples from ``first`` on, which lack velocity or effort, until a stop of the loop.
+
+    They are treated as implausible samples: the last verdict is kept, and ends with several of them
+    in a row (:func:`_drop`).
+
+    Args:
+        first: index of the first sample.
+        fault: ``NO_VELOCITY`` or ``NO_EFFORT``.
+        stamps: (k,) times [s], increasing.
+        settings, memory, residual, threshold, verdict: as for :func:`decide`.
+
+    Returns:
+        As :func:`decide`; the only reason for a stop is ``BROKEN_OFF``.
+    """
+    arm, joints, rules = memory.arm[0], memory.joint, settings.arm[0]
+    for k in range(first, stamps.shape[0]):
+        arm.jumps = 0
+        reason, event = _drop(rules, arm, joints, fault, stamps[k])
+        for i in range(joints.shape[0]):
+            residual[k, i] = memory.observer[i].residual
+            threshold[k, i] = joints[i].threshold
+        verdict[k].reason, verdict[k].level = reason, arm.level
+        verdict[k].dropped, verdict[k].joint = fault, NO_JOINT
+        if event != NOTHING:
+            return k, event
+    return stamps.shape[0], NOTHING

@@ -49,6 +49,13 @@ class ContactEvent(Result):
     """Force of the environment on ``link`` at the peak, (3,) world axes [N]; None if the joint
     torques do not determine it."""
 
+    force_settled: bool = value(
+        "1 if the observer has followed the force; 0 while it still rises or falls: the true force "
+        "may then be several times as large",
+        default=False,
+    )
+    """In a release, whether it had followed the highest force; False where ``force`` is None."""
+
     onset_uncertainty: float = value(
         "standard deviation of the onset [s]",
         default=math.nan,
@@ -111,6 +118,20 @@ class ContactEvent(Result):
     def force_magnitude(self) -> float | None:
         """Magnitude of :attr:`force` [N]; None if it is unknown."""
         return None if self.force is None else float(np.linalg.norm(self.force))
+
+    @property
+    def force_text(self) -> str:
+        """Magnitude of the force as text, such as "20.1 N"; empty if the force is unknown.
+
+        A force that has not settled is "2.9 N, rising" at the onset, and "at least 2.9 N" in a
+        release.
+        """
+        if self.force_magnitude is None:
+            return ""
+        text = f"{self.force_magnitude:.1f} N"
+        if self.force_settled:
+            return text
+        return f"{text}, rising" if self.is_onset else f"at least {text}"
 
     def since(self, start: float) -> ContactEvent:
         """Return a copy of the event with all times relative to ``start`` [s]."""
@@ -194,9 +215,12 @@ class Detection:
     the motion shows it, to the place that ran into an obstacle; None without contact, and if the
     joint torques do not determine it."""
     dropped: str = ""
-    """Reason why the sample was dropped, with the joint if it concerns one; empty if it was not
-    dropped. A dropped sample keeps the previous verdict; from the third dropped sample in a row on,
-    and ``maximum_gap`` after the last used sample, there is no verdict."""
+    """Reason why the sample was dropped, with the joint if it concerns one, such as "no effort";
+    empty if it was not dropped. A dropped sample keeps the previous verdict; from the third dropped
+    sample in a row on, and ``maximum_gap`` after the last used sample, there is no verdict."""
+    force_settled: bool = False
+    """Whether the observer has followed ``force``: the residual has changed little within its last
+    time constant. Until then a rising force is underestimated; False where ``force`` is None."""
     reason_code: int = 0
     """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
     dropped_code: int = 0
@@ -235,8 +259,8 @@ class BlockDetection:
     """(k,) row of the joint that ``reason`` or ``dropped`` concerns; -1 without a single joint."""
     threshold: np.ndarray
     """(k, nv) contact thresholds at the motion of each sample [N·m or N], see
-    :mod:`~rbd_control.estimation.thresholds`; infinite without velocity or effort, and from a
-    restart of the observer until it has settled."""
+    :mod:`~rbd_control.estimation.thresholds`; infinite from a restart of the observer until
+    it has settled."""
 
     @property
     def valid(self) -> np.ndarray:

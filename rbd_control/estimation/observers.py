@@ -621,6 +621,22 @@ class Observer:
             self._rise = step, known
         return step, known[: count + 1]
 
+    def rise_time(self, dt: float, share: float, most: int) -> float:
+        """Return the time after a step in which all residuals reach a share of it [s].
+
+        Args:
+            dt: time between the samples [s].
+            share: share of the step, below 1.
+            most: maximum number of samples after the step; the result is not longer.
+        """
+        count = min(256, most)
+        while True:
+            step, known = self.rise(dt, count)
+            reached = np.flatnonzero((known >= share).all(axis=1))
+            if reached.size or count == most:
+                return step * float(reached[0] if reached.size else most)
+            count = min(4 * count, most)
+
     def risen(self, age: float) -> np.ndarray:
         """Return the step response of the residuals ``age`` [s] after a unit step, (nv,).
 

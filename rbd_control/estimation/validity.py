@@ -2,9 +2,9 @@
 
 **Compiled checks of samples: implausible and repeated samples, and efforts that are not measured.**
 
-An implausible sample is dropped as if its message had been lost: neither the filter nor the
-thresholds use it, and the last verdict is kept. After several dropped samples in a row there is no
-verdict.
+An implausible sample, or one without velocity or effort, is dropped as if its message had been
+lost: neither the filter nor the thresholds use it, and the last verdict is kept. After several
+dropped samples in a row there is no verdict.
 
 An effort of exactly zero counts as not measured if the model expects a load, because drives that
 are switched off, and drivers that fill the field with zeros, publish it. The load of a joint may be

@@ -23,6 +23,7 @@ from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.input_files import reading
 from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.result import JointResidual
+from rbd_control.playback.truth import Summary
 from rbd_control.results import figures
 
 DONE = "done"
@@ -275,22 +276,13 @@ def record_row(record: Record) -> Row:
 
 
 _REPLAY = ("duration", "samples", "rate", "gaps", "largest_gap", "valid_fraction")
-_SCORE = (
-    "contacts",
-    "misses",
-    "repeated_events",
-    "delay_median",
-    "delay_p95",
-    "false_alarms",
-    "free_time",
-)
 
 
 def _replay_row(result: Mapping[str, Any]) -> Row:
     row = {name: result[name] for name in _REPLAY}
     row |= {"warnings": len(result["warnings"]), "events": len(result["events"])}
     score = result["truth"]["summary"] if result["truth"] else {}
-    row |= {name: score.get(name) for name in _SCORE}
+    row |= {key: score.get(key) for key in (*(k for _, k, _ in figures(Summary)), "free_time")}
     return row | {
         f"{quantity}/{joint}": value
         for _, quantity, _ in figures(JointResidual)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from statistics import median
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from rbd_control.fleet.jobs import FRICTION
 from rbd_control.fleet.store import Record, Row
 from rbd_control.playback.truth import Score, Summary, TrueContact, summarise
+from rbd_control.results import figures
 
 DAY = 86_400.0
 """Length of a day [s]."""
@@ -163,31 +164,24 @@ def _figures(records: Sequence[Record]) -> Row:
     return row | (_rates(summary) if scored else {})
 
 
+RATES = ("false_alarms_per_hour", "false_alarms_per_hour_low", "false_alarms_per_hour_high")
+"""Rate of false alarms of a group of recordings and the ends of its confidence interval [1/h]."""
+
+
 def _rates(summary: Summary) -> Row:
     values = summary.to_json()
     return {
         "hours_without_contact": summary.free_time / 3600.0,
-        **{
-            name: values[name]
-            for name in (
-                "false_alarms",
-                "false_alarms_per_hour",
-                "false_alarms_per_hour_low",
-                "false_alarms_per_hour_high",
-                "contacts",
-                "misses",
-                "delay_median",
-                "delay_p95",
-            )
-        },
+        **{name: values[name] for name in RATES},
+        **{key: values[key] for _, key, _ in figures(Summary)},
     }
 
 
 def _score(truth: Mapping[str, Any]) -> Score:
     """Return the score of a result in plain values."""
     contacts = tuple(TrueContact(**contact) for contact in truth["contacts"])
-    counts = {name: truth[name] for name in ("misses", "false_events", "repeated_events")}
-    return Score(contacts, **counts)
+    others = [item.name for item in fields(Score) if item.name != "contacts"]
+    return Score(contacts, **{name: truth[name] for name in others})
 
 
 def _levels(records: Sequence[Record]) -> dict[str, Row]:

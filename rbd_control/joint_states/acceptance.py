@@ -85,11 +85,22 @@ _EFFORT_MISSING = COUNTED.index("effort missing")
 
 # Memory of an intake: indices of its clock, and indices of its tally after the counts.
 LAST_STAMP, PERIOD, LARGEST_GAP, _LAST_LATE, _BEFORE, _OFFSET = range(6)
-_BEGIN, _END = len(COUNTED), len(COUNTED) + 7
-GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _LATE = range(_BEGIN, _END)
-"""Indices of the tally. ``TOO_LARGE`` holds the place of a too large value, or -1.
+_BEGIN, _END = len(COUNTED), len(COUNTED) + 8
+(
+    GAPS,
+    JUMPS,
+    FOLLOWS_JUMPS,
+    LAST_REASON,
+    TOO_LARGE,
+    MISSING,
+    _ON_RECEIPT,
+    _LATE,
+) = range(_BEGIN, _END)
+"""Indices of the tally. ``TOO_LARGE`` and ``MISSING`` hold the place of a value, or -1.
 
-It is the first such value of the last message that was dropped because of one.
+``TOO_LARGE``: the first too large value of the last message that was dropped because of one.
+``MISSING``: the first NaN among velocities and efforts of the last accepted message with a missing
+velocity or effort; -2 if its velocity was empty, otherwise -3 if its effort was.
 The place counts n positions, then n velocities, then n efforts, in the order of the model.
 """
 
@@ -110,7 +121,7 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
     """
     tally = np.zeros(_END, dtype=np.int64)
     tally[FOLLOWS_JUMPS] = follow_jumps
-    tally[TOO_LARGE] = -1
+    tally[TOO_LARGE] = tally[MISSING] = -1
     return np.array([nan, nan, 0.0, -inf, nan, 0.0]), tally
 
 
@@ -148,6 +159,8 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
         has += EFFORT
     else:
         tally[_EFFORT_MISSING] += 1
+    if speeds != _ACCEPTED or efforts != _ACCEPTED:
+        tally[MISSING] = _first_missing(velocity, effort, v, tau)
     return has
 
 
@@ -231,6 +244,23 @@ def _first_too_large(q_reason, q, v_reason, v, tau):
             return n + i
     for i in range(n):
         if abs(tau[i]) > LARGEST:
+            return 2 * n + i
+    return -1
+
+
+@inlined_borrowing
+def _first_missing(velocity, effort, v, tau):
+    """Return ``MISSING`` for the fields of a message and the values that were taken from them."""
+    n = v.shape[0]
+    if velocity.shape[0] == 0:
+        return -2
+    for i in range(n):
+        if isnan(v[i]):
+            return n + i
+    if effort.shape[0] == 0:
+        return -3
+    for i in range(n):
+        if isnan(tau[i]):
             return 2 * n + i
     return -1
 

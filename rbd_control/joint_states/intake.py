@@ -25,6 +25,7 @@ from rbd_control.joint_states.acceptance import (
     LARGEST_GAP,
     LAST_REASON,
     LAST_STAMP,
+    MISSING,
     PERIOD,
     TOO_LARGE,
     VELOCITY,
@@ -57,6 +58,8 @@ class JointStateIntake:
         counts: number of messages ``accepted``, by each reason of :data:`DROPS`, and by each remark
             of :data:`REMARKS`.
         too_large: joint and field of the last message that was dropped as too large.
+        missing: velocity or effort that the last incomplete sample lacks, with the joint if it is
+            NaN for one.
         last_reason: reason why the last message was dropped; an empty text if it was accepted, and
             before the first message.
         refused_names: the newest list of names that lacks one of ``joint_names``; a list that has
@@ -102,7 +105,19 @@ class JointStateIntake:
     @property
     def too_large(self) -> str:
         """Field of the last message dropped as too large, as "effort of joint_2"; empty if none."""
-        place = int(self._tally[TOO_LARGE])
+        return self._value_at(int(self._tally[TOO_LARGE]))
+
+    @property
+    def missing(self) -> str:
+        """Value that the last incomplete sample lacks, as "effort of joint_2", or its whole field.
+
+        It is empty if all samples so far have velocity and effort.
+        """
+        place = int(self._tally[MISSING])
+        return {-2: "velocity", -3: "effort"}.get(place) or self._value_at(place)
+
+    def _value_at(self, place: int) -> str:
+        """Return the name of a value from its place in the tally; empty for -1."""
         if place < 0:
             return ""
         field, joint = divmod(place, len(self.joint_names))

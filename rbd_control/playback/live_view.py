@@ -93,7 +93,7 @@ def render(state: LiveState, now: float) -> RenderableType:
 def event_line(event: ContactEvent) -> str:
     """Return an onset or a release of a contact as one line of text."""
     where = _where(event)
-    force = "" if event.force is None else f", {math.hypot(*event.force):.1f} N"
+    force = f", {event.force_text}" if event.force_text else ""
     if event.phase == "release":
         lasted = f"after {event.duration:.3f} s" if event.duration is not None else ""
         return f"{event.level} {event.id} at {where} ends {lasted}{force}".rstrip()

@@ -14,6 +14,48 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.playback.truth import Score
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+LATCHED = 3.0
+"""Time of motion without known contact for which one event may keep the flag raised [s]."""
+
+
+class LatchWatch:
+    """Finds the event whose flag is raised for the longest time of motion without known contact.
+
+    Attributes:
+        longest: this time [s]; 0 if there was none.
+        since: time at which the flag of that event was raised [s]; NaN if there was none.
+    """
+
+    def __init__(self) -> None:
+        self.longest, self.since = 0.0, nan
+        self._is_raised, self._lasted, self._begun = False, 0.0, nan
+
+    def add(self, times: Array, steps: Array, raised: Flags, counts: Flags) -> None:
+        """Process k samples.
+
+        Args:
+            times: their times, (k,) [s].
+            steps: time from the previous sample to each, (k,) [s].
+            raised: whether the flag is raised with each, (k,).
+            counts: whether the arm moves without known contact, (k,).
+        """
+        if not raised.any():
+            self._is_raised, self._lasted = False, 0.0
+            return
+        total = self._lasted + np.cumsum(np.where(raised & counts, steps, 0.0))
+        lasted = total - np.maximum.accumulate(np.where(raised, 0.0, total))
+        rises = raised & ~np.concatenate([[self._is_raised], raised[:-1]])
+        begun = np.concatenate([[self._begun], times])[
+            np.maximum.accumulate(np.where(rises, np.arange(1, raised.size + 1), 0))
+        ]
+        k = int(np.argmax(lasted))
+        if lasted[k] > self.longest:
+            self.longest, self.since = float(lasted[k]), float(begun[k])
+        self._is_raised = bool(raised[-1])
+        self._lasted, self._begun = float(lasted[-1]), float(begun[-1])
 
 
 class Envelope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import nan, nextafter
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,18 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
+from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.files.input_files import about
 from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
-from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
-from rbd_control.playback.measures import CurvePoint, EffortCheck, Envelope, scaled
+from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
+from rbd_control.playback.measures import (
+    LATCHED,
+    CurvePoint,
+    EffortCheck,
+    Envelope,
+    LatchWatch,
+    scaled,
+)
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.playback.recording import ClockJump, Recording, ReplayClock, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
@@ -146,11 +154,9 @@ class _Detector:
         """Return the explanations of the residual in the collected samples."""
         return watch.mismatches(self._detector)
 
-    def finish(self, block: SampleBlock, offset: float) -> None:
+    def finish(self, offset: float) -> None:
         """Update level and peak of a contact that is open at the end; it gets no release."""
-        # Without effort the detector closes an open contact, which is no release.
-        after = nextafter(float(block.stamp[-1]), np.inf)
-        event = self._detector.update(after, block.q[-1], None, None).event
+        event = self._detector.reset()
         if event is not None:
             self._events[event.id] = replace(event.since(offset), release=None)
 
@@ -186,15 +192,16 @@ class _Run:
         self._labels = labels
         self._threshold = parameters.for_joints("contact_threshold", n)
         self._efforts = EffortCheck(model, parameters)
+        self._latch = LatchWatch()
         self._fit = FitWatch(CHECKED)
         self._effort_kind = EffortKindJudge(model, parameters)
         self._series = Envelope(n)
         self._clock = ReplayClock()
-        self._block: SampleBlock
         self._medians: list[float] = []
         self._valid = 0
         self._free = 0
         self._invalid: dict[str, float] = {}
+        self._dropped: dict[str, int] = {}
         self._largest = np.zeros(n)
         self._sum = np.zeros(n)
         self._squares = np.zeros(n)
@@ -215,18 +222,23 @@ class _Run:
         last = clock.time
         times = clock.times(timed, period)
         steps = np.diff(times, prepend=last)
-        self._block = block
         if (steps > 0.0).any():
             self._medians.append(float(np.median(steps[steps > 0.0])))
         touched = self._in_contact(times)
         found = self._detector.add(block, clock.offset, steps, ~touched)
         if self.watch is not None:
             self.watch(times, block, found)
+        if block.v is not None:
+            moving = (np.abs(block.v) > IN_MOTION).any(axis=1)
+            self._latch.add(times, steps, found.contact, moving & ~touched)
         for detector in self._scaled.values():
             detector.add(block, clock.offset, steps, ~touched)
         for code in np.unique(found.reason[~found.valid]):
             lasted = float(steps[found.reason == code].sum())
             self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
+        for code, count in zip(*np.unique(found.dropped, return_counts=True), strict=True):
+            if code:
+                self._dropped[REASONS[code]] = self._dropped.get(REASONS[code], 0) + int(count)
         self._check_fit(block, times, ~touched)
         self._measure(times, found, ~touched)
 
@@ -283,7 +295,7 @@ class _Run:
         if kind.is_refuted and not kind.was_confirmed and self._parameters.check_effort_kind:
             raise RecordingError(kind.decision.text)
         for detector in (self._detector, *self._scaled.values()):
-            detector.finish(self._block, self._clock.offset)
+            detector.finish(self._clock.offset)
         samples = intake.counts["accepted"]
         duration = self._clock.time
         events = self._detector.events
@@ -301,6 +313,7 @@ class _Run:
             counts=dict(intake.counts),
             valid_fraction=self._valid / samples,
             invalid=self._invalid,
+            dropped=self._dropped,
             events=events,
             residuals=self._residuals(),
             efforts=self._efforts.fits(),
@@ -317,7 +330,8 @@ class _Run:
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
-        said = warnings(result, self._mismatches(), self._model, self._parameters)
+        given = (self._model, self._parameters, self._latch, intake.missing)
+        said = warnings(result, self._mismatches(), *given)
         return replace(result, warnings=tuple(said))
 
     def _mismatches(self) -> tuple[Mismatch, ...]:
@@ -393,24 +407,14 @@ SLOW_RATE = 5.0
 _SHOWN_JUMPS = 3
 """Maximum number of clock jumps that a warning lists."""
 
-_REMARKS = dict(
-    zip(
-        REMARKS,
-        (
-            "have no usable stamp; their time of receipt was taken instead",
-            "lack velocity: no verdict there",
-            "lack effort: no verdict there",
-        ),
-        strict=True,
-    )
-)
-
 
 def warnings(
     result: ReplayResult,
     mismatches: Sequence[Mismatch],
     model: Model,
     parameters: DetectorParameters,
+    latch: LatchWatch,
+    missing: str = "",
 ) -> list[str]:
     """Return the problems of a replay as texts for the user, the most serious first.
 
@@ -419,19 +423,32 @@ def warnings(
         mismatches: differences between model and robot.
         model: the robot.
         parameters: the parameters with which the detector ran.
+        latch: the longest time for which the flag was raised without known contact.
+        missing: value that the last sample without velocity or effort lacks.
     """
     said = _misfits(result, mismatches, parameters)
+    latched = _latched(latch, causes(mismatches, parameters), is_free=result.score is not None)
+    if result.score is not None:
+        said += latched
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
+    if result.score is None:
+        said += latched  # it may be a true contact
     said.extend(detector_warnings(parameters, model))
     if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
     samples = result.counts["accepted"]
-    said += [
-        f"{result.counts[remark]} of {samples} samples {meaning}"
-        for remark, meaning in _REMARKS.items()
-        if result.counts[remark]
-    ]
+    if result.counts["stamp replaced"]:
+        said.append(
+            f"{result.counts['stamp replaced']} of {samples} samples have no usable stamp; their "
+            "time of receipt was taken instead"
+        )
+    if result.dropped:
+        last = f"; the last incomplete sample lacks {missing}" if missing else ""
+        said.append(
+            f"{sum(result.dropped.values())} of {samples} samples dropped like lost messages: "
+            f"{counted(result.dropped)}{last}"
+        )
     dropped = {reason: result.counts[reason] for reason in DROPS if result.counts[reason]}
     if dropped:
         said.append(f"messages dropped: {counted(dropped)}")
@@ -457,13 +474,45 @@ def _misfits(
     ]
     often = [residual for residual in result.residuals if residual.over_fraction > OFTEN]
     if often:
-        friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
         joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
         said.append(
             f"the residual is above its threshold for too much of the time, {joints}: unless there "
-            f"was contact for so long, {friction}, payload, model or thresholds do not fit"
+            f"was contact for so long, {causes(mismatches, parameters)}"
         )
     return said
+
+
+def _latched(latch: LatchWatch, why: str, *, is_free: bool) -> list[str]:
+    """Return the warning about a flag that stayed up in motion, or an empty list.
+
+    Args:
+        latch: the longest time for which the flag was raised.
+        why: the cause and the remedy.
+        is_free: whether it is known that nothing touched the arm in that time.
+    """
+    if latch.longest <= LATCHED:
+        return []
+    free, unless = ("without contact ", "") if is_free else ("", "unless it is one contact, ")
+    return [
+        f"the flag that rose at {latch.since:.3f} s stayed up for {latch.longest:.1f} s of motion "
+        f"{free}and masks contacts: {unless}{why}"
+    ]
+
+
+def causes(mismatches: Sequence[Mismatch], parameters: DetectorParameters) -> str:
+    """Return what makes a residual exceed its threshold without contact, as the end of a sentence.
+
+    Args:
+        mismatches: differences between model and robot, which other warnings describe.
+        parameters: the parameters of the detector.
+    """
+    if mismatches:
+        return "the differences that the other warnings name are the cause"
+    friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
+    return (
+        f"{friction}, payload, model or thresholds do not fit; `rbd-control check` on this "
+        "recording looks for the cause"
+    )
 
 
 def _jumps(jumps: Sequence[ClockJump]) -> str:

@@ -159,7 +159,7 @@ def event_table(events: Sequence[Json], end: float) -> Table:
                 event["joint"],
                 links(event),
                 number(event["peak_torque"], 2),
-                vector(event["force"]),
+                vector(event["force"]) + unsettled(event),
             ),
             level="bad" if event["level"] == "collision" else "doubtful",
             moment=moment(event["onset"], event["release"], end),
@@ -168,6 +168,11 @@ def event_table(events: Sequence[Json], end: float) -> Table:
     )
     every = (*headings, *texts, "peak [N·m]", "force x y z [N]")
     return Table("contacts found", every, rows, left=texts)
+
+
+def unsettled(event: Json) -> str:
+    """Return ", not settled" for an event whose force the observer has not followed, else ""."""
+    return "" if event["force"] is None or event["force_settled"] else ", not settled"
 
 
 def moment(begin: float, release: float | None, end: float) -> tuple[float, float]:
@@ -239,7 +244,7 @@ def truth_table(truth: Json, end: float) -> Table:
         cells = [
             number(contact["start"], 3),
             "lasts" if contact["end"] is None else number(contact["end"], 3),
-            "missed" if contact["event"] is None else str(contact["event"] + 1),
+            _found_by(contact),
             number(contact["delay"], 1, scale=1e3),
             number(contact["onset_error"], 1, scale=1e3),
         ]
@@ -248,8 +253,16 @@ def truth_table(truth: Json, end: float) -> Table:
         if summary["forces"]:
             cells.append(number(contact["force_error"], 1))
         level: Level | Literal[""] = "bad" if contact["event"] is None else ""
+        level = "doubtful" if contact["masked"] else level
         rows.append(Row(tuple(cells), level, moment(contact["start"], contact["end"], end)))
     return Table("true contacts", tuple(headings), tuple(rows))
+
+
+def _found_by(contact: Json) -> str:
+    """Return the number of the event that found or masked a true contact, or "missed"."""
+    if contact["event"] is None:
+        return "missed"
+    return f"{'masked by ' if contact['masked'] else ''}{contact['event'] + 1}"
 
 
 _LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (False, False): "wrong"}
@@ -260,10 +273,10 @@ def overview_table(results: Sequence[Json]) -> Table:
     rows = []
     for found in results:
         truth = found["truth"]
-        score: tuple[str, ...] = ("-",) * 4
+        score: tuple[str, ...] = ("-",) * 5
         if truth is not None:
             summary = truth["summary"]
-            counts = (summary["contacts"], summary["misses"], summary["false_alarms"])
+            counts = [summary[name] for name in ("contacts", "masked", "misses", "false_alarms")]
             score = (*map(str, counts), _delays(summary))
         rows.append(
             Row(
@@ -279,7 +292,7 @@ def overview_table(results: Sequence[Json]) -> Table:
             )
         )
     headings = ("recording", "duration [s]", "valid", "warnings", "events")
-    scores = ("true contacts", "missed", "false", "delay: median, 95 % [ms]")
+    scores = ("true contacts", "masked", "missed", "false", "delay: median, 95 % [ms]")
     return Table("all recordings", (*headings, *scores), tuple(rows), left=("recording",))
 
 
@@ -311,7 +324,8 @@ def curve_table(curve: Sequence[Json]) -> Table:
 def scores(summary: Json) -> list[str]:
     """Return scores as at most three texts: counts, delays and errors, rate of false alarms."""
     said = [
-        f"{count(summary['contacts'], 'true contact')}: {summary['misses']} missed; "
+        f"{count(summary['contacts'], 'true contact')}: {found_and_masked(summary)}, "
+        f"{summary['misses']} missed; "
         f"{count(summary['false_alarms'], 'false event')}, "
         f"{count(summary['repeated_events'], 'repeated event')}"
     ]
@@ -327,10 +341,22 @@ def scores(summary: Json) -> list[str]:
     if summary["forces"]:
         error = number(summary["force_error_median"], 1)
         found.append(f"force error {error} N (median of {summary['forces']})")
-    if summary["contacts"] > summary["misses"]:
+    if summary["found"]:
         said.append(", ".join(found))
     free = number(summary["free_time"], 1)
-    return [*said, f"{_rate(summary)} false alarms per hour, from {free} s without contact"]
+    raised = number(summary["raised_time"], 2)
+    return [
+        *said,
+        f"{_rate(summary)} false alarms per hour, from {free} s without contact, for {raised} s of "
+        "which the flag was raised",
+    ]
+
+
+def found_and_masked(summary: Json) -> str:
+    """Return how many true contacts were found, and how many masked if there are any, as text."""
+    if not summary["masked"]:
+        return f"{summary['found']} found"
+    return f"{summary['found']} found, {summary['masked']} masked by a flag that was up before"
 
 
 def _print_summary(summary: Json, console: Console) -> None:

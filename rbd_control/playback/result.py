@@ -63,6 +63,7 @@ class ReplayResult(Result):
             accepted and dropped messages, and of accepted messages with deficiencies.
         valid_fraction: share of the samples with a verdict, from 0 to 1.
         invalid: how long the detector had no verdict [s], by reason.
+        dropped: number of samples that the detector dropped like lost messages, by reason.
         events: the detected contacts.
         residuals: the residual of each joint.
         efforts: comparison of the efforts with the model's gravity torques.
@@ -88,6 +89,7 @@ class ReplayResult(Result):
     counts: dict[str, int]
     valid_fraction: float
     invalid: dict[str, float]
+    dropped: dict[str, int]
     events: tuple[ContactEvent, ...]
     residuals: tuple[JointResidual, ...] = field(metadata=_NOT_IN_JSON)
     efforts: tuple[EffortFit, ...] = field(metadata=_NOT_IN_JSON)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rbd_control.errors import RecordingError
 from rbd_control.playback.table import read_rows
-from rbd_control.results import plain
+from rbd_control.results import Result, plain, value
 from rbd_control.wording import listed, quoted
 
 Array = NDArray[np.float64]
@@ -114,9 +114,9 @@ class TrueContact:
     Attributes:
         start: beginning of the contact [s].
         end: end of the contact [s]; None if it lasts to the end of the recording.
-        event: index of the event that found the contact, from 0; None if no event found it.
+        event: index of the event that found or masked the contact, from 0; None if there is none.
         delay: time from ``start`` to the detection, the rise of the flag [s]; None if no event
-            found the contact, or if it began while the event of a previous contact lasted.
+            found the contact.
         onset_error: estimated minus true beginning [s]; None where ``delay`` is None.
         link_named: whether the true link is the most probable link of the event; None if the true
             link is unknown or ``delay`` is None.
@@ -135,6 +135,9 @@ class TrueContact:
     link_named: bool | None = None
     link_among_named: bool | None = None
     force_error: float | None = None
+    masked: bool = False
+    """Whether the flag was raised when the contact began and did not rise again during it, so that
+    nothing shows whether the detector would have found it."""
 
 
 @dataclass(frozen=True)
@@ -143,16 +146,19 @@ class Score:
 
     Attributes:
         contacts: the true contacts, each with the event that found it.
-        misses: number of contacts without an event that begin more than :data:`JUDGED` before the
-            end of the recording.
+        misses: number of contacts that are neither found nor masked, and begin more than
+            :data:`JUDGED` before the end of the recording.
         false_events: number of events that belong to no contact.
         repeated_events: number of events after the first in the same contact.
+        raised_time: time for which the flag was raised outside the contacts, each of which counts
+            until :data:`GRACE` after its end [s].
     """
 
     contacts: tuple[TrueContact, ...]
     misses: int
     false_events: int
     repeated_events: int
+    raised_time: float = 0.0
 
 
 def score(
@@ -162,9 +168,9 @@ def score(
 
     An event belongs to a contact if it was detected between the contact's start and :data:`GRACE`
     after the contact's end; if this holds for several contacts, it belongs to the latest. The first
-    event of a contact finds it. A contact without an event of its own also counts as found if an
-    event of another contact lasts beyond its start; otherwise it is missed, unless it begins in the
-    last :data:`JUDGED` of the recording.
+    event of a contact finds it. A contact without an event of its own is masked if the flag was
+    raised when it began, by a false event or one of another contact; otherwise it is missed, unless
+    it begins in the last :data:`JUDGED` of the recording.
 
     Args:
         contacts: the true contacts, in order of time; a pair is start and end [s].
@@ -189,12 +195,28 @@ def score(
         if i in own:
             matched.append(_compare(label, own[i][0], events[own[i][0]]))
             continue
-        lasting = [k for k in belonging if _lasts_beyond(events[k], label.start)]
+        lasting = [k for k, event in enumerate(events) if _lasts_beyond(event, label.start)]
         if not lasting:
             misses += int(end - label.start > JUDGED)
-        matched.append(TrueContact(label.start, label.end, lasting[-1] if lasting else None))
+        masked_by = lasting[-1] if lasting else None
+        matched.append(TrueContact(label.start, label.end, masked_by, masked=bool(lasting)))
     repeated = len(belonging) - len(own)
-    return Score(tuple(matched), misses, len(events) - len(belonging), repeated)
+    false_events = len(events) - len(belonging)
+    return Score(tuple(matched), misses, false_events, repeated, _raised(labels, events, end))
+
+
+def _raised(labels: Sequence[Label], events: Sequence[Event], end: float) -> float:
+    """Return the time for which the flag was raised outside the contacts [s]."""
+    raised, last = 0.0, 0.0
+    touched = [(each.start, inf if each.end is None else each.end + GRACE) for each in labels]
+    for event in events:
+        begin = max(event.detected, last)
+        last = max(end if event.release is None else event.release, begin)
+        for start, over in (*touched, (last, inf)):
+            if over > begin:
+                raised += max(min(start, last) - begin, 0.0)
+                begin = max(begin, over)
+    return raised
 
 
 def _lasts_beyond(event: Event, time: float) -> bool:
@@ -228,42 +250,51 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Result):
     """Statistics of the scores of one or several recordings; NaN where there are no data.
 
-    The terms are those of :class:`TrueContact`.
-
-    Attributes:
-        contacts: number of true contacts.
-        misses: number of true contacts that were not found.
-        repeated_events: number of events after the first in the same contact.
-        delay_median: delay after which half of the contacts were found [s]; infinite if fewer were
-            found. Contacts that have no delay but were not missed do not count.
-        delay_p95: likewise the delay after which 95 % of the contacts were found [s].
-        onset_error_median: median magnitude of the onset error [s].
-        links: number of contacts with a known true link and an event.
-        link_named: share of these contacts whose event has the true link as the most probable.
-        link_among_named: share of these contacts whose event has the true link among its
-            candidates.
-        forces: number of contacts with a known true force and an estimate.
-        force_error_median: median force error of these contacts [N].
-        false_alarms: number of events that belong to no true contact.
-        free_time: time with a valid verdict and without true contact [s].
+    The terms are those of :class:`TrueContact`. Fields with a heading are columns of the tables of
+    a fleet.
     """
 
-    contacts: int
-    misses: int
-    repeated_events: int
-    delay_median: float
-    delay_p95: float
-    onset_error_median: float
-    links: int
-    link_named: float
-    link_among_named: float
-    forces: int
-    force_error_median: float
-    false_alarms: int
-    free_time: float
+    contacts: int = value("number of true contacts", heading="contacts")
+    found: int = value(
+        "number of true contacts in which the flag rose; those that are neither found nor masked "
+        "nor missed begin too late in their recording",
+        heading="found",
+    )
+    masked: int = value("number of true contacts that are masked", heading="masked")
+    misses: int = value("number of true contacts that were not found", heading="missed")
+    repeated_events: int = value(
+        "number of events after the first in the same contact", heading="repeated"
+    )
+    delay_median: float = value(
+        "delay after which half of the contacts that are found or missed were found [s]; infinite "
+        "if fewer were found",
+        heading="delay: median [s]",
+    )
+    delay_p95: float = value(
+        "delay after which 95 % of the contacts that are found or missed were found [s]",
+        heading="95 % [s]",
+    )
+    onset_error_median: float = value("median magnitude of the onset error [s]")
+    links: int = value("number of contacts with a known true link and an event that found them")
+    link_named: float = value(
+        "share of these contacts whose event has the true link as the most probable"
+    )
+    link_among_named: float = value(
+        "share of these contacts whose event has the true link among its candidates"
+    )
+    forces: int = value("number of contacts with a known true force and an estimate")
+    force_error_median: float = value("median force error of these contacts [N]")
+    false_alarms: int = value(
+        "number of events that belong to no true contact", heading="false alarms"
+    )
+    raised_time: float = value(
+        "time for which the flag was raised outside the true contacts [s]",
+        heading="flag raised outside [s]",
+    )
+    free_time: float = value("time with a valid verdict and without true contact [s]")
 
     @property
     def false_alarms_per_hour(self) -> float:
@@ -313,6 +344,8 @@ def summarise(scores: Sequence[Score], free_time: float) -> Summary:
     forces = _known(contacts, "force_error")
     return Summary(
         contacts=len(contacts),
+        found=len(delays) - misses,
+        masked=sum(contact.masked for contact in contacts),
         misses=misses,
         repeated_events=sum(each.repeated_events for each in scores),
         delay_median=_within(0.5, delays),
@@ -324,6 +357,7 @@ def summarise(scores: Sequence[Score], free_time: float) -> Summary:
         forces=len(forces),
         force_error_median=_of(np.median, forces),
         false_alarms=sum(each.false_events for each in scores),
+        raised_time=sum(each.raised_time for each in scores),
         free_time=free_time,
     )
 

@@ -15,6 +15,7 @@ from rbd_control.playback.replay import Watch
 from rbd_control.playback.report import (
     curve_table,
     event_table,
+    found_and_masked,
     level_of,
     overview_table,
     residual_table,
@@ -174,8 +175,8 @@ def _verdict(results: Sequence[Json], truth: Json | None) -> str:
     if truth is not None:
         score = truth.get("summary", truth)
         said += (
-            f"; {score['contacts'] - score['misses']} of {count(score['contacts'], 'true contact')}"
-            f" found, {count(score['false_alarms'], 'false event')}"
+            f"; of {count(score['contacts'], 'true contact')} {found_and_masked(score)}, "
+            f"{count(score['false_alarms'], 'false event')}"
         )
     if len(valid) < len(results):
         said += f"; no verdict at any time in {count(len(results) - len(valid), 'recording')}"

@@ -78,9 +78,7 @@ def event_line(event: ContactEvent) -> str:
 
 def _touch(event: ContactEvent) -> str:
     links = " or ".join(event.candidates[:MOST_LINKS]) or event.link
-    force = ""
-    if event.force is not None:
-        force = f", {float(np.linalg.norm(event.force)):.3g} N"
+    force = f", {event.force_text}" if event.force_text else ""
     return f"{links or 'no link'}, {event.joint} {event.peak_torque:+.3g} N·m or N{force}"
 
 

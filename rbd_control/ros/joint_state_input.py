@@ -482,6 +482,8 @@ class JointStateInput:
             if new and what in (*DROPS, "stamp replaced"):
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
             self._counted[what] = count
+        if intake.missing:
+            status.add("last missing", intake.missing)
         self._report_missed(status)
         self._age.report(status, "stamp to receipt")
         self._latency.report(status, "receipt to publication")

@@ -97,18 +97,17 @@ def events_html(events: tuple[ContactEvent, ...], current: int) -> str:
     )
 
 
-_HEADINGS = ("event", "onset [s]", "link", "torque [N·m]", "force [N]", "lasts [s]")
+_HEADINGS = ("event", "onset [s]", "link", "torque [N·m]", "force", "lasts [s]")
 
 
 def _event_row(event: ContactEvent, is_current: bool) -> str:
     others = [link for link in event.candidates if link != event.link]
-    force = "" if event.force is None else f"{float(np.linalg.norm(event.force)):.1f}"
     cells = (
         f"{event.level} {event.id}",
         f"{event.onset:.3f}",
         " or ".join([event.link or event.joint, *others]),
         f"{event.peak_torque:+.2f}",
-        force,
+        event.force_text,
         "" if event.duration is None else f"{event.duration:.2f}",
     )
     weight = ";font-weight:bold" if is_current else ""

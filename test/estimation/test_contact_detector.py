@@ -17,7 +17,7 @@ from rbd_control.dynamics import (
     inverse_dynamics,
 )
 from rbd_control.errors import InputError
-from rbd_control.estimation import ContactDetector
+from rbd_control.estimation import ContactDetector, Detection
 from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.simulation import arm7_urdf
 
@@ -99,16 +99,133 @@ def test_debounce_ignores_a_single_spike(model: Model) -> None:
 
 @pytest.mark.parametrize("missing", ["effort", "velocity"])
 def test_missing_input_gives_no_verdict(model: Model, missing: str) -> None:
+    """A source without it never gets a verdict; where it ends, the verdict ends with it."""
     bench = Bench(model)
-    bench.run(0.5)
     v = None if missing == "velocity" else bench.v
     tau = None if missing == "effort" else bench.g
-    detection = bench.detector.update(bench.t + DT, Q, v, tau)
-    assert not detection.valid
-    assert detection.reason == f"no {missing}"
-    bench.t += DT
-    assert not bench.run(0.05)[-1].valid
+
+    def lacking(count: int) -> list[Detection]:
+        times = bench.t + DT * np.arange(1, count + 1)
+        bench.t = times[-1]
+        return [bench.detector.update(t, Q, v, tau) for t in times]
+
+    assert {d.reason for d in lacking(300)} == {f"no {missing}"}
+    bench.run(0.5)
+    bench.run(0.2, on_joint(1, 5.0))
+    last = bench.t
+    detections = lacking(3)
+    assert [d.contact for d in detections] == [True, True, False]
+    assert [d.valid for d in detections] == [True, True, False]
+    assert detections[-1].reason == f"no {missing}"
+    assert detections[-1].event.release == last
+    assert {d.dropped for d in detections} == {f"no {missing}"}
+    bench.t += PARAMETERS.maximum_gap
+    assert not lacking(1)[0].valid, "a single one, too late"
+    assert not bench.run(0.05)[-1].valid, "settling"
     assert bench.run(0.1)[-1].valid
+
+
+@pytest.mark.parametrize("missing", ["effort", "velocity"])
+def test_missing_input_costs_what_a_lost_message_costs(model: Model, missing: str) -> None:
+    """One sample in a hundred at 1 kHz, in blocks of several and one by one."""
+    rng = np.random.default_rng(4)
+    t = 10.0 + 0.001 * np.arange(4000)
+    q = Q + 0.2 * np.sin(t - t[0])[:, None]
+    v = np.broadcast_to(0.2 * np.cos(t - t[0])[:, None], q.shape).copy()
+    tau = inverse_dynamics(model, q, v, -0.2 * np.sin(t - t[0])[:, None] * np.ones(7))
+    tau += 0.02 * rng.standard_normal(tau.shape)
+    tau[2500:3000, 1] -= 30.0
+    lacks = rng.random(t.size) < 0.01
+    lacks[[0, 2501]] = True, True
+    whole, single, blocks = (ContactDetector(model, PARAMETERS) for _ in range(3))
+    expected = [
+        whole.update(*row) for row in zip(t, q, v, tau, strict=True) if not lacks[row[0] == t][0]
+    ]
+    found = []
+    for k in range(t.size):
+        given = [
+            None if lacks[k] and name == missing else x[k]
+            for name, x in (("velocity", v), ("effort", tau))
+        ]
+        found.append(single.update(t[k], q[k], *given))
+    kept = [d for d, lack in zip(found, lacks, strict=True) if not lack]
+    for field in ("valid", "contact", "residual", "link", "force", "reason"):
+        for ours, theirs in zip(kept, expected, strict=True):
+            np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
+    edges = np.flatnonzero(np.diff(lacks, prepend=~lacks[0], append=~lacks[-1]))
+    parts = []
+    for a, b in zip(edges[:-1], edges[1:], strict=True):
+        given = [
+            None if lacks[a] and name == missing else x[a:b]
+            for name, x in (("velocity", v), ("effort", tau))
+        ]
+        parts.append(blocks.update_block(t[a:b], q[a:b], *given))
+    np.testing.assert_array_equal(
+        np.concatenate([p.residual for p in parts]), [d.residual for d in found]
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([p.contact for p in parts]), [d.contact for d in found]
+    )
+    np.testing.assert_array_equal(np.concatenate([p.dropped for p in parts]) != 0, lacks)
+    assert all(d.valid for d in found[200:])
+    assert {d.dropped for d in found} == {"", f"no {missing}"}
+    (onset,) = [d.event for d in found if d.event and d.event.is_onset]
+    assert 0.0 <= onset.detected - t[2500] < 0.006
+
+
+def push(model: Model, force: float) -> np.ndarray:
+    """External joint torques of a force on the last link, (7,) [N·m]."""
+    jacobian = frame_jacobian(model, Q, "panda_link7")[3:]
+    return np.asarray(jacobian.T @ np.array([0.6, 0.48, -0.64])) * force
+
+
+@pytest.mark.parametrize("rate", [1000.0, 4000.0])
+def test_the_onset_of_a_slow_observer_is_not_cut_off(model: Model, rate: float) -> None:
+    """A push that takes 1.5 time constants of 0.2 s to be found: more than any fixed window."""
+    slow = replace(PARAMETERS, observer_gain=(5.0,), settling_time=1.0)
+    bench = Bench(model, slow)
+    rng = np.random.default_rng(8)
+
+    def run(duration: float, external: np.ndarray) -> None:
+        for _ in range(round(duration * rate)):
+            bench.run(1.0 / rate, external + 0.05 * rng.standard_normal(7), dt=1.0 / rate)
+
+    run(2.5, np.zeros(7))
+    start = bench.t
+    run(0.6, push(model, 1.25 / np.abs(push(model, 1.0)).max()))
+    (onset,) = bench.events
+    assert onset.detected - start > 0.25
+    # The search takes at most 128 samples of 0.9 s, which are 8 ms apart.
+    assert abs(onset.onset - start) < 0.02
+    assert onset.onset_uncertainty < 0.02
+
+
+def test_a_force_that_has_not_settled_says_so(model: Model) -> None:
+    bench = Bench(model, replace(PARAMETERS, observer_gain=(25.0,), collision_threshold=(100.0,)))
+    bench.run(0.5)
+    start, constant = bench.t, 0.04
+    rising = bench.run(0.3, push(model, 30.0))
+    (onset,) = bench.events
+    assert not onset.force_settled
+    settled = [d.force_settled for d in rising]
+    first = settled.index(True)
+    # A step reaches 89 % after 2.2 time constants, and the residual then changes by a fifth in one.
+    assert rising[first].stamp - start == pytest.approx(2.2 * constant, abs=0.3 * constant)
+    assert all(settled[first:])
+    for detection in rising[first:]:  # 89 % at first, in the joint of the largest torque
+        assert np.abs(detection.residual).max() > 0.85 * np.abs(push(model, 30.0)).max()
+    harder = bench.run(0.3, push(model, 90.0))
+    assert [d.force_settled for d in harder[10:50]] == [False] * 40, "it rises again"
+    assert harder[-1].force_settled
+    bench.run(0.5)
+    release = bench.events[-1]
+    assert release.force_settled
+    assert release.force_text == f"{release.force_magnitude:.1f} N"
+    bench.run(0.03, push(model, 90.0))  # shorter than the time constant
+    bench.run(0.5)
+    release = bench.events[-1]
+    assert release.force_magnitude < 85.0
+    assert release.force_text == f"at least {release.force_magnitude:.1f} N"
 
 
 def test_gap_restarts_and_closes_the_contact(model: Model) -> None:

@@ -24,6 +24,7 @@ def replayed(arm: str, days: float, false_events: int, delays: tuple[float, ...]
         "misses": 0,
         "false_events": false_events,
         "repeated_events": 0,
+        "raised_time": 1.5,
         "summary": {"free_time": 3600.0},
         "curve": None,
     }
@@ -62,5 +63,7 @@ def test_rates_and_delays_are_of_each_arm_and_day() -> None:
         ("b", "2026-01-05"),
     ]
     assert found.days[0]["false_alarms"] == 2
+    assert found.arms[0]["raised_time"] == 3.0
+    assert (found.arms[0]["found"], found.arms[0]["masked"]) == (3, 0)
     assert found.days[0]["threshold/elbow"] == 2.0
     assert [record.recording for record in found.bad] == ["/bad"]

@@ -83,14 +83,14 @@ HARMLESS: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "absurd velocity": _spoil("velocity", 1e20),
     "absurd position": _spoil("position", 1e12),
     "a jump": _shifted(2.5),
-}
-"""Faults of a single message that do not affect the verdict on the next messages."""
-
-HARMFUL: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "no velocity": lambda rig, m: {"velocity": NONE},
     "no effort": lambda rig, m: {"effort": NONE},
     "velocity not a number": _spoil("velocity", np.nan),
     "effort not a number": _spoil("effort", np.nan),
+}
+"""Faults of a single message that do not affect the verdict on the next messages."""
+
+HARMFUL: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "a replaced stamp": lambda rig, m: {"stamp": np.zeros(1)},
 }
 """Faults that end the verdict."""

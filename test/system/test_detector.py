@@ -107,7 +107,8 @@ def test_unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     probe.wait(lambda: np.abs(torques[-1].effort).max() < 0.01, "a residual remains")
     flags, residuals = len(contact), len(torques)
-    counts = (*UNUSABLE, "dropped: implausible effort", "too large")
+    dropped = ("dropped: implausible effort", "dropped: no effort")
+    counts = (*UNUSABLE, *dropped, "too large", "effort missing")
 
     def counted() -> bool:
         # Joint states are received best-effort: one may be lost.
@@ -115,7 +116,7 @@ def test_unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
             message = source.message(probe.node.get_clock().now().to_msg())
             change(message)
             probe.send("joint_states", message)
-        for effort in (500.0, 1e308):
+        for effort in (500.0, 1e308, nan):
             message = source.message(probe.node.get_clock().now().to_msg())
             message.effort[1] = effort
             probe.send("joint_states", message)
@@ -123,6 +124,8 @@ def test_unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
         return all(int(values.get(key, 0)) >= 1 for key in counts)
 
     probe.wait(counted, f"not all counted: {counts}")
+    assert probe.report(NODE).values["last missing"] == "effort of joint_2"
+    assert probe.report(NODE).values["without verdict: no effort"] == "0"
     assert not any(flag.data for flag in contact[flags:])
     assert all(np.abs(message.effort).max() < 0.05 for message in torques[residuals:])
     touched(source)
