@@ -7,37 +7,31 @@ detect. Exchanged joint names are not searched for, because this requires the dy
 motion for every pair of joints.
 
 A contact must not count as a bias. Samples with a raised contact flag are left out, and so are
-samples with an outlying residual (:mod:`~rbd_control.check.timing`). If the flag is raised
-for more than 35 % of the samples (:data:`~rbd_control.check.timing.MOST_TOUCHED`), the model
-is probably wrong: all samples are then used, and the line ``contact`` reports it.
+samples with an outlying residual (:mod:`~rbd_control.identification.diagnosis`). If the flag is
+raised for more than 35 % of the samples (:data:`~.diagnosis.MOST_TOUCHED`), the model is
+probably wrong: all samples are then used, and the line ``contact`` reports it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.check.arm import arm_lines
-from rbd_control.check.efforts import effort_lines, joint_efforts, measured
-from rbd_control.check.explanations import Evidence, gather
-from rbd_control.check.findings import Level, Line, worst
-from rbd_control.check.run import as_torque, push_line
-from rbd_control.check.timing import (
-    MOST_TOUCHED,
-    explain_undisturbed,
-    repeated_line,
-    step_lines,
-    velocity_line,
-)
+from rbd_control.check.run import push_line
+from rbd_control.check.timing import repeated_line, step_lines, velocity_line
 from rbd_control.check.weakest_push import pushes_in_steps
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.estimation.thresholds import default_contact_thresholds
 from rbd_control.identification import RecordedMotion
+from rbd_control.identification.diagnosis import MOST_TOUCHED, diagnose_in_steps
+from rbd_control.identification.efforts import measured
+from rbd_control.identification.evidence import Evidence, gather_in_steps, joined
+from rbd_control.identification.findings import Level, Line, worst
 
 Array = NDArray[np.float64]
 
@@ -169,43 +163,26 @@ class StartCheck:
 
         Unusable parts are left out. With fewer than :data:`FEWEST` rows there is no evidence: None.
         """
-        torque = as_torque(motion, self._model, self._parameters)
         parts: list[Evidence] = []
         # The filters must not run across a contact that is left out.
-        gap = min(self._parameters.maximum_gap, MARGIN)
+        parameters = replace(
+            self._parameters, maximum_gap=min(self._parameters.maximum_gap, MARGIN)
+        )
         for start in np.arange(motion.t[0], motion.t[-1], PART):
-            part = torque.only((torque.t >= start) & (torque.t < start + PART))
+            part = motion.only((motion.t >= start) & (motion.t < start + PART))
             # A part may be too short, or have a gap in it.
             if part.t.size > 1:
                 with suppress(RecordingError, ValueError, IndexError):
-                    parts.append(gather([part], self._model, gap))
+                    parts.append((yield from gather_in_steps([part], self._model, parameters)))
             yield
-        if sum(len(part.raw) for part in parts) < FEWEST:
-            return None
-        raw, friction = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("raw", "friction")
-        )
-        return Evidence.of(raw, friction, parts[0].field)
+        return joined(parts) if sum(part.t.size for part in parts) >= FEWEST else None
 
     def _arm(
         self, motion: RecordedMotion, evidence: Evidence, flagged: float
     ) -> Generator[None, None, list[Line]]:
-        """Yield after each explanation that was tried, and return the lines about the arm."""
-        model, parameters = self._model, self._parameters
-        alive, _ = measured([motion])
-        level = default_contact_thresholds(model)
-        free = yield from explain_undisturbed(
-            evidence,
-            level,
-            alive,
-            lambda _i, _j: None,
-            has_gravity=parameters.effort_kind != "torque_without_gravity",
-        )
-        efforts = joint_efforts(model, parameters, [motion], free.found, free.evidence, level)
-        yield
-        threshold = parameters.for_joints("contact_threshold", model.nv)
-        lines = arm_lines(model, free.found, free.evidence, efforts, threshold)
-        return [*effort_lines(efforts), *lines, _contact(flagged, free.touched)]
+        """Yield after each hypothesis, and return the lines about the arm."""
+        found = yield from diagnose_in_steps(evidence, [motion], self._model, self._parameters)
+        return [*found.lines, _contact(flagged, found.touched)]
 
 
 def _contact(flagged: float, outlying: float) -> Line:

@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.check.arm import arm_lines
-from rbd_control.check.efforts import JointEffort, effort_lines, joint_efforts, measured
-from rbd_control.check.explanations import Evidence, Explanation, finish, gather
-from rbd_control.check.findings import Level, Line, worst
-from rbd_control.check.timing import explain_undisturbed, timing_lines, velocity_line
+from rbd_control.check.timing import timing_lines, velocity_line
 from rbd_control.check.verdicts import with_verdicts
 from rbd_control.check.weakest_push import WeakestPush, weakest_pushes_in
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.estimation.thresholds import (
-    default_contact_thresholds,
-    with_default_thresholds,
-)
+from rbd_control.estimation.thresholds import with_default_thresholds
 from rbd_control.identification import RecordedMotion, calibrate
+from rbd_control.identification.diagnosis import Diagnosis, diagnose
+from rbd_control.identification.efforts import JointEffort, effort_lines, measured, unmeasured
+from rbd_control.identification.evidence import Evidence, gather
+from rbd_control.identification.findings import Level, Line, worst
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.playback.motions import read_motions, without_true_contact
 from rbd_control.playback.recording import Recording
@@ -117,72 +114,32 @@ def check_recording(
     if lines[-1].level == "bad":
         return CheckResult(name, duration, tuple(lines), (), (), "")
     if not measured(motions)[0].any():
-        efforts = joint_efforts(model, declared, motions, (), _nothing(model), np.ones(model.nv))
+        efforts = unmeasured(motions, model)
         return CheckResult(name, duration, (*lines, *effort_lines(efforts)), efforts, (), "")
     try:
-        study = _study(motions, model, declared)
+        found = _diagnosed(motions, model, declared)
     except RecordingError as error:
         line = Line("effort", "bad", f"the arm cannot be checked: {error.message}")
         return CheckResult(name, duration, (*lines, line), (), (), "")
-    lines += effort_lines(study.efforts)
-    level = with_default_thresholds(declared, model).for_joints("contact_threshold", model.nv)
-    lines += arm_lines(model, study.found, study.evidence, study.efforts, level)
-    lines.append(_contact(study.touched, study.outlying, touched / max(duration, 1e-9)))
-    found, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)))
-    lines += found
-    return CheckResult(name, duration, tuple(lines), study.efforts, pushes, source, study.recorded)
+    lines += found.lines
+    lines.append(_contact(found.touched, found.outlying, touched / max(duration, 1e-9)))
+    detection, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)))
+    lines += detection
+    return CheckResult(name, duration, tuple(lines), found.efforts, pushes, source, found.recorded)
 
 
-@dataclass(frozen=True, eq=False)
-class _Study:
-    """Findings from the motions about the arm."""
+def _diagnosed(
+    motions: Sequence[RecordedMotion], model: Model, declared: DetectorParameters
+) -> Diagnosis:
+    """Return the diagnosis of the motions, with exchanged names of joints as a cause."""
 
-    found: tuple[Explanation, ...]
-    evidence: Evidence
-    efforts: tuple[JointEffort, ...]
-    touched: float
-    """Fraction of the samples that are left out as apparent contacts."""
-    outlying: tuple[str, ...]
-    """Joints whose residual is an outlier in these samples."""
-    recorded: tuple[Array, Array]
-    """Torque of the described arm and recorded effort, (n, nv) each, of the remaining samples."""
+    def exchanged(i: int, j: int) -> Evidence | None:
+        try:
+            return gather([_exchanged(motion, i, j) for motion in motions], model, declared)
+        except RecordingError:
+            return None
 
-
-def _study(motions: Sequence[RecordedMotion], model: Model, declared: DetectorParameters) -> _Study:
-    """Return the errors found in the description of the arm and in its efforts."""
-    torques = [as_torque(motion, model, declared) for motion in motions]
-    alive, _ = measured(motions)
-    level = default_contact_thresholds(model)
-    gap = declared.maximum_gap
-    gathered = gather(torques, model, gap)
-
-    def exchanged(i: int, j: int) -> Evidence:
-        return gather([_exchanged(motion, i, j) for motion in torques], model, gap)
-
-    has_gravity = declared.effort_kind != "torque_without_gravity"
-    free = finish(explain_undisturbed(gathered, level, alive, exchanged, has_gravity=has_gravity))
-    efforts = joint_efforts(model, declared, motions, free.found, free.evidence, level)
-    recorded = gathered.need[free.kept], gathered.effort[free.kept]
-    first = model.nv - len(model.joint_names)
-    outlying = tuple(model.joint_names[i - first] for i in np.flatnonzero(free.joints))
-    return _Study(free.found, free.evidence, efforts, free.touched, outlying, recorded)
-
-
-def as_torque(motion: RecordedMotion, model: Model, declared: DetectorParameters) -> RecordedMotion:
-    """Return the motion with its efforts converted to torques including gravity [N·m or N].
-
-    Args:
-        motion: the motion, ``tau`` as published.
-        model: the robot.
-        declared: parameters with ``effort_kind`` and ``effort_gain``.
-
-    Raises:
-        ParameterError: for a per-joint parameter of the wrong length.
-    """
-    tau = declared.for_joints("effort_gain", model.nv) * motion.tau
-    if declared.effort_kind == "torque_without_gravity":
-        tau = tau + gravity_torque(model, motion.q)
-    return replace(motion, tau=tau)
+    return diagnose(motions, model, declared, exchanged)
 
 
 def _exchanged(motion: RecordedMotion, i: int, j: int) -> RecordedMotion:
@@ -192,11 +149,6 @@ def _exchanged(motion: RecordedMotion, i: int, j: int) -> RecordedMotion:
     base = motion.q.shape[1] - order.size
     q = np.concatenate([motion.q[:, :base], motion.q[:, base:][:, order]], axis=1)
     return RecordedMotion(motion.name, motion.t, q, motion.v[:, order], motion.tau[:, order])
-
-
-def _nothing(model: Model) -> Evidence:
-    """Return the evidence of one sample that is zero throughout."""
-    return Evidence.of(np.zeros((1, model.nv, 10)), np.zeros((1, model.nv, 3)), np.zeros(3))
 
 
 def _contact(touched: float, joints: Sequence[str], told: float) -> Line:

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from rbd_control.check.findings import Line, worst
-from rbd_control.check.timing import MOST_TOUCHED
 from rbd_control.dynamics import Model
 from rbd_control.estimation import REASONS, ContactDetector, DetectorParameters
 from rbd_control.identification import RecordedMotion
+from rbd_control.identification.diagnosis import MOST_TOUCHED
+from rbd_control.identification.findings import Line, worst
 
 LEAST_VERDICTS = 0.8
 """Share of the samples with a verdict below which the line is doubtful."""
@@ -27,8 +27,8 @@ def with_verdicts(
     """Return the line about the thresholds, with what the detector reports in the motions.
 
     The line becomes bad if the detector has no verdict at any time, or reports contact in more than
-    :data:`~rbd_control.check.timing.MOST_TOUCHED` of the samples with a verdict; doubtful if
-    it reports contact at all, or has a verdict in less than :data:`LEAST_VERDICTS` of the samples.
+    :data:`~.diagnosis.MOST_TOUCHED` of the samples with a verdict; doubtful if it reports contact
+    at all, or has a verdict in less than :data:`LEAST_VERDICTS` of the samples.
 
     Args:
         line: the source of the thresholds.

@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.check.explanations import finish
 from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.errors import InputError
 from rbd_control.estimation.contact_detector import ContactDetector
@@ -38,6 +37,7 @@ from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
 from rbd_control.estimation.observers import MomentumObserver
 from rbd_control.estimation.thresholds import with_default_thresholds
+from rbd_control.identification.diagnosis import finish
 from rbd_control.identification.motion import RecordedMotion
 
 Array = NDArray[np.float64]

@@ -1,6 +1,7 @@
 """Identification of an arm from recordings: gains, friction, corrections, delays, thresholds."""
 
 from rbd_control.identification.calibration import Calibration, calibrate
+from rbd_control.identification.diagnosis import Diagnosis, MotionWatch, diagnose
 from rbd_control.identification.drive_gains import (
     DriveGain,
     DriveGainError,
@@ -9,23 +10,22 @@ from rbd_control.identification.drive_gains import (
     KnownPayload,
 )
 from rbd_control.identification.effort_kind import EffortKindDecision, EffortKindJudge
-from rbd_control.identification.mismatch import FitWatch, Mismatch, find_mismatches
 from rbd_control.identification.motion import RecordedMotion
 from rbd_control.identification.threshold_calibration import CalibratedParameters
 
 __all__ = [
     "CalibratedParameters",
     "Calibration",
+    "Diagnosis",
     "DriveGain",
     "DriveGainError",
     "EffortKindDecision",
     "EffortKindJudge",
-    "FitWatch",
     "GainEvidence",
     "KnownGain",
     "KnownPayload",
-    "Mismatch",
+    "MotionWatch",
     "RecordedMotion",
     "calibrate",
-    "find_mismatches",
+    "diagnose",
 ]

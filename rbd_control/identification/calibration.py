@@ -21,24 +21,18 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation.detector_parameters import LARGEST_THRESHOLD, DetectorParameters
+from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.observers import LONGEST_DELAY
 from rbd_control.estimation.thresholds import BLOCK
 from rbd_control.identification.delays import delay_note, estimate_delay, with_delay
+from rbd_control.identification.diagnosis import diagnose
 from rbd_control.identification.drive_gains import (
     DriveGain,
     GainEvidence,
     KnownPayload,
     drive_gains,
 )
-from rbd_control.identification.effort_kind import refuse_effort_kind
-from rbd_control.identification.effort_scale import (
-    CERTAIN,
-    are_unknown_currents,
-    effort_scales,
-    usable_efforts,
-)
-from rbd_control.identification.mismatch import Mismatch, find_mismatches
+from rbd_control.identification.efforts import are_unknown_currents, usable_efforts
 from rbd_control.identification.motion import RecordedMotion, judged_samples, refuse_little_motion
 from rbd_control.identification.regression import (
     Identification,
@@ -75,10 +69,6 @@ SURE = 4.0
 LEAST_GAIN = SETTLING / 10.0
 """Lowest observer gain that may be kept [1/s]; a lower gain needs a ``settling_time`` above its
 upper bound of 10 s."""
-GROSS_FRICTION = 4.0
-"""Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
-GROSS_SHARE = 0.05
-"""Errors below half of this share of the effort limit are not reported as mismatches."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +172,9 @@ def calibrate(
     motions = _with_motion(motions, model)
     motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
+    wrong: tuple[str, ...] = ()
     if not are_unknown_currents(model, start):
-        refuse_effort_kind(motions, model, start)
+        wrong = _refuse_what_is_wrong(motions, model, start)
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     felt = _felt(model, start.effort_kind)
     start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
@@ -204,11 +195,12 @@ def calibrate(
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
     known = replace(known, settling_time=settling)
-    mismatches = _what_does_not_fit(motions, model, known)
-    notes = (*notes, *said, *(mismatch.text for mismatch in mismatches))
-    # Identified gains have standard errors; the scale check below does not include rotors.
-    if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
-        notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
+    if drives:
+        # Identified gains have standard errors, which contain that the description is wrong.
+        as_torque = replace(start, effort_kind="torque", effort_gain=(1.0,))
+        found_wrong = diagnose(recorded, model, as_torque).lines
+        wrong = tuple(line.text for line in found_wrong if line.level == "bad")
+    notes = (*notes, *said, *wrong)
     free = _free_motions(stretches, known, felt, noise, least_time)
     refuse_contact(free, found.friction.dry(felt.nv), felt)
     known = with_thresholds(
@@ -327,34 +319,30 @@ def _start(parameters: DetectorParameters) -> CalibratedParameters:
     return CalibratedParameters(**{name: getattr(parameters, name) for name in names})
 
 
-def _refuse_other_efforts(motions: Sequence[RecordedMotion], model: Model, gap: float) -> list[str]:
-    """Raise an error for an effort with a certainly wrong sign or unit; return other warnings."""
-    scales = effort_scales(motions, model, gap)
-    for scale in scales:
-        if scale.text and (scale.is_reversed or scale.ratio > CERTAIN):
-            raise RecordingError(scale.text)
-    return [scale.text for scale in scales if scale.text]
+def _refuse_what_is_wrong(
+    motions: Sequence[RecordedMotion], model: Model, start: DetectorParameters
+) -> tuple[str, ...]:
+    """Raise an error for what ``check`` calls wrong; return what it calls doubtful as notes.
 
-
-def _what_does_not_fit(
-    motions: Sequence[RecordedMotion], model: Model, known: DetectorParameters
-) -> tuple[Mismatch, ...]:
-    """Return mismatches of the longest motion that are too large for friction.
-
-    The fit of friction and masses would hide them.
+    Friction, rotors, delays and biases are left out, because the calibration identifies them.
     """
-    motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
-    limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
-    dry = known.friction(model.nv).dry(model.nv)
-    large = np.maximum(GROSS_FRICTION * dry, GROSS_SHARE * limit) + 0.1
-    large = np.minimum(large, 0.5 * LARGEST_THRESHOLD)
-    plain = replace(
-        known,
-        friction_offset=(0.0,),
-        contact_threshold=tuple(large),
-        collision_threshold=tuple(2.0 * large),
+    lines = diagnose(motions, model, start).lines
+    wrong = [line for line in lines if line.level == "bad" and line.topic in REFUSED]
+    if not start.check_effort_kind:
+        wrong = [line for line in wrong if line.values.get("kind") not in GRAVITY_KINDS]
+    if wrong:
+        raise RecordingError("; ".join(f"{line.topic}: {line.text}" for line in wrong))
+    return tuple(
+        line.text
+        for line in lines
+        if line.level == "doubtful" and line.topic in REFUSED and line.is_finding
     )
-    return find_mismatches(motion, model, plain)
+
+
+REFUSED = ("effort", "resolution", "order of joints", "payload", "mounting")
+"""Topics of the check whose red lines end a calibration, and whose yellow lines are notes."""
+GRAVITY_KINDS = ("torque", "torque_without_gravity")
+"""Kinds of efforts of red lines that ``check_effort_kind: false`` permits."""
 
 
 def _felt(model: Model, effort_kind: str) -> Model:

@@ -33,10 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.thresholds import default_contact_thresholds
-from rbd_control.identification.mismatch import unit_payloads
+from rbd_control.identification.evidence import unit_payloads
 from rbd_control.identification.motion import RecordedMotion, implausible, in_range
 from rbd_control.identification.regression import external_means
 from rbd_control.robot.effort import EffortParameters
@@ -335,30 +334,6 @@ class EffortKindJudge:
         elif not evidence.has_moved():
             said += " (or release the brakes that carry the arm)"
         return said
-
-
-def refuse_effort_kind(
-    motions: Sequence[RecordedMotion], model: Model, parameters: DetectorParameters
-) -> None:
-    """Raise an error if the efforts of motions without contact refute ``effort_kind``.
-
-    If the parameter ``check_effort_kind`` is false, no error is raised.
-
-    Args:
-        motions: motions without contact of one arm, ``tau`` as published.
-        model: the robot.
-        parameters: of the detector, with ``effort_kind``, ``effort_gain`` and friction.
-
-    Raises:
-        RecordingError: with the evidence and the parameter to set instead.
-    """
-    judge = EffortKindJudge(model, parameters)
-    start = 0.0
-    for motion in motions:
-        judge.add_motion(replace(motion, t=motion.t - motion.t[0] + start))
-        start += float(motion.t[-1] - motion.t[0]) + PAUSE / 2.0
-    if judge.is_refuted and parameters.check_effort_kind:
-        raise RecordingError(judge.decision.text)
 
 
 @dataclass(frozen=True, eq=False)

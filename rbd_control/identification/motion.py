@@ -40,6 +40,8 @@ LEAST_TRAVEL = 0.5
 """Smallest travel of a joint for the identification of its friction [rad or m]."""
 SLOW = 0.05
 """Speed below which a joint counts as at rest [rad/s or m/s]."""
+STRAY_FACTOR = 1000.0
+"""Ratio of an effort to the joint's median magnitude above which it is implausible."""
 LEAST_SHARE = 0.05
 """Share of the time in which each joint must move in each direction."""
 
@@ -110,6 +112,21 @@ def in_range(motion: RecordedMotion) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         columns = (np.abs(x).max(axis=1) <= LARGEST for x in (motion.q, motion.v, motion.tau))
         return np.logical_and.reduce(list(columns))
+
+
+def stray_bounds(tau: Array) -> Array:
+    """Return the magnitude above which an effort of a joint counts as an outlier.
+
+    Args:
+        tau: efforts in any unit, (k, nv).
+
+    Returns:
+        Bounds in the same unit, (nv,): :data:`STRAY_FACTOR` times the median magnitude of the
+        joint, at most 1e9; 1e9 if the median is zero or NaN.
+    """
+    with np.errstate(invalid="ignore"):
+        median = np.nanmedian(np.abs(tau), axis=0)
+    return np.where(median > 0.0, np.minimum(STRAY_FACTOR * median, LARGEST), LARGEST)
 
 
 def refuse_little_motion(motions: Sequence[RecordedMotion], model: Model) -> None:

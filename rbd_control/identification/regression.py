@@ -19,9 +19,8 @@ negative, and the shape of friction are chosen joint by joint in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -224,7 +223,8 @@ def filtered_columns(
         RecordingError: if no part of a motion without gaps lasts ten time constants of the filter.
     """
     rows: list[tuple[Array, Array, Array]] = []
-    for part, thin in _parts(motions, model, maximum_gap):
+    for filtered in filtered_parts(motions, model, maximum_gap):
+        part, thin = filtered.motion, filtered.thin
         x = thin(external_means(part, model))
         friction = np.zeros((*x.shape, len(kind.shapes), len(kind.linear)))
         for s, shape in enumerate(kind.shapes):
@@ -253,22 +253,49 @@ def filtered_external(motions: Sequence[RecordedMotion], model: Model, maximum_g
     Raises:
         RecordingError: as :func:`filtered_columns`.
     """
-    rows = [thin(external_means(part, model)) for part, thin in _parts(motions, model, maximum_gap)]
-    return np.concatenate(rows)
+    return np.concatenate(
+        [
+            part.thin(external_means(part.motion, model))
+            for part in filtered_parts(motions, model, maximum_gap)
+        ]
+    )
 
 
-def _parts(
+@dataclass(frozen=True, eq=False)
+class FilteredPart:
+    """A part of a motion without gaps, and the filter that its signals pass."""
+
+    motion: RecordedMotion
+    """The part, k samples."""
+    observer: SecondOrderObserver
+    """The filter."""
+    used: slice
+    """Intervals between samples that are used: one per time constant, once the filter settled."""
+
+    @property
+    def t(self) -> Array:
+        """Times of the used intervals, at their ends [s]."""
+        return self.motion.t[1:][self.used]
+
+    def thin(self, signal: Array) -> Array:
+        """Return the filtered signal at :attr:`t`; ``signal`` (k - 1, nv) is between samples."""
+        return self.observer.filter(np.diff(self.motion.t), signal)[self.used]
+
+
+def filtered_parts(
     motions: Sequence[RecordedMotion], model: Model, maximum_gap: float
-) -> list[tuple[RecordedMotion, Callable[[Array], Array]]]:
+) -> list[FilteredPart]:
     """Return the parts of motions without gaps that are long enough, each with its filter.
 
-    The filter maps a signal between successive samples, (k - 1, nv), to the filtered signal once
-    the filter has settled, one row per time constant.
+    Args:
+        motions: motions, each with any number of samples.
+        model: the robot.
+        maximum_gap: longest time between two samples; a longer gap divides a motion [s].
 
     Raises:
         RecordingError: if there is no such part.
     """
-    found: list[tuple[RecordedMotion, Callable[[Array], Array]]] = []
+    found: list[FilteredPart] = []
     for motion in motions:
         if motion.t.size < 2:
             continue
@@ -279,16 +306,12 @@ def _parts(
         for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain):
             # No row is left if the samples of a long part are few and far between.
             if part.t.size - 1 > used.start:
-                found.append((part, partial(_thinned, observer, np.diff(part.t), used)))
+                found.append(FilteredPart(part, observer, used))
     if not found:
         raise RecordingError(
             f"no stretch of {listed(motion.name for motion in motions)} is long enough to be used"
         )
     return found
-
-
-def _thinned(observer: SecondOrderObserver, dt: Array, used: slice, signal: Array) -> Array:
-    return observer.filter(dt, signal)[used]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.timer import Timer
 
-from rbd_control.check.findings import Level
 from rbd_control.check.live import StartCheck
 from rbd_control.dynamics import Model
 from rbd_control.estimation import (
@@ -22,7 +21,8 @@ from rbd_control.estimation import (
     Verdict,
     detector_warnings,
 )
-from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
+from rbd_control.identification import EffortKindJudge, MotionWatch
+from rbd_control.identification.findings import Level, Line
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.diagnostics import ERROR, OK, WARN, Durations, Status
 from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
@@ -185,8 +185,8 @@ class ModelChecks:
 
     It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), whether the efforts
     fit the parameter ``effort_kind`` (:mod:`~rbd_control.identification.effort_kind`), whether
-    model and robot agree (:class:`~rbd_control.identification.FitWatch`), and the first seconds of
-    motion (:class:`StartCheckStatus`).
+    model and robot agree (:class:`~rbd_control.identification.MotionWatch`), and the first seconds
+    of motion (:class:`StartCheckStatus`).
 
     Args:
         node: the node.
@@ -208,8 +208,8 @@ class ModelChecks:
     ) -> None:
         self._node, self._checks_kind, self._on_refuted = node, checks_kind, on_refuted
         self._start_check: StartCheckStatus | None = None
-        self._fit: FitWatch | None = None
-        self._mismatches: tuple[Mismatch, ...] = ()
+        self._fit: MotionWatch | None = None
+        self._remarks: tuple[Line, ...] = ()
 
     def configure(self, detector: ContactDetector) -> None:
         """Use this detector; log warnings about settings that disable or nearly disable detection.
@@ -261,7 +261,7 @@ class ModelChecks:
 
         The comparison uses the next :data:`FIRST_SECONDS`.
         """
-        self._fit, self._mismatches = FitWatch(FIRST_SECONDS), ()
+        self._fit, self._remarks = MotionWatch(FIRST_SECONDS), ()
 
     def add(self, sample: JointSample, verdict: Verdict | None) -> None:
         """Process a sample whose results were published.
@@ -290,8 +290,8 @@ class ModelChecks:
             status.add("effort_kind", f"{decision.state}: {decision.text}")
         for warning in self._warnings:
             status.raise_to(WARN, warning)
-        for mismatch in self._mismatches:
-            status.raise_to(WARN, mismatch.text)
+        for remark in self._remarks:
+            status.raise_to(WARN, remark.text)
 
     def start_check_status(self) -> DiagnosticStatus | None:
         """Return the status ``check`` of the diagnostics.
@@ -306,15 +306,15 @@ class ModelChecks:
         for warning in self._warnings:
             self._node.get_logger().warning(warning)
 
-    def _compare(self, fit: FitWatch, sample: JointSample) -> None:
+    def _compare(self, fit: MotionWatch, sample: JointSample) -> None:
         """Compare model and robot once there are enough samples, and log the differences."""
         if sample.v is None or sample.tau is None:
             return
         if fit.add(sample.stamp, sample.q, sample.v, sample.tau):
-            self._mismatches = fit.mismatches(self._detector)
+            self._remarks = fit.remarks(self._detector)
             self._fit = None
-            for mismatch in self._mismatches:
-                self._node.get_logger().warning(f"if nothing touches the arm: {mismatch.text}")
+            for remark in self._remarks:
+                self._node.get_logger().warning(f"if nothing touches the arm: {remark.text}")
 
     def _check_effort_kind(self, sample: JointSample) -> None:
         """Check ``effort_kind``; if it is refuted, there is no verdict from the next sample on."""

@@ -22,7 +22,8 @@ from rbd_control.estimation import (
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.files.input_files import about
-from rbd_control.identification import EffortKindJudge, FitWatch, Mismatch
+from rbd_control.identification import EffortKindJudge, MotionWatch
+from rbd_control.identification.findings import Line
 from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
 from rbd_control.playback.measures import (
     LATCHED,
@@ -150,9 +151,9 @@ class _Detector:
         if event is not None:
             self._keep(event, offset)
 
-    def mismatches(self, watch: FitWatch) -> tuple[Mismatch, ...]:
-        """Return the explanations of the residual in the collected samples."""
-        return watch.mismatches(self._detector)
+    def remarks(self, watch: MotionWatch) -> tuple[Line, ...]:
+        """Return what the collected samples show about the arm and its efforts."""
+        return watch.remarks(self._detector)
 
     def finish(self, offset: float) -> None:
         """Update level and peak of a contact that is open at the end; it gets no release."""
@@ -193,7 +194,7 @@ class _Run:
         self._threshold = parameters.for_joints("contact_threshold", n)
         self._efforts = EffortCheck(model, parameters)
         self._latch = LatchWatch()
-        self._fit = FitWatch(CHECKED)
+        self._fit = MotionWatch(CHECKED)
         self._effort_kind = EffortKindJudge(model, parameters)
         self._series = Envelope(n)
         self._clock = ReplayClock()
@@ -331,16 +332,16 @@ class _Run:
             true_torque_series=self._true_torques(names),
         )
         given = (self._model, self._parameters, self._latch, intake.missing)
-        said = warnings(result, self._mismatches(), *given)
+        said = warnings(result, self._remarks(), *given)
         return replace(result, warnings=tuple(said))
 
-    def _mismatches(self) -> tuple[Mismatch, ...]:
-        """Return the differences between model and robot; only the kind of the efforts if wrong."""
+    def _remarks(self) -> tuple[Line, ...]:
+        """Return what is not as described; only the kind of the efforts if that is wrong."""
         kind = self._effort_kind
         if kind.is_refuted:
             since = "since a pause or jump of the clock, " if kind.was_confirmed else ""
-            return (Mismatch("gravity", "", since + kind.decision.text),)
-        return self._detector.mismatches(self._fit)
+            return (Line("effort", "bad", since + kind.decision.text),)
+        return self._detector.remarks(self._fit)
 
     def _contacts(self) -> Sequence[Label] | None:
         """Return the labels, otherwise the recorded contacts, timed from the first sample."""
@@ -410,7 +411,7 @@ _SHOWN_JUMPS = 3
 
 def warnings(
     result: ReplayResult,
-    mismatches: Sequence[Mismatch],
+    remarks: Sequence[Line],
     model: Model,
     parameters: DetectorParameters,
     latch: LatchWatch,
@@ -420,14 +421,14 @@ def warnings(
 
     Args:
         result: result of the replay.
-        mismatches: differences between model and robot.
+        remarks: what the diagnosis calls wrong or doubtful.
         model: the robot.
         parameters: the parameters with which the detector ran.
         latch: the longest time for which the flag was raised without known contact.
         missing: value that the last sample without velocity or effort lacks.
     """
-    said = _misfits(result, mismatches, parameters)
-    latched = _latched(latch, causes(mismatches, parameters), is_free=result.score is not None)
+    said = _misfits(result, remarks, parameters)
+    latched = _latched(latch, causes(remarks, parameters), is_free=result.score is not None)
     if result.score is not None:
         said += latched
     if said:
@@ -463,21 +464,18 @@ def warnings(
 
 
 def _misfits(
-    result: ReplayResult, mismatches: Sequence[Mismatch], parameters: DetectorParameters
+    result: ReplayResult, remarks: Sequence[Line], parameters: DetectorParameters
 ) -> list[str]:
     """Return warnings about differences between model, efforts and thresholds."""
-    explained = {mismatch.joint for mismatch in mismatches}
-    said = [mismatch.text for mismatch in mismatches]
+    said = [remark.text for remark in remarks]
     # The comparison with gravity alone is used only without a better explanation.
-    said += [
-        fit.complaint for fit in result.efforts if fit.complaint and not explained & {"", fit.joint}
-    ]
+    said += [fit.complaint for fit in result.efforts if fit.complaint and not remarks]
     often = [residual for residual in result.residuals if residual.over_fraction > OFTEN]
     if often:
         joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
         said.append(
             f"the residual is above its threshold for too much of the time, {joints}: unless there "
-            f"was contact for so long, {causes(mismatches, parameters)}"
+            f"was contact for so long, {causes(remarks, parameters)}"
         )
     return said
 
@@ -499,14 +497,14 @@ def _latched(latch: LatchWatch, why: str, *, is_free: bool) -> list[str]:
     ]
 
 
-def causes(mismatches: Sequence[Mismatch], parameters: DetectorParameters) -> str:
+def causes(remarks: Sequence[Line], parameters: DetectorParameters) -> str:
     """Return what makes a residual exceed its threshold without contact, as the end of a sentence.
 
     Args:
-        mismatches: differences between model and robot, which other warnings describe.
+        remarks: differences between model and robot, which other warnings describe.
         parameters: the parameters of the detector.
     """
-    if mismatches:
+    if remarks:
         return "the differences that the other warnings name are the cause"
     friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
     return (

@@ -183,7 +183,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     from rbd_control.estimation import ContactDetector
     from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
     from rbd_control.estimation.thresholds import default_contact_thresholds
-    from rbd_control.identification import EffortKindJudge, FitWatch
+    from rbd_control.identification import EffortKindJudge, MotionWatch
     from rbd_control.robot.shapes import Surface
 
     default_contact_thresholds(model)  # needed when a threshold is changed to zero
@@ -211,10 +211,10 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     detector.set_parameters(hasty)
     detector.update((k + 1) * step, rest, None, None)
     frame_placement(model, rest, model.joint_links[-1])
-    watch = FitWatch(10.0)
+    watch = MotionWatch(10.0)
     for k in range(1000):
         watch.add(0.01 * k, rest, zero, strong)
-    watch.mismatches(detector)
+    watch.remarks(detector)
     judge = EffortKindJudge(model, parameters)
     for k in range(200):
         judge.add(0.01 * k, rest, zero, strong)

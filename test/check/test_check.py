@@ -14,12 +14,11 @@ from free_motion import COULOMB, lively_motion, recording
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.check import CheckResult, check_recording
-from rbd_control.check.explanations import _variances
-from rbd_control.check.findings import Line
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import RecordedMotion
+from rbd_control.identification.findings import Line
 from rbd_control.playback.recording import read_recording
 from rbd_control.simulation import arm7_urdf
 
@@ -309,13 +308,3 @@ def test_origins_on_the_axes_measure_neither_payload_nor_push(model: Model) -> N
         assert found.text.startswith("not determined")
     assert result.level == "doubtful"
     assert line(result, "thresholds").level == "good"
-
-
-def test_coefficients_without_information_have_infinite_variance() -> None:
-    A = np.random.default_rng(0).normal(size=(50, 4))
-    np.testing.assert_allclose(_variances(A), np.diag(np.linalg.inv(A.T @ A)), rtol=1e-9)
-    A[:, 2] = 0.0
-    assert np.isinf(_variances(A)).tolist() == [False, False, True, False]
-    A[:, 1] = -3.0 * A[:, 0]
-    assert np.isinf(_variances(A)).tolist() == [True, True, True, False]
-    assert np.isinf(_variances(np.zeros((5, 2)))).all()

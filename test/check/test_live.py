@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from free_motion import Act, lively_motion
 
-from rbd_control.check.findings import Line
 from rbd_control.check.live import StartCheck
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.thresholds import with_default_thresholds
 from rbd_control.identification import RecordedMotion
+from rbd_control.identification.findings import Line
 from rbd_control.simulation import SimulatedArm
 
 

@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.check.explanations import (
-    EFFORT,
-    NEED,
-    SIGNIFICANT,
-    UNIT_SCALES,
-    Evidence,
-    Explanation,
-    scale_fit,
-)
-from rbd_control.check.findings import Level, Line
 from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.identification.effort_scale import DEAD_SHARE
-from rbd_control.identification.effort_scale import SIGNIFICANT as CERTAIN_FRICTION
-from rbd_control.identification.motion import SLOW, RecordedMotion
+from rbd_control.identification.causes import SCALES, Fit, Search
+from rbd_control.identification.delays import velocity_fits, wrong_velocities
+from rbd_control.identification.findings import Level, Line
+from rbd_control.identification.motion import (
+    SLOW,
+    RecordedMotion,
+    implausible,
+    in_range,
+    stray_bounds,
+)
 from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]
@@ -43,9 +41,18 @@ CONFIDENT = 20.0
 LOADED = 0.01
 """RMS torque of the model, as a fraction of the effort limit, above which a scale of the effort up
 to :data:`LARGE` determines its unit."""
-DEPENDENT = 1e-3
-"""Relative singular value of the columns of friction, scaled to norm 1, below which the motion does
-not determine a combination of their coefficients."""
+DEAD_SHARE = 0.1
+"""Largest fraction of efforts of a moving joint that may be exactly zero."""
+DRIVES = 10.0
+"""Number of standard errors by which friction acts along the motion if the effort is reversed."""
+STRAY_SHARE = 0.01
+"""Largest fraction of implausible samples that are left out; more are refused."""
+KNOWN = 4.0
+"""Ratio of a scale to its standard error from which it is determined."""
+STEPS = 0.2
+"""Largest number of different values of efforts that are rounded, as a share of the samples."""
+ROUNDING = 0.01
+"""Largest deviation of a difference of rounded efforts from a multiple of their step."""
 UNCLEAR = 0.3
 """Unexplained RMS effort above which the kind is unclear, as a fraction of the default contact
 threshold."""
@@ -110,7 +117,8 @@ def measured(motions: Sequence[RecordedMotion]) -> tuple[NDArray[np.bool_], tupl
     """Return which joints measure effort, (nv,) bool, and why the others do not, (nv,) texts.
 
     An effort is not measured if it is exactly zero or constant in all motions, or exactly zero in
-    more than 10 % of the samples in which the joint moves. The text of a measured effort is empty.
+    more than 10 % of the samples in which the joint moves, unless it is rounded to steps of which
+    zero is one. The text of a measured effort is empty.
     """
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     said = []
@@ -119,7 +127,7 @@ def measured(motions: Sequence[RecordedMotion]) -> tuple[NDArray[np.bool_], tupl
         zero = float((tau[moving, i] == 0.0).mean()) if moving.any() else 0.0
         if not tau[:, i].any():
             said.append("exactly zero throughout")
-        elif zero > DEAD_SHARE:
+        elif zero > DEAD_SHARE and not effort_step(tau[:, i]):
             said.append(f"exactly zero in {zero:.0%} of the samples in which the joint moves")
         elif np.ptp(tau[:, i]) == 0.0:
             said.append(f"constant at {tau[0, i]:.4g}, although the arm moves")
@@ -128,12 +136,27 @@ def measured(motions: Sequence[RecordedMotion]) -> tuple[NDArray[np.bool_], tupl
     return np.array([not text for text in said]), tuple(said)
 
 
+def effort_step(tau: Array) -> float:
+    """Return the step to which the efforts of a joint are rounded, zero if they are not.
+
+    Args:
+        tau: efforts, (k,).
+    """
+    values = np.unique(tau)
+    if not 2 < values.size < STEPS * tau.size:
+        return 0.0
+    steps = np.diff(values)
+    least = float(steps.min())
+    whole = np.abs(steps / least - np.round(steps / least)) < ROUNDING * np.round(steps / least)
+    return least if whole.all() else 0.0
+
+
 def joint_efforts(
     model: Model,
     parameters: DetectorParameters,
     motions: Sequence[RecordedMotion],
-    found: Sequence[Explanation],
-    evidence: Evidence,
+    search: Search,
+    fit: Fit,
     level: Array,
 ) -> tuple[JointEffort, ...]:
     """Return whether the effort of each joint is a torque, a current, or something else.
@@ -142,8 +165,8 @@ def joint_efforts(
         model: the robot.
         parameters: parameters of the detector, with the declared kind and gains of the efforts.
         motions: the recorded motions.
-        found: the differences between model and recording that were found, such as a payload.
-        evidence: the filtered samples, with the torque of ``model`` corrected by ``found``.
+        search: the search for causes in these motions.
+        fit: its result.
         level: default contact threshold of each joint, (nv,) [N·m or N].
 
     Returns:
@@ -152,7 +175,7 @@ def joint_efforts(
     """
     alive, why = measured(motions)
     efforts = [
-        _of_joint(model, parameters, i, found, evidence, float(level[i]))
+        _of_joint(model, parameters, i, search, fit, float(level[i]))
         if alive[i]
         else _not_measured(joint, why[i])
         for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names))
@@ -163,12 +186,19 @@ def joint_efforts(
     return tuple(efforts)
 
 
+def unmeasured(motions: Sequence[RecordedMotion], model: Model) -> tuple[JointEffort, ...]:
+    """Return the efforts of motions in which no joint measures its effort."""
+    _, why = measured(motions)
+    first = model.nv - len(model.joint_names)
+    return tuple(_not_measured(joint, why[first + i]) for i, joint in enumerate(model.joint_names))
+
+
 def _doubted(effort: JointEffort) -> JointEffort:
     """Return the effort, marked as unclear if it is a torque whose scale is not determined.
 
     Call it if most other joints have another unit.
     """
-    low, high = UNIT_SCALES
+    low, high = SCALES
     if effort.kind != "torque" or (effort.confidence != "none" and low <= effort.scale <= high):
         return effort
     finding = (
@@ -205,8 +235,8 @@ def _of_joint(
     model: Model,
     parameters: DetectorParameters,
     i: int,
-    found: Sequence[Explanation],
-    evidence: Evidence,
+    search: Search,
+    fit: Fit,
     level: float,
 ) -> JointEffort:
     """Return the result for the joint ``i`` (index in v), whose effort is measured.
@@ -214,40 +244,40 @@ def _of_joint(
     ``level`` is the default contact threshold of the joint [N·m or N]; the other arguments are as
     for :func:`joint_efforts`.
     """
-    factor = 1.0
-    for one in found:
-        if one.kind == "scale" and i in one.joints:
-            factor *= float(one.values[one.joints.index(i)])
-    scale, deviation, _ = scale_fit(evidence, i)
-    scale, deviation = scale * factor, deviation * abs(factor)
-    friction, errors = _friction(evidence, i)
-    misfit = float(evidence.misfit[i])
+    h = fit.hypothesis
+    scale, deviation = search.scale_after(fit, i)
+    (coulomb, viscous, offset), errors = search.values(fit, f"friction {i}")
+    friction, coulomb_deviation = (float(coulomb), float(viscous), float(offset)), float(errors[0])
+    size = float(abs(h.scale[i]))
+    misfit = float(fit.sigma[i]) / size
     limit = float(limits_or(model.effort_limit, np.inf)[i])
-    largest = float(np.abs(evidence.raw[:, i, EFFORT]).max())
+    L, columns = search.layout, search.evidence.columns
+    largest = float(np.abs(columns[:, i, i]).max())
     is_torque = True
-    if factor != 1.0:
-        need = float(np.sqrt((evidence.need[:, i] ** 2).mean()))
+    if h.has("scale", i):
+        need = float(np.sqrt((columns[:, i, L.need] ** 2).mean()))
         present = float(parameters.for_joints("effort_gain", model.nv)[i])
-        verdict = _of_scale(factor, need > LOADED * limit, present)
+        scale = float(search.values(fit, f"scale {i}")[0][0])
+        verdict = _of_scale(scale, need > LOADED * limit, present)
         if verdict.kind == "unclear":
             # The scale is doubtful, so friction and misfit are given in the recorded unit.
-            friction = (factor * friction[0], factor * friction[1], factor * friction[2])
-            misfit *= abs(factor)
+            friction = (size * friction[0], size * friction[1], size * friction[2])
+            misfit *= size
             is_torque = False
-    elif friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0:
+    elif friction[0] < -DRIVES * coulomb_deviation and friction[1] <= 0.0:
         verdict = _Verdict("reversed", "bad", "has friction that drives the joint", _REVERSE)
         is_torque = False
     elif largest > parameters.implausible_effort * limit:
         finding = f"reaches {largest:.4g}, its limit is {limit:.4g} N·m or N"
         verdict = _Verdict("unit", "bad", finding, "set effort_gain, or fix the driver")
         is_torque = False
-    elif any(one.kind == "gravity" for one in found):
+    elif h.has("gravity"):
         verdict = _of_gravity(parameters)
     elif misfit > UNCLEAR * level:
         verdict = _Verdict("unclear", "doubtful", f"has {misfit:.2g} N·m or N unexplained (RMS)")
     else:
         verdict = _Verdict(parameters.effort_kind)
-    known = abs(scale) > SIGNIFICANT * deviation
+    known = abs(scale) > KNOWN * deviation
     sure = "high" if abs(scale) > CONFIDENT * deviation else "fair"
     return JointEffort(
         model.joint_names[i - model.nv],
@@ -260,7 +290,7 @@ def _of_joint(
         deviation,
         sure if known else "none",
         friction,
-        float(errors[0]),
+        coulomb_deviation,
         misfit,
     )
 
@@ -271,7 +301,7 @@ def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
     ``loaded`` says whether the model needs enough torque to determine the unit (:data:`LOADED`);
     ``present`` is the ``effort_gain`` by which the recorded effort has been multiplied.
     """
-    low, high = UNIT_SCALES
+    low, high = SCALES
     size = f"{scale:.3g} times the model's torque"
     if -high / low <= scale <= -low / high:
         return _Verdict("reversed", "bad", size, _REVERSE)
@@ -296,25 +326,6 @@ def _of_gravity(parameters: DetectorParameters) -> _Verdict:
         return _Verdict("torque", "bad", "includes gravity", "set effort_kind to torque")
     remedy = "set effort_kind to torque_without_gravity"
     return _Verdict("torque_without_gravity", "bad", "without gravity", remedy)
-
-
-def _friction(evidence: Evidence, i: int) -> tuple[tuple[float, float, float], Array]:
-    """Return Coulomb, viscous and constant friction of a joint, and standard deviations (3,).
-
-    A coefficient that the motion does not determine has an infinite standard deviation: far below
-    the velocity scale, for example, Coulomb and viscous friction are the same.
-    """
-    features = evidence.friction[:, i]
-    rest = evidence.raw[:, i, EFFORT] - evidence.raw[:, i, NEED]
-    size = np.linalg.norm(features, axis=0)
-    size[size == 0.0] = 1.0
-    u, s, v = np.linalg.svd(features / size, full_matrices=False)
-    kept = s > DEPENDENT * s[0]
-    theta = v[kept].T @ (u[:, kept].T @ rest / s[kept]) / size
-    left = rest - features @ theta
-    deviations = left.std() * np.linalg.norm(v[kept].T / s[kept], axis=1) / size
-    deviations[(np.abs(v[~kept]) > DEPENDENT).any(axis=0)] = np.inf
-    return (float(theta[0]), float(theta[1]), float(theta[2])), deviations
 
 
 def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
@@ -367,3 +378,95 @@ def _scales(efforts: Sequence[JointEffort]) -> str:
     more = f"; the motion does not determine the scale on {', '.join(unknown)}" if unknown else ""
     low, high = f"{min(known):.2f}", f"{max(known):.2f}"
     return f", {low if low == high else f'{low} to {high}'} times the model's{more}"
+
+
+def usable_efforts(
+    motions: Sequence[RecordedMotion], model: Model, parameters: DetectorParameters
+) -> tuple[list[RecordedMotion], tuple[str, ...]]:
+    """Drop samples with outliers; raise an error for wrong velocities and for unusable efforts.
+
+    Args:
+        motions: motions without contact, ``tau`` as ``parameters.effort_kind`` declares.
+        model: the robot.
+        parameters: kind and gains of the efforts; currents whose gains are all one have unknown
+            gains, and are compared with :func:`stray_bounds` only.
+
+    Returns:
+        The motions without implausible samples, and notes for the user with the number of the
+        samples that were dropped.
+
+    Raises:
+        RecordingError: for velocities that contradict the positions, an effort that is missing or
+            constant, or more than 1 % implausible samples of a joint; the message has the problem
+            and the joint, unless the effort is zero on all joints.
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    usable, notes = [], []
+    several = len({motion.name for motion in motions}) > 1
+    wrong = wrong_velocities(velocity_fits(motions, model))
+    if wrong:
+        raise RecordingError(wrong)
+    _refuse_dead(motions, model)
+    for motion in motions:
+        fine = in_range(motion)
+        bad = ~(np.abs(motion.tau) <= stray_bounds(motion.tau))
+        if not are_unknown_currents(model, parameters):
+            bad |= implausible(motion, model, parameters)
+        _refuse_absurd(motion, bad, model, f"{motion.name}: " if several else "")
+        dropped = bad.any(axis=1) | ~fine
+        if dropped.any():
+            joint = model.joint_names[int(np.argmax(bad.sum(axis=0))) - model.nv]
+            notes.append(
+                f"{motion.name}: {dropped.sum()} of {dropped.size} samples are left out: "
+                f"implausible effort or speed on {joint}"
+            )
+            motion = motion.only(~dropped)
+        usable.append(motion)
+    return usable, tuple(notes)
+
+
+def are_unknown_currents(model: Model, parameters: DetectorParameters) -> bool:
+    """Return whether efforts are currents whose gains are not known yet.
+
+    This is the case if ``effort_kind`` is ``current`` and every ``effort_gain`` is 1, the default.
+
+    Raises:
+        ParameterError: for an ``effort_gain`` of the wrong length.
+    """
+    gain = parameters.for_joints("effort_gain", model.nv)
+    return parameters.effort_kind == "current" and bool((gain == 1.0).all())
+
+
+def _refuse_dead(motions: Sequence[RecordedMotion], model: Model) -> None:
+    """Raise an error for an effort that is not measured."""
+    alive, why = measured(motions)
+    first = model.nv - len(model.joint_names)
+    if not alive[first:].any():
+        raise RecordingError(
+            f"effort is not measured on any joint: {why[first]}; fix the driver, or record a topic "
+            f"that carries it"
+        )
+    for i, joint in enumerate(model.joint_names, first):
+        if not alive[i]:
+            raise RecordingError(f"the effort of {joint} is not measured: {why[i]}; fix the driver")
+
+
+def _refuse_absurd(
+    motion: RecordedMotion, bad: NDArray[np.bool_], model: Model, where: str
+) -> None:
+    """Raise an error if more than :data:`STRAY_SHARE` of the samples of a joint are ``bad``.
+
+    ``bad``, (k, nv), marks implausible efforts and speeds; the message begins with ``where``.
+    """
+    share = bad.mean(axis=0)
+    i = int(np.argmax(share))
+    if share[i] <= STRAY_SHARE:
+        return
+    joint = model.joint_names[i - model.nv]
+    worst = float(np.abs(motion.tau[:, i]).max())
+    raise RecordingError(
+        f"{where}effort or speed of joint {joint!r} is implausible in {share[i]:.0%} of "
+        f"the samples: the effort reaches {worst:.4g}, the effort limit is "
+        f"{float(model.effort_limit[i]):.4g} N·m or N; declare what the effort is (--effort), or "
+        f"fix the driver"
+    )

@@ -22,6 +22,8 @@ class Line:
     """The finding with its numbers, and the remedy."""
     values: dict[str, Any] = field(default_factory=dict)
     """The numbers as plain values that ``json`` can write."""
+    is_finding: bool = True
+    """Whether the line says something about the arm, not only that the motion says too little."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as plain values for ``json``."""
@@ -31,3 +33,10 @@ class Line:
 def worst(lines: tuple[Line, ...]) -> Level:
     """Return the worst level of lines; ``good`` without lines."""
     return LEVELS[max((LEVELS.index(line.level) for line in lines), default=0)]
+
+
+def graded(value: float, bounds: tuple[float, float]) -> Level:
+    """Return ``good`` up to the first bound, ``bad`` above the second, ``doubtful`` in between."""
+    if value > bounds[1]:
+        return "bad"
+    return "doubtful" if value > bounds[0] else "good"

@@ -1,0 +1,545 @@
+"""What a motion says about an arm and its efforts: sentences with a level and a remedy.
+
+``check``, ``calibrate``, ``replay`` and the running node ask here, and print the same sentences.
+The causes come from :mod:`~rbd_control.identification.causes`. A contact must not count as an error of
+the model, so samples in which the residual is an outlier are left out, and the search is repeated
+without them. If more than :data:`MOST_TOUCHED` of the samples would be left out, the cause is no
+contact, and none is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation.contact_detector import ContactDetector
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.thresholds import (
+    default_contact_thresholds,
+    with_default_thresholds,
+)
+from rbd_control.identification.causes import Fit, Payload, Search, SwappedEfforts, Tilt
+from rbd_control.identification.efforts import (
+    JointEffort,
+    effort_lines,
+    effort_step,
+    joint_efforts,
+    measured,
+    unmeasured,
+)
+from rbd_control.identification.evidence import Evidence, gather
+from rbd_control.identification.findings import Line, graded
+from rbd_control.identification.motion import RecordedMotion
+from rbd_control.joint_states.plausibility import limits_or
+from rbd_control.wording import listed
+
+Array = NDArray[np.float64]
+Result = TypeVar("Result")
+
+OUTLYING = 8.0
+"""Smallest residual of an apparent contact, in robust standard deviations from the median."""
+OUTLYING_SHARE = 0.1
+"""Least residual of an apparent contact, as a share of the default contact threshold."""
+STICKING = 0.5
+"""Least residual of an apparent contact, as a share of the Coulomb friction of the joint, which may
+stick or change by as much."""
+MOST_TOUCHED = 0.35
+"""Largest share of the time that is left out as contact; more indicates a model error."""
+PAD = 4
+"""Number of filtered samples on each side of an apparent contact that are left out as well."""
+PASSES = 3
+"""Maximum number of searches, each without the contacts found by the previous one."""
+SURE = 2.0
+"""Number of standard errors within which a value is."""
+LEAST_MASS, SHARE_OF_MASS = 0.15, 0.03
+"""Payload that does not matter: in kg, and as a share of the moving mass if that is more."""
+LEAST_TILT = 2.0
+"""Tilt that does not matter [deg]."""
+VAGUE_TILT = 5.0
+"""Tilt that a good line excludes [deg]."""
+FRICTION = (0.3, 1.0)
+"""Coulomb friction above which the line is doubtful and bad, as a share of the effort limit."""
+DETERMINED = 3.0
+"""Standard errors above which a coefficient of friction is more than its uncertainty."""
+BIAS = (0.5, 1.0)
+"""Bias above which the line is doubtful and bad, as a share of the contact threshold."""
+WINDOW = 20
+"""Number of filtered samples, a second or two, over which the residual is averaged to a bias."""
+COARSE = 0.25
+"""Step of rounded efforts that is noted, as a share of the contact threshold."""
+RELEVANT = 0.5
+"""RMS residual that a running detector has explained, as a share of the contact threshold."""
+FEWEST = 50
+"""Smallest number of samples that are diagnosed beside a detector."""
+LEAST_LEVER = 1e-6
+"""Lever of a mass below which it is rounding error [N·m or N per kg]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """The diagnosis of the efforts and the description of an arm."""
+
+    lines: tuple[Line, ...]
+    """About efforts, order of joints, payload, mounting, motor inertia, delay, friction, bias."""
+    efforts: tuple[JointEffort, ...]
+    """The effort of each joint, in the order of ``model.joint_names``."""
+    causes: tuple[tuple[str, tuple[int, ...]], ...]
+    """The causes in the order of the search; see :class:`~.causes.Hypothesis`."""
+    touched: float
+    """Share of the samples that are left out as apparent contacts."""
+    outlying: tuple[str, ...]
+    """Joints whose residual is an outlier in these samples."""
+    recorded: tuple[Array, Array]
+    """Torque of the described arm and recorded effort, (n, nv) each, of the other samples, without
+    the part that friction explains [N·m or N, if the effort is a torque]."""
+
+
+def finish(steps: Generator[None, None, Result]) -> Result:
+    """Run a generator to its end and return its return value."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("Result", end.value)
+
+
+def diagnose(
+    motions: Sequence[RecordedMotion],
+    model: Model,
+    parameters: DetectorParameters,
+    exchanged: Callable[[int, int], Evidence | None] | None = None,
+) -> Diagnosis:
+    """Return the diagnosis of motions that are mostly free of contact.
+
+    Args:
+        motions: the motions, ``tau`` as ``parameters.effort_kind`` declares.
+        model: the robot, with corrections if there are any.
+        parameters: kind and gain of the efforts, friction, and contact thresholds of the detector.
+        exchanged: returns the evidence with the names of two joints, given by their indices in v,
+            exchanged; by default those are not searched for.
+
+    Raises:
+        RecordingError: if no part is long enough, 0.5 s at usual rates.
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    evidence = gather(motions, model, parameters)
+    return finish(diagnose_in_steps(evidence, motions, model, parameters, exchanged))
+
+
+def diagnose_in_steps(
+    evidence: Evidence,
+    motions: Sequence[RecordedMotion],
+    model: Model,
+    parameters: DetectorParameters,
+    exchanged: Callable[[int, int], Evidence | None] | None = None,
+) -> Generator[None, None, Diagnosis]:
+    """Yield after each hypothesis, and return the diagnosis; see :func:`diagnose`.
+
+    ``evidence`` is that of the motions, which also tell which efforts are measured.
+    """
+    alive, _ = measured(motions)
+    level = default_contact_thresholds(model)
+    has_gravity = parameters.effort_kind != "torque_without_gravity"
+    kept = np.ones(evidence.t.size, dtype=bool)
+    joints = np.zeros(model.nv, dtype=bool)
+    swapped: tuple[int, int] | None = None
+    for _ in range(PASSES):
+        search = Search(evidence.rows(kept), level, alive, has_gravity=has_gravity)
+        fit = yield from search.run()
+        if exchanged is not None and swapped is None and _is_unclear(fit, level, alive):
+            swapped, evidence, search, fit = _exchanged(
+                search, fit, evidence, kept, exchanged, level, alive, has_gravity
+            )
+        by_joint = _outlying(search, fit, level, alive)
+        out = _padded(np.asarray(by_joint.any(axis=1)))
+        more = kept.copy()
+        more[np.flatnonzero(kept)[out]] = False
+        if not out.any() or 1.0 - more.mean() > MOST_TOUCHED:
+            break
+        kept = more
+        joints |= by_joint.any(axis=0)
+        yield
+    efforts = joint_efforts(model, parameters, motions, search, fit, level)
+    yield
+    used = with_default_thresholds(parameters, model).for_joints("contact_threshold", model.nv)
+    lines = [
+        *effort_lines(efforts),
+        _order(model, fit, swapped),
+        *_coarse(model, parameters, motions, used),
+    ]
+    if alive.any():
+        lines.append(_payload(model, search, fit))
+        lines.append(_mounting(search, fit))
+        lines += _rotors(model, search, fit)
+        lines += _delay(search, fit)
+        lines.append(_friction(model, efforts))
+        lines.append(_bias(model, search, fit, efforts, used))
+    causes = fit.hypothesis.causes
+    if swapped is not None:
+        causes = (*causes, ("swapped joints", swapped))
+    first = model.nv - len(model.joint_names)
+    return Diagnosis(
+        lines=tuple(lines),
+        efforts=efforts,
+        causes=causes,
+        touched=float(1.0 - kept.mean()),
+        outlying=tuple(model.joint_names[i - first] for i in np.flatnonzero(joints)),
+        recorded=search.projected(),
+    )
+
+
+def _is_unclear(fit: Fit, level: Array, alive: NDArray[np.bool_]) -> bool:
+    """Return whether a joint's misfit is beyond what an arm as described shows."""
+    share = fit.sigma / (level * np.abs(fit.hypothesis.scale))
+    return bool((share > UNEXPLAINED)[alive].any()) or len(fit.hypothesis.causes) > 1
+
+
+UNEXPLAINED = 0.1
+"""Misfit from which exchanged names of joints are tried, as a share of the contact threshold."""
+EXCHANGED_PRICE = 5.0
+"""Price of exchanged names of two joints, as of :class:`~.causes.Cause`."""
+
+
+def _exchanged(
+    search: Search,
+    fit: Fit,
+    evidence: Evidence,
+    kept: NDArray[np.bool_],
+    exchanged: Callable[[int, int], Evidence | None],
+    level: Array,
+    alive: NDArray[np.bool_],
+    has_gravity: bool,
+) -> tuple[tuple[int, int] | None, Evidence, Search, Fit]:
+    """Return the exchanged pair of joints that explains more than all other causes, if any."""
+    best: tuple[tuple[int, int] | None, Evidence, Search, Fit] = None, evidence, search, fit
+    for i, j in combinations(np.flatnonzero(alive).tolist(), 2):
+        other = exchanged(i, j)
+        if other is None or other.t.size != kept.size:
+            continue
+        # Other dynamics of the same efforts; the causes found before may have been excuses.
+        trial = Search(other.rows(kept), level, alive, has_gravity=has_gravity)
+        plain = trial.fit(trial.base())
+        if plain.evidence - EXCHANGED_PRICE > best[3].evidence:
+            best = (i, j), other, trial, plain
+    return best
+
+
+def _outlying(
+    search: Search, fit: Fit, level: Array, alive: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return where the residual of each joint looks like contact, (n, nv) bool."""
+    residual = search.residual(fit)
+    centre = np.median(residual, axis=0)
+    spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)
+    dry = np.array([abs(search.values(fit, f"friction {i}")[0][0]) for i in range(level.size)])
+    least = np.abs(fit.hypothesis.scale) * (OUTLYING_SHARE * level + STICKING * dry)
+    limit = np.maximum(OUTLYING * spread, least)
+    return np.asarray((np.abs(residual - centre) > limit) & alive)
+
+
+def _padded(out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the samples in ``out`` (n,) and :data:`PAD` neighbours on both sides, (n,) bool."""
+    near = np.convolve(out, np.ones(2 * PAD + 1))[PAD : PAD + out.size]
+    return np.asarray(near > 0.5)  # noqa: PLR2004 - counts: one or more
+
+
+def _order(model: Model, fit: Fit, swapped: tuple[int, int] | None) -> Line:
+    pairs = [
+        (joints, "efforts") for kind, joints in fit.hypothesis.causes if kind == SwappedEfforts.kind
+    ]
+    pairs += [(swapped, "names")] if swapped is not None else []
+    if not pairs:
+        return Line("order of joints", "good", "no two joints are swapped", {"swapped": []})
+    named = [tuple(model.joint_names[i - model.nv] for i in joints) for joints, _ in pairs]
+    said = [
+        f"the {what} of {a} and {b} are exchanged"
+        for (a, b), (_, what) in zip(named, pairs, strict=True)
+    ]
+    values = {"swapped": [list(pair) for pair in named]}
+    return Line("order of joints", "bad", "; ".join(said) + "; fix the driver", values)
+
+
+def _coarse(
+    model: Model,
+    parameters: DetectorParameters,
+    motions: Sequence[RecordedMotion],
+    threshold: Array,
+) -> list[Line]:
+    """Return a line about efforts that are rounded to large steps; none if no step is large."""
+    gain = np.abs(parameters.for_joints("effort_gain", model.nv))
+    tau = np.concatenate([motion.tau for motion in motions])
+    step = gain * np.array([effort_step(column) for column in tau.T])
+    i = int(np.argmax(step / threshold))
+    if step[i] <= COARSE * threshold[i]:
+        return []
+    joint = model.joint_names[i - model.nv]
+    text = (
+        f"the effort of {joint} is rounded to {step[i]:.2g} N·m or N, {step[i] / threshold[i]:.0%} "
+        f"of its contact threshold: weaker pushes are lost; publish it with more digits"
+    )
+    return [Line("resolution", "doubtful", text, {"step": float(step[i]), "joint": joint})]
+
+
+def _weighed(model: Model, search: Search) -> str:
+    """Return the joints that weigh a payload best, as text for a remedy."""
+    L = search.layout
+    size = np.abs(search.evidence.columns[:, :, L.payload.start]).max(axis=0)
+    best = [i for i in np.argsort(-size)[:2] if size[i] > LEAST_LEVER]
+    if not best:
+        return "the joints that lift the last link"
+    return listed([model.joint_names[i - model.nv] for i in sorted(best)])
+
+
+def _payload(model: Model, search: Search, fit: Fit) -> Line:
+    link = model.joint_links[-1]
+    is_found = fit.hypothesis.has("payload")
+    wider = fit if is_found else search.gain(fit, Payload)[1]
+    theta, errors = search.payload(wider)
+    mass, error = float(theta[0]), float(errors[0])
+    values = {"mass": mass, "deviation": error}
+    if is_found:
+        com = theta[1:] / mass
+        where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
+        size = f"{abs(mass):.2f} ± {error:.2g} kg {where}"
+        values |= {"com": com.tolist(), "link": link}
+        text = f"the arm carries {size} that the model lacks: give the URDF with the hand, or "
+        text += "payload_mass and payload_com"
+        if mass < 0.0:
+            text = f"the model contains {size} that the arm does not carry: give the URDF without "
+            text += "the hand"
+        return Line("payload", "bad", text, values)
+    least = max(LEAST_MASS, SHARE_OF_MASS * model.mass)
+    size = f"{mass:+.2f} ± {error:.2g} kg at {link}"
+    if abs(mass) + SURE * error <= least:
+        return Line("payload", "good", f"none missing: {size}", values)
+    text = f"not determined by this motion: {size}; move {_weighed(model, search)} through 30° or "
+    text += "more in both directions"
+    return Line("payload", "doubtful", text, values, is_finding=False)
+
+
+def _mounting(search: Search, fit: Fit) -> Line:
+    described = search.evidence.field
+    if not described.any():
+        text = "the model has no gravity: mounting not determined"
+        return Line("mounting", "doubtful", text, is_finding=False)
+    is_found = fit.hypothesis.has("tilt")
+    field, error = search.field(fit if is_found else search.gain(fit, Tilt)[1])
+    angle = _angle(field, described)
+    error = float(np.degrees(error))
+    values: dict[str, object] = {"tilt": angle, "deviation": error}
+    if is_found:
+        shown = ", ".join(f"{g:.2f}" for g in field)
+        values["gravity"] = field.tolist()
+        text = (
+            f"the base is tilted by {angle:.1f} ± {error:.1g}° against the description: mount it "
+            f"upright, or set gravity to [{shown}]"
+        )
+        return Line("mounting", "bad", text, values)
+    size = f"the direction of gravity is {angle:.1f} ± {error:.1g}° off"
+    if angle + SURE * error <= VAGUE_TILT:
+        return Line("mounting", "good", f"as described: {size}", values)
+    text = f"not determined by this motion: {size}; move the joints that carry weight through 30°"
+    return Line("mounting", "doubtful", text, values, is_finding=False)
+
+
+def _angle(field: Array, described: Array) -> float:
+    """Return the angle between two gravity vectors [deg]."""
+    cosine = field @ described / np.linalg.norm(field) / np.linalg.norm(described)
+    return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
+
+
+def _rotors(model: Model, search: Search, fit: Fit) -> list[Line]:
+    inertia = {
+        model.joint_names[i - model.nv]: float(search.values(fit, f"rotor {i}")[0][0])
+        for i in fit.hypothesis.joints("rotor")
+    }
+    if not inertia:
+        return []
+    shown = ", ".join(f"{joint} {J:.2g}" for joint, J in inertia.items())
+    text = (
+        f"the description lacks inertia that turns with the joint, {shown} kg·m² or kg: set "
+        f"rotor_inertia, or run rbd-control calibrate"
+    )
+    return [Line("motor inertia", "doubtful", text, {"rotor_inertia": inertia})]
+
+
+def _delay(search: Search, fit: Fit) -> list[Line]:
+    for kind, remedy in DELAYS.items():
+        if fit.hypothesis.has(kind):
+            (value,), (error,) = search.values(fit, f"cause {kind}")
+            values: dict[str, object] = {"kind": kind, "delay": float(value), "deviation": float(error)}
+            which = kind.split()[0]
+            text = f"the {which} is {1e3 * value:.0f} ± {1e3 * error:.1g} ms later than it should "
+            if value < 0.0:
+                text = f"the {which} is {-1e3 * value:.0f} ± {1e3 * error:.1g} ms too early "
+            return [Line("delay", "doubtful", f"{text}be: {remedy}" if value > 0 else text, values)]
+    return []
+
+
+DELAYS = {
+    "velocity late": "starts and stops look like contacts; run rbd-control calibrate, which finds "
+    "velocity_delay, or filter the velocity less",
+    "effort late": "starts and stops look like contacts; filter the effort less in the driver",
+}
+"""Remedy of each kind of delay."""
+
+
+def _is_determined(one: JointEffort) -> bool:
+    """Return whether the Coulomb friction of a joint exceeds its uncertainty by far."""
+    return one.is_torque and abs(one.friction[0]) > DETERMINED * one.coulomb_deviation
+
+
+def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
+    limit = limits_or(model.effort_limit, np.inf)[model.nv - len(efforts) :]
+    coulomb = np.array([one.friction[0] if _is_determined(one) else 0.0 for one in efforts])
+    if not coulomb.any():
+        text = "no Coulomb friction is seen, or the motion does not determine it"
+        return Line("friction", "good", text, {"largest_share": 0.0})
+    shares = coulomb / limit
+    i = int(np.argmax(shares if shares.any() else coulomb))
+    share = float(shares[i])
+    text = f"Coulomb friction {coulomb[i]:.2g} N·m or N"
+    text += f" on {efforts[i].joint}" if coulomb[i] else ""
+    text += f", {share:.0%} of the effort limit" if np.isfinite(limit[i]) else ", without limit"
+    return Line("friction", graded(share, FRICTION), text, {"largest_share": share})
+
+
+def _bias(
+    model: Model, search: Search, fit: Fit, efforts: Sequence[JointEffort], threshold: Array
+) -> Line:
+    """Return the line about the largest mean residual, without friction, in parts of the motion."""
+    first = model.nv - len(efforts)
+    offset = np.array([one.friction[2] for one in efforts])
+    scale = np.abs(fit.hypothesis.scale)[first:]
+    # The residual is the torque of the model minus the measured torque.
+    residual = -search.residual(fit)[:, first:] / scale - offset
+    windows = max(len(residual) // WINDOW, 1)
+    means = np.array([part.mean(axis=0) for part in np.array_split(residual, windows)])
+    largest = np.abs(means).max(axis=0)
+    known = np.array([one.is_torque for one in efforts])
+    share = np.where(known, largest / threshold[first:], 0.0)
+    i = int(np.argmax(share))
+    level = graded(float(share[i]), BIAS)
+    text = (
+        f"at most {largest[i]:.2g} N·m or N on {efforts[i].joint}, {share[i]:.0%} of its contact "
+        f"threshold"
+    )
+    if level != "good":
+        is_constant = abs(offset[i]) > 2.0 * np.abs(means[:, i] + offset[i]).max()
+        text += ": calibrate, or correct the model or the efforts"
+        if is_constant:
+            text = (
+                f"the residual of {efforts[i].joint} is {-offset[i]:+.2g} N·m or N throughout, "
+                f"{share[i]:.0%} of its contact threshold: tare the detector at rest, or add "
+                f"{offset[i]:+.2g} to its friction_offset"
+            )
+    values = {
+        "bias": {
+            one.joint: [float(low), float(high)]
+            for one, low, high in zip(efforts, means.min(0), means.max(0), strict=True)
+        }
+    }
+    return Line("bias over poses", level, text, values)
+
+
+PERIOD = 0.02
+"""Period of the stored samples [s]; model errors change only as fast as the motion."""
+
+
+class MotionWatch:
+    """Collects samples beside a detector for :func:`diagnose`, one per :data:`PERIOD`.
+
+    The collection is complete after ``length`` / :data:`PERIOD` samples, rounded up. At sample
+    rates below 1 / :data:`PERIOD` (50 Hz) this takes longer than ``length``.
+
+    Args:
+        length: duration of the collection [s], which bounds the memory.
+    """
+
+    def __init__(self, length: float) -> None:
+        self._most = math.ceil(length / PERIOD)
+        self._slot = -math.inf
+        self._samples: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the collection is complete; further samples are then ignored."""
+        return len(self._samples) >= self._most
+
+    def add(self, stamp: float, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> bool:
+        """Add one sample and return whether it completes the collection.
+
+        The first sample of each :data:`PERIOD` is stored, all others are ignored.
+
+        Args:
+            stamp: time of the sample [s]; must increase.
+            q, v: positions and velocities, (nq,) and (nv,) [rad or m, rad/s or m/s].
+            tau: joint efforts as published, (nv,), of the kind ``effort_kind``.
+
+        Returns:
+            True only for the sample that completes the collection.
+        """
+        slot = stamp // PERIOD
+        if slot <= self._slot or self.is_full:
+            return False
+        self._slot = slot
+        self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
+        return self.is_full
+
+    def add_block(self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
+        """Add k samples as :meth:`add` adds one.
+
+        Args:
+            stamps: times of the samples, (k,) [s]; must increase.
+            q, v: positions and velocities, (k, nq) and (k, nv) [rad or m, rad/s or m/s].
+            tau: joint efforts as published, (k, nv).
+        """
+        if self.is_full:
+            return
+        slots = stamps // PERIOD
+        rows = np.flatnonzero(np.diff(slots, prepend=self._slot) > 0.0)
+        rows = rows[slots[rows] > self._slot][: self._most - len(self._samples)]
+        if rows.size:
+            self._slot = float(slots[rows[-1]])
+            kept = stamps[rows].tolist(), q[rows], v[rows], tau[rows]
+            self._samples.extend(zip(*kept, strict=True))
+
+    def remarks(self, detector: ContactDetector) -> tuple[Line, ...]:
+        """Return what the collected samples show about arm, efforts and payload.
+
+        Args:
+            detector: its model, parameters and tare (``bias``) are used; it is unchanged.
+
+        Returns:
+            The lines of the diagnosis that are not good; empty if the RMS residual of every joint
+            is at most :data:`RELEVANT` of its contact threshold, or for too few samples.
+        """
+        if len(self._samples) < FEWEST:
+            return ()
+        t, q, v, tau = (np.array(each) for each in zip(*self._samples, strict=True))
+        model, parameters = detector.model, detector.parameters
+        # A tare is external torque that the efforts do not contain.
+        tau = tau + detector.bias / parameters.for_joints("effort_gain", model.nv)
+        motion = RecordedMotion("start", t, q, v, tau)
+        if not tau.any():
+            return effort_lines(unmeasured([motion], model))
+        # The motion may contain fewer samples than the detector processes.
+        gap = max(parameters.maximum_gap, 1.5 * float(np.median(np.diff(t))))
+        parameters = replace(parameters, maximum_gap=gap)
+        try:
+            evidence = gather([motion], model, parameters)
+        except RecordingError:
+            return ()
+        threshold = parameters.for_joints("contact_threshold", model.nv)
+        if not (evidence.residual_rms() > RELEVANT * threshold).any():
+            return ()
+        found = finish(diagnose_in_steps(evidence, [motion], model, parameters))
+        return tuple(line for line in found.lines if line.level != "good" and line.is_finding)
