@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from bench.conditions.rows import ROWS, Condition
+from bench.conditions.rows import ROWS
 from bench.conditions.study import Calibrated, Outcome, Plan, Seeds, calibration, run
 
 
@@ -43,7 +43,7 @@ def study(
 
 
 def _calibrated(name: str, plan: Plan, seeds: Seeds) -> Calibrated:
-    return calibration(name, Condition("nominal"), plan, seeds)[0]
+    return calibration(name, ROWS[0], plan, seeds)
 
 
 def _outcome(name: str, row: int, known: Calibrated, plan: Plan, seeds: Seeds) -> Outcome:

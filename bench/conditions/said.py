@@ -37,8 +37,7 @@ def said(
     model: Model,
     parameters: DetectorParameters,
 ) -> list[Sentence]:
-    """Return the warnings of the node, of ``replay`` and of ``check``; findings in green are left
-    out.
+    """Return the warnings of the node, of ``replay`` and of ``check``, without green findings.
 
     Args:
         blocks: the samples as the node judges them, each with the contact flags (k,).

@@ -18,6 +18,8 @@ from rbd_control.identification.threshold_calibration import START, CalibratedPa
 
 GAIN_ERROR = 0.02
 """Largest relative error of a gain of the data sheet."""
+SMOOTH = 0.03
+"""Speed over which Coulomb friction changes its sign [rad/s]."""
 HAND = 0.73
 """Mass of the hand of the rows with a wrong description [kg]."""
 HAND_SIZE = 0.04
@@ -85,23 +87,30 @@ class ChangingPlant(Plant):
             self.mj.dof_armature[:] = setup.rotor
         self._first = self.coulomb.copy(), self.viscous.copy()
         self._load = setup.load
-        self._bias = self.data.qfrc_bias
+        self._bias, self._damping = self.data.qfrc_bias, self.mj.dof_damping
+        self._frictionloss[:] = 0.0
         last = self.body[-1]
         self._bare = float(self.mj.body_mass[last]), self.mj.body_ipos[last].copy()
         self._bare_inertia = _turned(self.mj.body_iquat[last], self.mj.body_inertia[last])
         self.scale_friction(1.0)
 
     def set_friction(self) -> None:
-        """Set MuJoCo's Coulomb friction for the present velocity and load."""
-        super().set_friction()
+        """Set the friction for the present velocity and load as a damping.
+
+        Friction ``coulomb tanh(v / s) + viscous v`` is its secant slope times v. The slope is
+        implicit in MuJoCo's integrator, so that light joints are stable. The dry friction of the
+        base class would raise the thresholds of a calibration above the errors under study.
+        """
+        coulomb = self.coulomb
         if self._load:
-            self._frictionloss += self._load * np.abs(self._bias)
+            coulomb = coulomb + self._load * np.abs(self._bias)
+        speed = np.maximum(np.abs(self._qvel), 1e-6)
+        self._damping[:] = self.viscous + coulomb * np.tanh(speed / SMOOTH) / speed
 
     def scale_friction(self, factor: float) -> None:
         """Set Coulomb and viscous friction to a multiple of those of the specimen."""
         self.coulomb, self.viscous = (factor * part for part in self._first)
         self._load = factor * self.setup.load
-        self.mj.dof_damping[:] = self.viscous
 
     def attach(self, mass: float) -> None:
         """Fix a compact payload of ``mass`` [kg] to the last link, in place of a former one."""
@@ -161,9 +170,8 @@ def _panda() -> Setup:
     return Setup(
         "panda",
         found,
-        # With less than half of the usual friction, thresholds in motion are 0.2 to 0.7 N·m.
-        coulomb=0.4 * coulomb,
-        viscous=0.5 * viscous,
+        coulomb=coulomb,
+        viscous=viscous,
         noise=np.full(7, 0.05),
         stiffness=np.full(7, 10_000.0),
         loaded=(1, 3),
@@ -186,7 +194,7 @@ def _ur10e() -> Setup:
         payload=(0.03, 0.16, 0.02),
         declared=replace(START, effort_kind="current", effort_gain=tuple(GAINS)),
         rotor=ROTORS,
-        load=0.04,
+        load=0.02,
         gains=GAINS * (1.0 + error),
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.conditions.plain import PlainObserver
-from bench.conditions.rows import BEGIN, Condition
+from bench.conditions.rows import BEGIN, ROWS, VAGUE, Condition
 from bench.conditions.said import Sentence, said
 from bench.conditions.setups import ChangingPlant, Samples, Setup, setup
 from bench.conditions.stops import StoppedMotion
@@ -94,6 +94,8 @@ class Calibrated:
 
     parameters: CalibratedParameters
     plain: PlainObserver
+    notes: tuple[Sentence, ...]
+    """What ``calibrate`` notes."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,13 @@ class Outcome:
         if not self.cause:
             return ()
         found = re.compile(self.cause)
-        return tuple(dict.fromkeys(s.who for s in self.sentences if found.search(s.text)))
+        vague = re.compile(VAGUE)
+        told = [s for s in self.sentences if found.search(s.text) and not vague.search(s.text)]
+        return tuple(dict.fromkeys(s.who for s in told))
 
 
-def calibration(
-    name: str, condition: Condition, plan: Plan, seeds: Seeds
-) -> tuple[Calibrated, tuple[Sentence, ...]]:
-    """Return the calibrated detectors of an arm, and what ``calibrate`` notes.
+def calibration(name: str, condition: Condition, plan: Plan, seeds: Seeds) -> Calibrated:
+    """Return the calibrated detectors of an arm.
 
     Args:
         name: name of the arm.
@@ -168,7 +170,7 @@ def calibration(
     found = calibrate([motion], model, arm.declared)
     plain = PlainObserver.calibrated(samples, found.parameters.corrected(model), found.parameters)
     notes = tuple(Sentence("calibrate", note) for note in found.notes)
-    return Calibrated(found.parameters, plain), notes
+    return Calibrated(found.parameters, plain, notes)
 
 
 def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: Seeds) -> Outcome:
@@ -182,10 +184,9 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
         seeds: seeds of specimen, motion, pushes and driver.
     """
     arm = setup(name)
-    notes: tuple[Sentence, ...] = ()
     if condition.is_recalibrated:
         try:
-            known, notes = calibration(name, condition, plan, seeds)
+            known = calibration(name, condition, plan, seeds)
         except RbdControlError as error:
             refusal = Sentence("calibrate", error.message)
             return Outcome(name, condition.name, condition.cause, None, None, (refusal,))
@@ -203,7 +204,11 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
     names = arm.arm.model.joint_names
     contacts = tuple((START + c.start, START + c.end) for c in episode.contacts)
     recording = _recording(samples, names, contacts)
-    refused: tuple[str, ...] = ()
+
+    def watch(times: np.ndarray, block: SampleBlock, found: BlockDetection) -> None:
+        blocks.append((block, found))
+
+    warnings: tuple[str, ...]
     try:
         result = replay(
             recording,
@@ -212,20 +217,22 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
             watch=lambda _, block, found: blocks.append((block, found)),
         )
     except RbdControlError as error:
-        product, refused = None, (error.message,)
+        product, warnings = None, (error.message,)
     else:
         t = np.concatenate([block.stamp for block, _ in blocks]) - START
         flags = np.concatenate([found.contact for _, found in blocks])
         valid = np.concatenate([found.valid for _, found in blocks])
         product = judge(t, flags, valid)
-        refused = result.warnings
+        warnings = result.warnings
     t, flags = known.plain.flags(samples, model, parameters)
     plain = judge(t, flags, np.ones(t.size, dtype=bool))
     end = plan.first_push(condition) - 1.0
-    free = samples.only((samples.t >= max(end - CHECKED, 0.0)) & (samples.t < end))
+    start = max(end - CHECKED, plan.begin(condition))
+    free = samples.only((samples.t >= start) & (samples.t < end))
     flagged = [(block, found.contact) for block, found in blocks]
-    sentences = said(flagged, refused, _recording(free, names, ()), model, parameters)
-    told = (*notes, *sentences)
+    sentences = said(flagged, warnings, _recording(free, names, ()), model, parameters)
+    has_notes = condition.is_recalibrated or condition.name == ROWS[0].name
+    told = (*(known.notes if has_notes else ()), *sentences)
     return Outcome(name, condition.name, condition.cause, product, plain, told)
 
 
@@ -243,7 +250,7 @@ def _episode(arm: Setup, condition: Condition, plan: Plan, seeds: Seeds) -> Epis
 
 @cache
 def _nominal(name: str, plan: Plan, seeds: Seeds) -> Episode:
-    return _simulated(setup(name), Condition("nominal"), plan, seeds)
+    return _simulated(setup(name), ROWS[0], plan, seeds)
 
 
 def _simulated(arm: Setup, condition: Condition, plan: Plan, seeds: Seeds) -> Episode:
