@@ -148,4 +148,7 @@ ROWS: tuple[Condition, ...] = (
     Condition("torque without gravity", _GRAVITY, driver.without_gravity()),
     Condition("amperes as torque", _CURRENT, driver.amperes(), declared=torque),
     Condition("stops, stop_time 0.1 s", "", stops=True),
+    Condition(
+        "stops, late effort", "", driver.late("tau", 0.002), is_recalibrated=True, stops=True
+    ),
 )

@@ -26,8 +26,10 @@ class Sentence:
     """A warning or an error of the package."""
 
     who: str
-    """``node``, ``replay`` or ``check``."""
+    """``calibrate``, ``node``, ``replay`` or ``check``."""
     text: str
+    time: float | None = None
+    """Time since the start at which a running node says it [s]; None for the others."""
 
 
 def said(
@@ -46,7 +48,7 @@ def said(
         model: the model that the detector uses.
         parameters: of the detector.
     """
-    found = [Sentence("node", text) for text in _node(blocks, model, parameters)]
+    found = [Sentence("node", text, FIRST) for text in _node(blocks, model, parameters)]
     found += [Sentence("replay", text) for text in warnings]
     try:
         lines = check_recording(free, model, parameters).lines

@@ -131,19 +131,28 @@ class Outcome:
     """Name of the condition."""
     cause: str
     """Regular expression of a warning that names the cause."""
+    begin: float
+    """Time at which the condition begins [s]."""
     product: Judged | None
     """None if the product refuses the calibration or the efforts."""
     plain: Judged | None
     sentences: tuple[Sentence, ...]
 
-    def named_by(self) -> tuple[str, ...]:
-        """Return who names the cause: of ``node``, ``replay``, ``check`` and ``calibrate``."""
+    def named_by(self) -> dict[str, float | None]:
+        """Return who names the cause, and for a node how long after its begin [s].
+
+        The keys are ``calibrate``, ``node``, ``replay`` and ``check``.
+        """
+        found: dict[str, float | None] = {}
         if not self.cause:
-            return ()
-        found = re.compile(self.cause)
-        vague = re.compile(VAGUE)
-        told = [s for s in self.sentences if found.search(s.text) and not vague.search(s.text)]
-        return tuple(dict.fromkeys(s.who for s in told))
+            return found
+        cause, vague = re.compile(self.cause), re.compile(VAGUE)
+        for s in self.sentences:
+            since = None if s.time is None else s.time - self.begin
+            is_early = since is not None and since <= 0.0
+            if cause.search(s.text) and not vague.search(s.text) and not is_early:
+                found.setdefault(s.who, since)
+        return found
 
 
 def calibration(name: str, condition: Condition, plan: Plan, seeds: Seeds) -> Calibrated:
@@ -189,7 +198,7 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
             known = calibration(name, condition, plan, seeds)
         except RbdControlError as error:
             refusal = Sentence("calibrate", error.message)
-            return Outcome(name, condition.name, condition.cause, None, None, (refusal,))
+            return Outcome(name, condition.name, condition.cause, 0.0, None, None, (refusal,))
     episode = _episode(arm, condition, plan, seeds)
     samples = Samples.of(episode, arm)
     if condition.driver is not None:
@@ -233,7 +242,8 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
     sentences = said(flagged, warnings, _recording(free, names, ()), model, parameters)
     has_notes = condition.is_recalibrated or condition.name == ROWS[0].name
     told = (*(known.notes if has_notes else ()), *sentences)
-    return Outcome(name, condition.name, condition.cause, product, plain, told)
+    begin = plan.begin(condition)
+    return Outcome(name, condition.name, condition.cause, begin, product, plain, told)
 
 
 def _described(arm: Setup, condition: Condition) -> Model:
