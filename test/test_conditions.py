@@ -9,22 +9,22 @@ pytest.importorskip("mujoco")
 
 from bench.conditions.__main__ import chosen
 from bench.conditions.rows import ROWS
-from bench.conditions.study import Calibrated, Outcome, Plan, Seeds, calibration, run
+from bench.conditions.study import Calibrated, Outcome, Plan, calibration, run
 from bench.conditions.tables import is_harmless, sheet, verdict
 
 PLAN = Plan(calibration=30.0, before=2.0, free=10.0, pushes=4)
-SEEDS = Seeds(1)
+SEED = 1
 
 
 @pytest.fixture(scope="module")
 def known() -> Calibrated:
     urdf_path("panda")
-    return calibration("panda", ROWS[0], PLAN, SEEDS)
+    return calibration("panda", ROWS[0], PLAN, SEED)
 
 
 @pytest.fixture(scope="module")
 def nominal(known: Calibrated) -> Outcome:
-    return run("panda", ROWS[0], known, PLAN, SEEDS)
+    return run("panda", ROWS[0], known, PLAN, SEED)
 
 
 def test_the_nominal_arm_is_harmless_for_both_detectors(nominal: Outcome) -> None:
@@ -38,7 +38,7 @@ def test_the_nominal_arm_is_harmless_for_both_detectors(nominal: Outcome) -> Non
 
 def test_a_payload_raises_the_flag_and_check_names_it(known: Calibrated, nominal: Outcome) -> None:
     row = next(row for row in ROWS if row.name == "payload 2 kg")
-    outcome = run("panda", row, known, PLAN, SEEDS)
+    outcome = run("panda", row, known, PLAN, SEED)
     assert "check" in outcome.named_by()
     assert verdict(outcome, nominal) == "named"
     for judged in (outcome.product, outcome.plain):

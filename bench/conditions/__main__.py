@@ -19,7 +19,7 @@ from rich.console import Console
 from bench.conditions.pool import study
 from bench.conditions.rows import ROWS
 from bench.conditions.setups import SETUPS
-from bench.conditions.study import Outcome, Seeds
+from bench.conditions.study import Outcome
 from bench.conditions.tables import sentences, sheet, verdict
 from bench.progress import progress
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(f"no row with {', '.join(given.only)}; rows are {', '.join(_names())}")
     console = Console(width=170, highlight=False)
     with progress(console, PROGRESS_PERIOD) as show:
-        found = study(given.arms or list(SETUPS), rows, Seeds(given.seed), given.jobs, show)
+        found = study(given.arms or list(SETUPS), rows, given.seed, given.jobs, show)
     write(found, given.report, console)
 
 

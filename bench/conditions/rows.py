@@ -39,7 +39,7 @@ class Condition:
     """The wrong description of the arm."""
     declared: Callable[[DetectorParameters], dict[str, object]] | None = None
     """Wrong parameters of the detector, by name."""
-    is_recalibrated: bool = False
+    recalibrated: bool = False
     """Whether the arm was calibrated under this condition."""
     stops: bool = False
     """Whether the motion is interrupted by stops of the controller."""
@@ -138,17 +138,15 @@ ROWS: tuple[Condition, ...] = (
     Condition("payload 0.5 kg", _LOAD, change=payload(0.5), begin=BEGIN),
     Condition("payload 2 kg", _LOAD, change=payload(2.0), begin=BEGIN),
     Condition("base tilted by 5 deg", _TILT, change=tilt(5.0)),
-    Condition("elastic joints", "", driver.motor_side(), elastic, is_recalibrated=True),
+    Condition("elastic joints", "", driver.motor_side(), elastic, recalibrated=True),
     Condition("URDF without the hand", _LOAD, change=payload(HAND)),
     Condition("URDF with a hand", _LOAD, file=with_hand),
-    Condition("calibrated, URDF with a hand", _LOAD, file=with_hand, is_recalibrated=True),
+    Condition("calibrated, URDF with a hand", _LOAD, file=with_hand, recalibrated=True),
     Condition("masses + 25 % (another arm)", r"masses|another arm", file=heavier),
     Condition("efforts of two joints swapped", _SWAPPED, driver.swapped()),
     Condition("effort of one joint reversed", r"wrong sign|reversed", driver.reversed_effort()),
     Condition("torque without gravity", _GRAVITY, driver.without_gravity()),
     Condition("amperes as torque", _CURRENT, driver.amperes(), declared=torque),
     Condition("stops, stop_time 0.1 s", "", stops=True),
-    Condition(
-        "stops, late effort", "", driver.late("tau", 0.002), is_recalibrated=True, stops=True
-    ),
+    Condition("stops, late effort", "", driver.late("tau", 0.002), recalibrated=True, stops=True),
 )

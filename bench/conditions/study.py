@@ -61,31 +61,8 @@ class Plan:
         return self.before if condition.begin == BEGIN else condition.begin
 
 
-@dataclass(frozen=True)
-class Seeds:
-    """Seeds of specimen, calibration, run, pushes, and of what the driver does."""
-
-    specimen: int
-
-    @property
-    def calibration(self) -> int:
-        """Seed of motion and noise of the calibration."""
-        return self.specimen + 1
-
-    @property
-    def run(self) -> int:
-        """Seed of motion and noise of every row."""
-        return self.specimen + 2
-
-    @property
-    def pushes(self) -> int:
-        """Seed of the pushes."""
-        return self.specimen + 3
-
-    @property
-    def driver(self) -> int:
-        """Seed of the driver."""
-        return self.specimen + 4
+OF_CALIBRATION, OF_RUN, OF_PUSHES, OF_DRIVER = 1, 2, 3, 4
+"""Seeds of motions with noise, pushes and drivers, counted from the seed of the specimen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,25 +132,26 @@ class Outcome:
         return found
 
 
-def calibration(name: str, condition: Condition, plan: Plan, seeds: Seeds) -> Calibrated:
+def calibration(name: str, condition: Condition, plan: Plan, seed: int) -> Calibrated:
     """Return the calibrated detectors of an arm.
 
     Args:
         name: name of the arm.
         condition: the condition, if the arm is calibrated under it; otherwise the nominal one.
         plan: gives the length of the motion.
-        seeds: seeds of specimen and motion.
+        seed: seed of the specimen.
 
     Raises:
         RbdControlError: if ``calibrate`` refuses the motion.
     """
     arm = setup(name)
-    plant = arm.plant(seeds.specimen)
+    plant = arm.plant(seed)
     if condition.change is not None:
         condition.change(plant, 1.0)
-    samples = Samples.of(simulate(plant, seeds.calibration, plan.calibration), arm)
+    samples = Samples.of(simulate(plant, seed + OF_CALIBRATION, plan.calibration), arm)
     if condition.driver is not None:
-        samples = condition.driver(arm, samples, np.random.default_rng(seeds.driver + 1))
+        rng = np.random.default_rng(seed + OF_CALIBRATION + OF_DRIVER)
+        samples = condition.driver(arm, samples, rng)
     model = _described(arm, condition)
     motion = RecordedMotion(name, samples.t, samples.q, samples.v, samples.tau)
     found = calibrate([motion], model, arm.declared)
@@ -182,7 +160,7 @@ def calibration(name: str, condition: Condition, plan: Plan, seeds: Seeds) -> Ca
     return Calibrated(found.parameters, plain, notes)
 
 
-def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: Seeds) -> Outcome:
+def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seed: int) -> Outcome:
     """Return the row of a condition for one arm.
 
     Args:
@@ -190,19 +168,19 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
         condition: the condition.
         known: the detectors as calibrated on the nominal arm.
         plan: lengths of the parts of the run.
-        seeds: seeds of specimen, motion, pushes and driver.
+        seed: seed of the specimen; the others are counted from it.
     """
     arm = setup(name)
-    if condition.is_recalibrated:
+    if condition.recalibrated:
         try:
-            known = calibration(name, condition, plan, seeds)
+            known = calibration(name, condition, plan, seed)
         except RbdControlError as error:
             refusal = Sentence("calibrate", error.message)
             return Outcome(name, condition.name, condition.cause, 0.0, None, None, (refusal,))
-    episode = _episode(arm, condition, plan, seeds)
+    episode = _episode(arm, condition, plan, seed)
     samples = Samples.of(episode, arm)
     if condition.driver is not None:
-        samples = condition.driver(arm, samples, np.random.default_rng(seeds.driver))
+        samples = condition.driver(arm, samples, np.random.default_rng(seed + OF_DRIVER))
     parameters = known.parameters
     model = parameters.corrected(_described(arm, condition))
     if condition.declared is not None:
@@ -219,12 +197,7 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
 
     warnings: tuple[str, ...]
     try:
-        result = replay(
-            recording,
-            model,
-            parameters,
-            watch=lambda _, block, found: blocks.append((block, found)),
-        )
+        result = replay(recording, model, parameters, watch=watch)
     except RbdControlError as error:
         product, warnings = None, (error.message,)
     else:
@@ -240,7 +213,7 @@ def run(name: str, condition: Condition, known: Calibrated, plan: Plan, seeds: S
     free = samples.only((samples.t >= start) & (samples.t < end))
     flagged = [(block, found.contact) for block, found in blocks]
     sentences = said(flagged, warnings, _recording(free, names, ()), model, parameters)
-    has_notes = condition.is_recalibrated or condition.name == ROWS[0].name
+    has_notes = condition.recalibrated or condition.name == ROWS[0].name
     told = (*(known.notes if has_notes else ()), *sentences)
     begin = plan.begin(condition)
     return Outcome(name, condition.name, condition.cause, begin, product, plain, told)
@@ -251,22 +224,22 @@ def _described(arm: Setup, condition: Condition) -> Model:
     return model if condition.file is None else condition.file(arm, model)
 
 
-def _episode(arm: Setup, condition: Condition, plan: Plan, seeds: Seeds) -> Episode:
+def _episode(arm: Setup, condition: Condition, plan: Plan, seed: int) -> Episode:
     """Return the run of a condition; conditions of the driver share the nominal one."""
     if condition.change is None and not condition.stops:
-        return _nominal(arm.name, plan, seeds)
-    return _simulated(arm, condition, plan, seeds)
+        return _nominal(arm.name, plan, seed)
+    return _simulated(arm, condition, plan, seed)
 
 
 @cache
-def _nominal(name: str, plan: Plan, seeds: Seeds) -> Episode:
-    return _simulated(setup(name), ROWS[0], plan, seeds)
+def _nominal(name: str, plan: Plan, seed: int) -> Episode:
+    return _simulated(setup(name), ROWS[0], plan, seed)
 
 
-def _simulated(arm: Setup, condition: Condition, plan: Plan, seeds: Seeds) -> Episode:
-    plant = arm.plant(seeds.specimen)
+def _simulated(arm: Setup, condition: Condition, plan: Plan, seed: int) -> Episode:
+    plant = arm.plant(seed)
     touches = draw(
-        seeds.pushes,
+        seed + OF_PUSHES,
         pushes=(PUSH,),
         rounds=plan.pushes,
         collisions=0,
@@ -275,10 +248,10 @@ def _simulated(arm: Setup, condition: Condition, plan: Plan, seeds: Seeds) -> Ep
     duration = end_of(touches)
     motion = None
     if condition.stops:
-        rng = np.random.default_rng(seeds.run)
+        rng = np.random.default_rng(seed + OF_RUN)
         motion = StoppedMotion(arm.arm.model, arm.arm.centre, rng, duration)
     changes = _changes(plant, condition, plan)
-    return simulate(plant, seeds.run, duration, [*changes, *touches], motion)  # type: ignore[arg-type]
+    return simulate(plant, seed + OF_RUN, duration, [*changes, *touches], motion)  # type: ignore[arg-type]
 
 
 def _changes(plant: ChangingPlant, condition: Condition, plan: Plan) -> Iterator[Touch]:
