@@ -105,6 +105,8 @@ _SWAPPED = r"are swapped|exchanged|swapped effort"
 _STAMPS = r"^jitter:|stamps"
 _MISSING = r"lacks? effort|effort missing|NaN"
 
+_LATE_TAU = driver.late("tau", 0.006)
+
 ROWS: tuple[Condition, ...] = (
     Condition("nominal"),
     Condition("rate 500 Hz", _RATE, driver.rate(500.0)),
@@ -148,5 +150,5 @@ ROWS: tuple[Condition, ...] = (
     Condition("torque without gravity", _GRAVITY, driver.without_gravity()),
     Condition("amperes as torque", _CURRENT, driver.amperes(), declared=torque),
     Condition("stops, stop_time 0.1 s", "", stops=True),
-    Condition("stops, late effort", "", driver.late("tau", 0.002), recalibrated=True, stops=True),
+    Condition("stops, effort 6 ms late", _LATE, _LATE_TAU, recalibrated=True, stops=True),
 )
