@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare robots test imported-tests test-long mutations unchanged fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench bench-export contacts conditions bench-loop bench-fleet compare robots test imported-tests test-long mutations unchanged fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -52,6 +52,9 @@ bench-export: $(VENV)/bench $(VENV)/rivals ## exported C beside CasADi's and the
 
 contacts: $(VENV)/bench ## the detector on simulated contacts of five arms; results in report/
 	$(BIN)/python -m bench.contacts --report report
+
+conditions: $(VENV)/bench ## a calibrated detector under hard conditions, beside a plain observer; results in report/
+	$(BIN)/python -m bench.conditions --report report
 
 bench-loop: $(VENV)/bench warmup ## latency, losses and load of the nodes at 1 and 4 kHz; results in report/
 	$(BIN)/python -m bench.loop --report report

@@ -1,0 +1,89 @@
+"""What the package says about a run: the only place of the study that knows its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbd_control.check.live import StartCheck
+from rbd_control.check.run import check_recording
+from rbd_control.dynamics import Model
+from rbd_control.errors import RbdControlError
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import EffortKindJudge, FitWatch
+from rbd_control.joint_states import SampleBlock
+from rbd_control.playback.recording import Recording
+
+FIRST = 10.0
+"""Time after its start in which the node compares arm and model [s]: ``start_check_time`` and
+``FIRST_SECONDS`` of the node."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A warning or an error of the package."""
+
+    who: str
+    """``calibrate``, ``node``, ``replay`` or ``check``."""
+    text: str
+    time: float | None = None
+    """Time since the start at which a running node says it [s]; None for the others."""
+
+
+def said(
+    blocks: Sequence[tuple[SampleBlock, np.ndarray]],
+    warnings: Sequence[str],
+    free: Recording,
+    model: Model,
+    parameters: DetectorParameters,
+) -> list[Sentence]:
+    """Return the warnings of the node, of ``replay`` and of ``check``, without green findings.
+
+    Args:
+        blocks: the samples as the node judges them, each with the contact flags (k,).
+        warnings: the warnings of ``replay`` on the whole recording.
+        free: a part of the recording without contact, as somebody records it for ``check``.
+        model: the model that the detector uses.
+        parameters: of the detector.
+    """
+    found = [Sentence("node", text, FIRST) for text in _node(blocks, model, parameters)]
+    found += [Sentence("replay", text) for text in warnings]
+    try:
+        lines = check_recording(free, model, parameters).lines
+    except RbdControlError as error:
+        return [*found, Sentence("check", error.message)]
+    return found + [
+        Sentence("check", f"{line.topic}: {line.text}") for line in lines if line.level != "good"
+    ]
+
+
+def _node(
+    blocks: Sequence[tuple[SampleBlock, np.ndarray]], model: Model, parameters: DetectorParameters
+) -> list[str]:
+    """Return the warnings in log and diagnostics of a node that was activated at the start."""
+    kind, fit = EffortKindJudge(model, parameters), FitWatch(FIRST)
+    start = StartCheck(model, parameters, FIRST)
+    refuted: dict[str, None] = {}
+    for block, flags in blocks:
+        if block.v is None or block.tau is None:
+            continue
+        kind.add_block(block.stamp, block.q, block.v, block.tau)
+        fit.add_block(block.stamp, block.q, block.v, block.tau)
+        if not start.is_full:
+            for sample, flag in zip(block.samples(), flags.tolist(), strict=True):
+                assert sample.v is not None
+                assert sample.tau is not None
+                start.add(sample.stamp, sample.q, sample.v, sample.tau, flag)
+        if kind.is_refuted:
+            refuted[f"no verdict: {kind.decision.text}"] = None
+    if fit.is_full:
+        told = [mismatch.text for mismatch in fit.mismatches(ContactDetector(model, parameters))]
+    else:
+        told = []
+    if start.is_full:
+        for _ in start.in_slices():
+            pass
+    lines = [f"{line.topic}: {line.text}" for line in start.lines if line.level != "good"]
+    return [*refuted, *told, *lines]
