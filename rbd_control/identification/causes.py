@@ -7,8 +7,8 @@ A hypothesis says which effort each joint has published, and which causes add un
 
 Friction, errors of the described masses and centres of mass, and small errors of gains and times
 are always unknown. Their priors bound what they may explain, so that an arm whose masses are some
-per cent off needs no further cause. Two hypotheses are compared by the probability of the same recorded
-efforts (their evidence, MacKay, *Bayesian Interpolation*, 1992)::
+per cent off needs no further cause. Two hypotheses are compared by the probability of the same
+recorded efforts (their evidence, MacKay, *Bayesian Interpolation*, 1992)::
 
     log p(effort) = -½ sum_i n_i log sigma_i² - ½ chi² - ½ log det(1 + S A S) + constant
 
@@ -54,10 +54,15 @@ HEAVY, WIDE = 2.0, 0.2
 """Prior standard deviations of the mass of a payload [kg] and of its first moments [kg·m]."""
 TILTED = 3.0
 """Prior standard deviation of the change of gravity across its direction [m/s²]: 18°."""
+BIASED = 2.0
+"""Prior standard deviation of a constant effort that is a cause, as a multiple of the default
+contact threshold."""
 ROTOR = 0.3
 """Prior standard deviation of a rotor inertia that the description lacks [kg·m² or kg]."""
 CORRELATION = (2.0, 40.0)
 """Least and largest number of successive samples that count as one."""
+USUAL = 10.0
+"""The same number for motions that are compared with each other."""
 CORRELATED = 0.05
 """Autocorrelation of the residual below which samples are independent."""
 MOST_CAUSES = 12
@@ -148,6 +153,7 @@ class Unknowns:
             own(f"gain {i}", i, unit[[L.need]], [GAIN_ERROR])
             own(f"scale {i}", i, unit[[L.need]], [1.0])
             own(f"rotor {i}", i, unit[[L.rotor]], [ROTOR])
+            own(f"offset {i}", i, unit[[L.friction.stop - 1]], [BIASED * level[i]])
         effort_late, velocity_late = unit[[L.late.start]], -unit[L.late].sum(axis=0)[None]
         for name, spread in (("", TIME_ERROR), ("cause ", LATE)):
             shared(f"{name}effort late", effort_late, [spread])
@@ -160,7 +166,7 @@ class Unknowns:
         self.spread = np.array(self._spread)
         behind = np.zeros(self.spread.size, dtype=bool)
         for name, rows in self.rows.items():
-            behind[rows] = not name.startswith(("scale", "friction"))
+            behind[rows] = not name.startswith(("scale", "friction", "offset"))
         self.scaled = behind
 
     @staticmethod
@@ -269,6 +275,18 @@ class Rotor(Cause):
                 yield _with(fit.hypothesis, "rotor", (i,), f"rotor {i}")
 
 
+class Offset(Cause):
+    """The effort of a joint has a constant part, as of a sensor that has drifted."""
+
+    kind, price = "offset", 1.0
+
+    @staticmethod
+    def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
+        for i in search.joints:
+            if not fit.hypothesis.has("offset", i):
+                yield _with(fit.hypothesis, "offset", (i,), f"offset {i}")
+
+
 class EffortLate(Cause):
     """The effort is later than the velocity."""
 
@@ -313,13 +331,14 @@ CAUSES: tuple[type[Cause], ...] = (
     Payload,
     Tilt,
     Rotor,
+    Offset,
     EffortLate,
     VelocityLate,
     SwappedEfforts,
 )
-"""The causes that are searched for. Except for scales, rotors and swaps, each is added once."""
+"""The causes that are searched for."""
 
-_REPEATED = ("scale", "rotor", "swapped efforts")
+_REPEATED = ("scale", "rotor", "offset", "swapped efforts")
 
 
 class Search:
@@ -347,11 +366,14 @@ class Search:
         self.unknowns = Unknowns(evidence, level)
         self._causes, self._level, self._alive = causes, level, alive
         self._nv = self.layout.nv
+        self._is_scale = np.zeros(self.unknowns.spread.size, dtype=bool)
+        for i in range(self._nv):
+            self._is_scale[self.unknowns.rows[f"scale {i}"]] = True
         # The rests of a joint are a channel of their own, with static friction as their error.
         moving, resting = evidence.grams()
         self._gram = np.concatenate([moving, resting])
         self._samples = evidence.moving.sum(axis=0).astype(float)
-        self._alike = np.full(self._nv, 10.0)
+        self._alike = np.full(self._nv, USUAL)
         each = self.unknowns.columns.transpose(1, 0, 2)
         both = np.concatenate([each, each])
         self._products = both @ self._gram
@@ -391,6 +413,16 @@ class Search:
         """Return the estimates of the unknowns with a name, and their standard errors."""
         here = np.isin(fit.rows, self.unknowns.rows[name])
         return fit.theta[here], np.sqrt(np.diag(fit.covariance)[here])
+
+    def friction(self, fit: Fit, i: int) -> tuple[Array, Array]:
+        """Return Coulomb and viscous friction and constant effort of a joint, and their errors.
+
+        They are in N·m or N, N·m·s/rad or N·s/m, and N·m or N, (3,) each.
+        """
+        values, errors = self.values(fit, f"friction {i}")
+        if fit.hypothesis.has("offset", i):
+            values[2] += float(self.values(fit, f"offset {i}")[0][0])
+        return values, errors
 
     def payload(self, fit: Fit) -> tuple[Array, Array]:
         """Return the payload of a fit, (m, m x, m y, m z) [kg, kg·m], and its standard errors."""
@@ -440,8 +472,8 @@ class Search:
         factors = np.where(self.unknowns.scaled[rows], 1.0, 0.0)
         # (nv, P): behind the scale, the scale itself, and friction in the unit of the effort.
         behind = h.scale[:, None] * factors + (1.0 - factors)
-        friction = np.isin(rows, self.unknowns.of(Unknowns.always(nv)))
-        behind = np.where((factors == 0.0) & friction, np.abs(h.scale)[:, None], behind)
+        friction = (factors == 0.0) & ~self._is_scale[rows]
+        behind = np.where(friction, np.abs(h.scale)[:, None], behind)
         behind = np.concatenate([behind, behind])
         spread, mean = self._spread(h, rows), self._prior_mean(h, rows)
         fixed = self._fixed(h)
@@ -472,7 +504,18 @@ class Search:
         chi = float(w @ yy - (w @ b) @ theta)
         of_errors = n * np.log(variance) + np.log(variance / least) + least / variance
         evidence = -0.5 * (chi + logdet + float(of_errors[self._alive].sum()))
-        return Fit(h, evidence, rows, theta + mean, covariance, np.asarray(np.sqrt(variance)))
+        error: Array = np.sqrt(variance)
+        return Fit(h, evidence, rows, theta + mean, covariance, error)
+
+    def comparable(self, h: Hypothesis) -> float:
+        """Return the logarithmic evidence of a hypothesis, to compare it with other evidence.
+
+        It assumes the usual correlation in time instead of that of the residuals.
+        """
+        alike, self._alike = self._alike, np.full(self._nv, USUAL)
+        evidence = self.fit(h).evidence
+        self._alike = alike
+        return evidence
 
     def _again(self, fit: Fit) -> Fit:
         """Return the fit with the correlation of its own residuals in time."""
@@ -501,7 +544,7 @@ class Search:
         """Return the known part (nv, K) and the columns (P, nv, K) of the equations."""
         D = self.unknowns.columns[rows]
         scaled = self.unknowns.scaled[rows]
-        friction = ~scaled & np.isin(rows, self.unknowns.of(Unknowns.always(self._nv)))
+        friction = ~scaled & ~self._is_scale[rows]
         D = D * np.where(scaled[:, None], h.scale, 1.0)[:, :, None]
         D = D * np.where(friction[:, None], np.abs(h.scale), 1.0)[:, :, None]
         y = self._fixed(h) - np.einsum("p,pik->ik", self._prior_mean(h, rows), D)
@@ -526,7 +569,9 @@ class Search:
     def _explained(self, fit: Fit, i: int) -> Array:
         """Return the torque that the causes of a fit add for a joint, (K,)."""
         names = [
-            name for name in fit.hypothesis.terms if not name.startswith(("scale", "friction"))
+            name
+            for name in fit.hypothesis.terms
+            if not name.startswith(("scale", "friction", "offset"))
         ]
         here = np.isin(fit.rows, self.unknowns.of(tuple(n for n in names if n != f"gain {i}")))
         return np.asarray(fit.theta[here] @ self.unknowns.columns[fit.rows[here], i])

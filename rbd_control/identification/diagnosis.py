@@ -1,10 +1,10 @@
 """What a motion says about an arm and its efforts: sentences with a level and a remedy.
 
 ``check``, ``calibrate``, ``replay`` and the running node ask here, and print the same sentences.
-The causes come from :mod:`~rbd_control.identification.causes`. A contact must not count as an error of
-the model, so samples in which the residual is an outlier are left out, and the search is repeated
-without them. If more than :data:`MOST_TOUCHED` of the samples would be left out, the cause is no
-contact, and none is left out.
+The causes come from :mod:`~rbd_control.identification.causes`. A contact must not count as an error
+of the model, so samples in which the residual is an outlier are left out, and the search is
+repeated without them. If more than :data:`MOST_TOUCHED` of the samples would be left out, the
+cause is no contact, and none is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
     with_default_thresholds,
 )
-from rbd_control.identification.causes import Fit, Payload, Search, SwappedEfforts, Tilt
+from rbd_control.identification.causes import (
+    HEAVY,
+    TILTED,
+    Fit,
+    Payload,
+    Search,
+    SwappedEfforts,
+    Tilt,
+)
 from rbd_control.identification.efforts import (
     JointEffort,
     effort_lines,
@@ -61,8 +69,8 @@ SURE = 2.0
 """Number of standard errors within which a value is."""
 LEAST_MASS, SHARE_OF_MASS = 0.15, 0.03
 """Payload that does not matter: in kg, and as a share of the moving mass if that is more."""
-LEAST_TILT = 2.0
-"""Tilt that does not matter [deg]."""
+UNDETERMINED = 0.5
+"""Ratio of a standard error to that of the prior from which the motion determines nothing."""
 VAGUE_TILT = 5.0
 """Tilt that a good line excludes [deg]."""
 FRICTION = (0.3, 1.0)
@@ -220,15 +228,17 @@ def _exchanged(
 ) -> tuple[tuple[int, int] | None, Evidence, Search, Fit]:
     """Return the exchanged pair of joints that explains more than all other causes, if any."""
     best: tuple[tuple[int, int] | None, Evidence, Search, Fit] = None, evidence, search, fit
+    highest = search.comparable(fit.hypothesis) + EXCHANGED_PRICE
     for i, j in combinations(np.flatnonzero(alive).tolist(), 2):
         other = exchanged(i, j)
         if other is None or other.t.size != kept.size:
             continue
         # Other dynamics of the same efforts; the causes found before may have been excuses.
         trial = Search(other.rows(kept), level, alive, has_gravity=has_gravity)
-        plain = trial.fit(trial.base())
-        if plain.evidence - EXCHANGED_PRICE > best[3].evidence:
-            best = (i, j), other, trial, plain
+        plain = trial.base()
+        if trial.comparable(plain) > highest:
+            highest = trial.comparable(plain)
+            best = (i, j), other, trial, trial.fit(plain)
     return best
 
 
@@ -304,7 +314,11 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
     wider = fit if is_found else search.gain(fit, Payload)[1]
     theta, errors = search.payload(wider)
     mass, error = float(theta[0]), float(errors[0])
-    values = {"mass": mass, "deviation": error}
+    values: dict[str, object] = {"mass": mass, "deviation": error}
+    if error > UNDETERMINED * HEAVY:
+        text = f"not determined by this motion: no joint measures the weight of a mass at {link}"
+        values = {"mass": None, "deviation": None}
+        return Line("payload", "doubtful", text, values, is_finding=False)
     if is_found:
         com = theta[1:] / mass
         where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
@@ -335,6 +349,10 @@ def _mounting(search: Search, fit: Fit) -> Line:
     angle = _angle(field, described)
     error = float(np.degrees(error))
     values: dict[str, object] = {"tilt": angle, "deviation": error}
+    if np.radians(error) * np.linalg.norm(described) > UNDETERMINED * TILTED:
+        text = "not determined by this motion: no joint measures a component of gravity"
+        values = {"tilt": None, "deviation": None}
+        return Line("mounting", "doubtful", text, values, is_finding=False)
     if is_found:
         shown = ", ".join(f"{g:.2f}" for g in field)
         values["gravity"] = field.tolist()
@@ -375,7 +393,11 @@ def _delay(search: Search, fit: Fit) -> list[Line]:
     for kind, remedy in DELAYS.items():
         if fit.hypothesis.has(kind):
             (value,), (error,) = search.values(fit, f"cause {kind}")
-            values: dict[str, object] = {"kind": kind, "delay": float(value), "deviation": float(error)}
+            values: dict[str, object] = {
+                "kind": kind,
+                "delay": float(value),
+                "deviation": float(error),
+            }
             which = kind.split()[0]
             text = f"the {which} is {1e3 * value:.0f} ± {1e3 * error:.1g} ms later than it should "
             if value < 0.0:

@@ -246,7 +246,7 @@ def _of_joint(
     """
     h = fit.hypothesis
     scale, deviation = search.scale_after(fit, i)
-    (coulomb, viscous, offset), errors = search.values(fit, f"friction {i}")
+    (coulomb, viscous, offset), errors = search.friction(fit, i)
     friction, coulomb_deviation = (float(coulomb), float(viscous), float(offset)), float(errors[0])
     size = float(abs(h.scale[i]))
     misfit = float(fit.sigma[i]) / size
