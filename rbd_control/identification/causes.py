@@ -504,7 +504,7 @@ class Search:
         chi = float(w @ yy - (w @ b) @ theta)
         of_errors = n * np.log(variance) + np.log(variance / least) + least / variance
         evidence = -0.5 * (chi + logdet + float(of_errors[self._alive].sum()))
-        error: Array = np.sqrt(variance)
+        error = np.sqrt(variance).astype(np.float64)
         return Fit(h, evidence, rows, theta + mean, covariance, error)
 
     def comparable(self, h: Hypothesis) -> float:
