@@ -95,6 +95,16 @@ def test_without_good_joint_states_it_is_exactly_zero(
     assert not command.torque.any()
 
 
+def test_a_stamp_that_is_no_number_is_unusable_although_the_rest_repeats(model: Model) -> None:
+    controller = started(model, NO_RATE)
+    before = controller.update(0.001, HOME, STILL)
+    for k in range(2, 2 + NO_RATE.bad_samples):
+        assert controller.mode == "hold"
+        command = controller.update(float("nan"), HOME, STILL, now=0.001 * k)
+    assert (before.mode, command.mode) == ("hold", "safe")
+    assert not command.torque.any()
+
+
 def test_a_bad_sample_in_safe_is_zero_at_once(model: Model) -> None:
     """Outside of safe the last torque stands for a few; a brake must not outlive its speed."""
     controller = started(model)

@@ -355,7 +355,7 @@ def judge(sample, settings, memory, out):  # type: ignore[no-untyped-def]
     """
     arm, rules, n = memory.arm[0], settings.arm[0], sample.q.shape[0]
     arm.gap, arm.heard = sample.now - arm.heard, sample.now
-    if not (arm.follows and repeats(sample, memory)):
+    if not (arm.follows and repeats(sample, memory) and np.isfinite(sample.stamp)):
         found = _is_implausible(sample, settings, memory)
         if found != PASSED:
             # Velocities in another unit, or of the motor before its gear, may be implausible in
