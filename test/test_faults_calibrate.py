@@ -30,14 +30,14 @@ def column(change: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 WRONG: dict[str, tuple[Callable[[Array], Array], str]] = {
-    "dead": (column(np.zeros_like), "joint 'joint_2' publishes no effort"),
+    "dead": (column(np.zeros_like), "effort of joint_2 is not measured: exactly zero throughout"),
     "constant": (
         column(lambda effort: np.full_like(effort, 3.0)),
-        "the effort of joint 'joint_2' never changes, it is 3 throughout",
+        "effort of joint_2 is not measured: constant at 3",
     ),
     "sign-flipped": (
         column(lambda effort: -effort),
-        "the effort of joint 'joint_2' has the wrong sign",
+        "effort: reversed: joint_2 -1 times the model's torque",
     ),
     "absurd": (column(lambda effort: 3e12 * effort), "2500 x too large (effort of joint_2)"),
     "implausible": (
@@ -46,9 +46,9 @@ WRONG: dict[str, tuple[Callable[[Array], Array], str]] = {
     ),
     "another unit": (
         column(lambda effort: 5.0 * effort),
-        "the effort of joint 'joint_2' is 5 times the model's torque",
+        "another unit than N·m or N: joint_2 5 times the model's torque",
     ),
-    "all dead": (np.zeros_like, "effort is not measured: it is exactly zero on all joints"),
+    "all dead": (np.zeros_like, "effort is not measured on any joint: exactly zero throughout"),
 }
 """Changes of the efforts, and the reason with which ``calibrate`` refuses them."""
 

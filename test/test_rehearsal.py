@@ -137,7 +137,7 @@ for change in (
     detector.set_parameters(parameters)
     detector.set_model(model.with_payload("link_7", 0.5, np.zeros(3), np.zeros((3, 3))))
     detector.set_model(model)
-    watch, judge = FitWatch(0.2), EffortKindJudge(model, parameters)
+    watch, judge = MotionWatch(0.2), EffortKindJudge(model, parameters)
     unit = 2.0 if parameters.effort_kind == "current" else 1.0
     free = 0.01 + (0.0 if "without" in parameters.effort_kind else 1.0) * weight
     for k in range(900):
@@ -147,7 +147,7 @@ for change in (
         watch.add(t, rest, zero, effort)
         judge.add(t, rest, zero, effort)
         t += 0.001
-    watch.mismatches(detector)
+    watch.remarks(detector)
 assert onsets == 11, onsets
 print(*new(before))
 """

@@ -12,7 +12,7 @@ from rbd_control.check.run import check_recording
 from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.identification import EffortKindJudge, FitWatch
+from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
 from rbd_control.joint_states import SampleBlock
 from rbd_control.playback.recording import Recording
 
@@ -63,14 +63,19 @@ def _node(
     blocks: Sequence[tuple[SampleBlock, np.ndarray]], model: Model, parameters: DetectorParameters
 ) -> list[str]:
     """Return the warnings in log and diagnostics of a node that was activated at the start."""
-    kind, fit = EffortKindJudge(model, parameters), FitWatch(FIRST)
+    kind, fit = EffortKindJudge(model, parameters), MotionWatch(FIRST)
     start = StartCheck(model, parameters, FIRST)
+    payload = PayloadWatch(model, parameters)
     refuted: dict[str, None] = {}
     for block, flags in blocks:
         if block.v is None or block.tau is None:
             continue
         kind.add_block(block.stamp, block.q, block.v, block.tau)
         fit.add_block(block.stamp, block.q, block.v, block.tau)
+        for k in range(len(block.stamp)):
+            payload.add(float(block.stamp[k]), block.q[k], block.v[k], block.tau[k], bool(flags[k]))
+            if payload.is_due and (line := payload.explain(np.zeros(model.nv))):
+                refuted[line.text] = None
         if not start.is_full:
             for sample, flag in zip(block.samples(), flags.tolist(), strict=True):
                 assert sample.v is not None
@@ -79,7 +84,7 @@ def _node(
         if kind.is_refuted:
             refuted[f"no verdict: {kind.decision.text}"] = None
     if fit.is_full:
-        told = [mismatch.text for mismatch in fit.mismatches(ContactDetector(model, parameters))]
+        told = [line.text for line in fit.remarks(ContactDetector(model, parameters))]
     else:
         told = []
     if start.is_full:

@@ -1,7 +1,7 @@
 """Identification of an arm from recordings: gains, friction, corrections, delays, thresholds."""
 
 from rbd_control.identification.calibration import Calibration, calibrate
-from rbd_control.identification.diagnosis import Diagnosis, MotionWatch, diagnose
+from rbd_control.identification.diagnosis import Diagnosis, MotionWatch, PayloadWatch, diagnose
 from rbd_control.identification.drive_gains import (
     DriveGain,
     DriveGainError,
@@ -25,6 +25,7 @@ __all__ = [
     "KnownGain",
     "KnownPayload",
     "MotionWatch",
+    "PayloadWatch",
     "RecordedMotion",
     "calibrate",
     "diagnose",

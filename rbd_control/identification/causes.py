@@ -48,6 +48,8 @@ TIME_ERROR, LATE = 0.002, 0.02
 """Prior standard deviations of a delay: one that every driver has, and one that is a cause [s]."""
 SCALES = (0.75, 1.35)
 """Smallest and largest scale of an effort that errors of masses and gains explain."""
+ALIKE = 0.5
+"""Prior standard deviation of the scale of another unit, as a share of its first estimate."""
 KNOWN = 0.25
 """Largest ratio of the standard error of a scale to its value."""
 HEAVY, WIDE = 2.0, 0.2
@@ -232,7 +234,8 @@ class Scale(Cause):
 class Gravity(Cause):
     """The effort lacks the gravity torque, or includes it although it is declared not to."""
 
-    kind, price = "gravity", 2.0
+    # Some errors of masses beside a small effort imitate it.
+    kind, price = "gravity", 10.0
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
@@ -424,6 +427,20 @@ class Search:
             values[2] += float(self.values(fit, f"offset {i}")[0][0])
         return values, errors
 
+    def resistance(self, fit: Fit, i: int) -> tuple[float, float]:
+        """Return the mean torque of friction against the motion of a joint, and its error.
+
+        It is negative if the friction in the effort drives the joint [N·m or N].
+        """
+        L = self.layout
+        columns = self.evidence.columns[self.evidence.moving[:, i], i]
+        if not len(columns):
+            return 0.0, np.inf
+        size = np.abs(columns[:, L.friction]).mean(axis=0) * (1.0, 1.0, 0.0)
+        here = np.isin(fit.rows, self.unknowns.rows[f"friction {i}"])
+        error = np.sqrt(size @ fit.covariance[np.ix_(here, here)] @ size)
+        return float(size @ fit.theta[here]), float(error)
+
     def payload(self, fit: Fit) -> tuple[Array, Array]:
         """Return the payload of a fit, (m, m x, m y, m z) [kg, kg·m], and its standard errors."""
         return self.values(fit, "payload")
@@ -504,8 +521,8 @@ class Search:
         chi = float(w @ yy - (w @ b) @ theta)
         of_errors = n * np.log(variance) + np.log(variance / least) + least / variance
         evidence = -0.5 * (chi + logdet + float(of_errors[self._alive].sum()))
-        error = np.sqrt(variance).astype(np.float64)
-        return Fit(h, evidence, rows, theta + mean, covariance, error)
+        sigma: Array = np.sqrt(np.asarray(variance, dtype=float))  # type: ignore[assignment]
+        return Fit(h, evidence, rows, theta + mean, covariance, sigma)
 
     def comparable(self, h: Hypothesis) -> float:
         """Return the logarithmic evidence of a hypothesis, to compare it with other evidence.
@@ -563,7 +580,7 @@ class Search:
     def _spread(self, h: Hypothesis, rows: NDArray[np.int64]) -> Array:
         spread = self.unknowns.spread.copy()
         for i in h.joints("scale"):
-            spread[self.unknowns.rows[f"scale {i}"]] = abs(h.scale[i])
+            spread[self.unknowns.rows[f"scale {i}"]] = ALIKE * abs(h.scale[i])
         return spread[rows]
 
     def _explained(self, fit: Fit, i: int) -> Array:

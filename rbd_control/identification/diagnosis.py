@@ -10,6 +10,7 @@ cause is no contact, and none is left out.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -43,7 +44,7 @@ from rbd_control.identification.efforts import (
     measured,
     unmeasured,
 )
-from rbd_control.identification.evidence import Evidence, gather
+from rbd_control.identification.evidence import Evidence, gather, gather_in_steps
 from rbd_control.identification.findings import Line, graded
 from rbd_control.identification.motion import RecordedMotion
 from rbd_control.joint_states.plausibility import limits_or
@@ -565,3 +566,134 @@ class MotionWatch:
             return ()
         found = finish(diagnose_in_steps(evidence, [motion], model, parameters))
         return tuple(line for line in found.lines if line.level != "good" and line.is_finding)
+
+
+LASTED = 2.0
+"""Time for which a contact lasts before it is explained, and between two explanations [s]."""
+BEFORE = 20.0
+"""Time before a contact whose samples are kept [s]."""
+MOST_EXPLAINED = 20.0
+"""Time after which a contact is not explained any more [s]."""
+PICKED_UP = 0.3
+"""Time before and after the start of the contact in which the payload may have come [s]."""
+
+
+class PayloadWatch:
+    """Finds out whether an open contact is a payload that the arm has picked up.
+
+    A payload that comes while the detector runs looks like a contact that does not end. The samples
+    before it and since are explained together, with the same friction and the same errors of the
+    description, by a payload since its start. It counts as the cause if the evidence says so, and
+    if it leaves no residual beyond :data:`RELEVANT` of a contact threshold.
+
+    Args:
+        model: the robot.
+        parameters: of the detector.
+    """
+
+    def __init__(self, model: Model, parameters: DetectorParameters) -> None:
+        self._model, self._parameters = model, parameters
+        self._samples: deque[tuple[float, Array, Array, Array]] = deque()
+        self._since, self._next = math.nan, math.inf
+        self._slot = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the open contact has lasted long enough for its next explanation."""
+        return bool(self._samples) and self._samples[-1][0] >= self._next
+
+    def restart(self) -> None:
+        """Forget all samples, as after a reset, a tare, or a change of the model."""
+        self._samples.clear()
+        self._since, self._next, self._slot = math.nan, math.inf, -math.inf
+
+    def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool) -> None:
+        """Take a sample; the first of each :data:`PERIOD` is kept.
+
+        Args:
+            stamp: time of the sample [s]; a step back forgets all samples.
+            q, v, tau: positions, velocities, and efforts as published, (nq,) and (nv,).
+            is_touched: whether the detector reports a contact.
+        """
+        if stamp // PERIOD < self._slot:
+            self.restart()
+        if is_touched == math.isnan(self._since):
+            self._since = stamp if is_touched else math.nan
+            self._next = stamp + LASTED if is_touched else math.inf
+        if stamp // PERIOD == self._slot:
+            return
+        self._slot = stamp // PERIOD
+        self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
+        oldest = (stamp if math.isnan(self._since) else self._since) - BEFORE
+        while self._samples[0][0] < oldest:
+            self._samples.popleft()
+
+    def explain(self, bias: Array) -> Line | None:
+        """Return the payload that explains the open contact, or None; see :meth:`in_steps`."""
+        return finish(self.in_steps(bias))
+
+    def in_steps(self, bias: Array) -> Generator[None, None, Line | None]:
+        """Yield after each step of the computation; return the payload that explains the contact.
+
+        Args:
+            bias: external torque that a tare has removed, (nv,) [N·m or N].
+        """
+        since = self._since
+        lasted = self._samples[-1][0] - since
+        self._next = self._samples[-1][0] + LASTED if lasted < MOST_EXPLAINED else math.inf
+        t, q, v, tau = (np.array(each) for each in zip(*self._samples, strict=True))
+        tau = tau + bias / self._parameters.for_joints("effort_gain", self._model.nv)
+        motion = RecordedMotion("contact", t, q, v, tau)
+        alive, _ = measured([motion])
+        parameters = replace(
+            self._parameters, maximum_gap=max(self._parameters.maximum_gap, 2.5 * PERIOD)
+        )
+        try:
+            evidence = yield from gather_in_steps([motion], self._model, parameters)
+        except RecordingError:
+            return None
+        evidence = evidence.rows(np.abs(evidence.t - since) > PICKED_UP)
+        before, L = evidence.t < since, evidence.layout
+        if before.all():
+            return None
+        evidence.columns[before, :, L.payload] = 0.0
+        search = Search(
+            evidence,
+            default_contact_thresholds(self._model),
+            alive,
+            has_gravity=parameters.effort_kind != "torque_without_gravity",
+            causes=(Payload,),
+        )
+        fit = yield from search.run()
+        threshold = parameters.for_joints("contact_threshold", self._model.nv)
+        left = np.sqrt(np.square(search.residual(fit)[~before]).mean(axis=0))
+        if not fit.hypothesis.has("payload") or (left > RELEVANT * threshold).any():
+            return None
+        return _picked_up(self._model, search, fit, since)
+
+
+def _picked_up(model: Model, search: Search, fit: Fit, since: float) -> Line | None:
+    """Return the line about a payload since the time ``since`` [s]; None for a vague one."""
+    theta, errors = search.payload(fit)
+    mass, com, link = float(theta[0]), theta[1:] / theta[0], model.joint_links[-1]
+    if errors[0] > VAGUE_MASS * abs(mass):
+        return None
+    values = {"mass": mass, "deviation": float(errors[0]), "com": com.tolist(), "since": since}
+    size = f"{abs(mass):.2f} ± {errors[0]:.2g} kg at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m"
+    if mass < 0.0:
+        text = (
+            f"the contact since {since:.1f} s looks like a payload that is gone: {size} of {link}"
+        )
+        return Line("payload", "doubtful", f"{text}; announce the new payload", values)
+    place = ", ".join(f"{axis}: {value:.3f}" for axis, value in zip("xyz", com, strict=True))
+    text = (
+        f"the contact since {since:.1f} s looks like a payload of {size} of {link}: if nothing "
+        f"else touches the arm, announce it: ros2 topic pub --once --qos-durability "
+        f"transient_local payload geometry_msgs/msg/InertiaStamped "
+        f"'{{header: {{frame_id: {link}}}, inertia: {{m: {mass:.2f}, com: {{{place}}}}}}}'"
+    )
+    return Line("payload", "doubtful", text, values)
+
+
+VAGUE_MASS = 0.25
+"""Largest ratio of the standard error of a payload to its mass with which it is offered."""

@@ -43,7 +43,7 @@ LOADED = 0.01
 to :data:`LARGE` determines its unit."""
 DEAD_SHARE = 0.1
 """Largest fraction of efforts of a moving joint that may be exactly zero."""
-DRIVES = 10.0
+DRIVES = 6.0
 """Number of standard errors by which friction acts along the motion if the effort is reversed."""
 STRAY_SHARE = 0.01
 """Largest fraction of implausible samples that are left out; more are refused."""
@@ -253,6 +253,7 @@ def _of_joint(
     limit = float(limits_or(model.effort_limit, np.inf)[i])
     L, columns = search.layout, search.evidence.columns
     largest = float(np.abs(columns[:, i, i]).max())
+    resistance, uncertainty = search.resistance(fit, i)
     is_torque = True
     if h.has("scale", i):
         need = float(np.sqrt((columns[:, i, L.need] ** 2).mean()))
@@ -264,7 +265,7 @@ def _of_joint(
             friction = (size * friction[0], size * friction[1], size * friction[2])
             misfit *= size
             is_torque = False
-    elif friction[0] < -DRIVES * coulomb_deviation and friction[1] <= 0.0:
+    elif resistance < -DRIVES * uncertainty:
         verdict = _Verdict("reversed", "bad", "has friction that drives the joint", _REVERSE)
         is_torque = False
     elif largest > parameters.implausible_effort * limit:
@@ -339,7 +340,7 @@ def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
         return (Line("effort", "bad", text + "; fix the driver, or record another topic"),)
     if all(one.confidence == "none" and one.level == "good" for one in efforts):
         text = "the motion does not determine the kind of effort; move every joint back and forth"
-        return (Line("effort", "doubtful", text),)
+        return (Line("effort", "doubtful", text, is_finding=False),)
     lines = []
     for kind in dict.fromkeys((one.kind, one.level) for one in efforts):
         alike = [one for one in efforts if (one.kind, one.level) == kind]
@@ -354,7 +355,8 @@ def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
             remedies = dict.fromkeys(one.remedy for one in alike if one.remedy)
             text = f"{_NAMES[kind[0]]}: " + "; ".join([*said, *remedies])
         values = {"kind": kind[0], "joints": [one.joint for one in alike]}
-        lines.append(Line("effort", kind[1], text, values))
+        is_known = kind[0] != "unclear"
+        lines.append(Line("effort", kind[1], text, values, is_finding=is_known))
     return tuple(lines)
 
 

@@ -21,7 +21,7 @@ from rbd_control.estimation import (
     Verdict,
     detector_warnings,
 )
-from rbd_control.identification import EffortKindJudge, MotionWatch
+from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
 from rbd_control.identification.findings import Level, Line
 from rbd_control.joint_states import JointSample
 from rbd_control.ros.diagnostics import ERROR, OK, WARN, Durations, Status
@@ -173,6 +173,67 @@ class StartCheckStatus:
         self._taken.add(time.perf_counter() - begun)
 
 
+class PayloadNotice:
+    """Explains an open contact as a payload in slices between samples, and reports it.
+
+    :class:`~rbd_control.identification.PayloadWatch` has the rule.
+
+    Args:
+        node: the detector node.
+        detector: the detector.
+    """
+
+    def __init__(self, node: FaultTolerantNode, detector: ContactDetector) -> None:
+        self._node, self._detector = node, detector
+        self._steps: Generator[None, None, Line | None] | None = None
+        self._timer: Timer | None = None
+        self._said: Line | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all samples, as after a reset, a tare, or a change of model or parameters."""
+        self._watch = PayloadWatch(self._detector.model, self._detector.parameters)
+        self._said = None
+        self.end()
+
+    def end(self) -> None:
+        """End a computation that runs."""
+        self._steps = None
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def add(self, sample: JointSample, is_touched: bool) -> None:
+        """Take a sample; ignore one without velocity or effort."""
+        if sample.v is None or sample.tau is None:
+            return
+        if not is_touched:
+            self._said = None
+        self._watch.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched)
+        if self._steps is None and self._said is None and self._watch.is_due:
+            self._steps = self._watch.in_steps(self._detector.bias)
+            self._timer = self._node.create_timer(PERIOD, self._go_on, clock=self._node.steady)
+
+    def report(self, status: Status) -> None:
+        """Add the payload that explains the open contact, if there is one, as a warning."""
+        if self._said is not None:
+            status.raise_to(WARN, self._said.text)
+
+    def _go_on(self) -> None:
+        begun, steps = time.perf_counter(), self._steps
+        try:
+            while steps is not None and time.perf_counter() - begun < SLICE:
+                next(steps)
+        except StopIteration as end:
+            self.end()
+            self._said = end.value
+            if self._said is not None:
+                self._node.get_logger().warning(self._said.text)
+        except Exception:
+            self.end()
+            raise
+
+
 FIRST_SECONDS = 10.0
 """Duration of the samples by which model and robot are compared [s].
 
@@ -217,6 +278,7 @@ class ModelChecks:
         Call it before all other methods.
         """
         self._detector = detector
+        self._payload = PayloadNotice(self._node, detector)
         self.effort_kind = EffortKindJudge(detector.model, detector.parameters)
         self._check_settings()
 
@@ -241,6 +303,7 @@ class ModelChecks:
 
     def end(self) -> None:
         """End the check of the first seconds; its findings stay in the diagnostics."""
+        self._payload.end()
         if self._start_check is not None:
             self._start_check.end()
 
@@ -262,6 +325,7 @@ class ModelChecks:
         The comparison uses the next :data:`FIRST_SECONDS`.
         """
         self._fit, self._remarks = MotionWatch(FIRST_SECONDS), ()
+        self._payload.restart()
 
     def add(self, sample: JointSample, verdict: Verdict | None) -> None:
         """Process a sample whose results were published.
@@ -273,6 +337,8 @@ class ModelChecks:
         """
         if self._start_check is not None:
             self._start_check.add(sample, verdict is not None and verdict.contact)
+        if verdict is not None:
+            self._payload.add(sample, verdict.contact)
         if verdict is not None and self._fit is not None:
             self._compare(self._fit, sample)
         self._check_effort_kind(sample)
@@ -292,6 +358,7 @@ class ModelChecks:
             status.raise_to(WARN, warning)
         for remark in self._remarks:
             status.raise_to(WARN, remark.text)
+        self._payload.report(status)
 
     def start_check_status(self) -> DiagnosticStatus | None:
         """Return the status ``check`` of the diagnostics.

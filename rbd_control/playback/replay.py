@@ -22,7 +22,8 @@ from rbd_control.estimation import (
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.files.input_files import about
-from rbd_control.identification import EffortKindJudge, MotionWatch
+from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
+from rbd_control.identification.diagnosis import PERIOD
 from rbd_control.identification.findings import Line
 from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
 from rbd_control.playback.measures import (
@@ -45,6 +46,8 @@ Flags = NDArray[np.bool_]
 
 Watch = Callable[[Array, SampleBlock, BlockDetection], None]
 
+MOST_PAYLOADS = 3
+"""Largest number of contacts that are explained as payloads."""
 CHECKED = 60.0
 """Duration of motion without known contact that is collected to check the model [s]."""
 
@@ -196,6 +199,7 @@ class _Run:
         self._latch = LatchWatch()
         self._fit = MotionWatch(CHECKED)
         self._effort_kind = EffortKindJudge(model, parameters)
+        self._payload, self._payloads = PayloadWatch(model, parameters), dict[float, Line]()
         self._series = Envelope(n)
         self._clock = ReplayClock()
         self._medians: list[float] = []
@@ -241,6 +245,7 @@ class _Run:
             if code:
                 self._dropped[REASONS[code]] = self._dropped.get(REASONS[code], 0) + int(count)
         self._check_fit(block, times, ~touched)
+        self._explain(block, times, found.contact & ~touched)
         self._measure(times, found, ~touched)
 
     def _check_fit(self, block: SampleBlock, times: Array, free: Flags) -> None:
@@ -258,6 +263,20 @@ class _Run:
             times = times + 2.0 * self._parameters.maximum_gap * len(self._clock.jumps)
             self._fit.add_block(times, q, v, tau)
             self._effort_kind.add_block(times, q, v, tau)
+
+    def _explain(self, block: SampleBlock, times: Array, raised: Flags) -> None:
+        """Look for a payload that explains a contact of which the truth knows nothing."""
+        if block.v is None or block.tau is None:
+            return
+        slots = np.floor(times / PERIOD)
+        for k in np.flatnonzero(np.diff(slots, prepend=slots[0] - 1.0)):
+            self._payload.add(
+                float(times[k]), block.q[k], block.v[k], block.tau[k], bool(raised[k])
+            )
+            if self._payload.is_due and len(self._payloads) < MOST_PAYLOADS:
+                line = self._payload.explain(np.zeros(self._model.nv))
+                if line is not None:
+                    self._payloads[float(line.values["since"])] = line
 
     def _measure(self, times: Array, found: BlockDetection, free: Flags) -> None:
         """Add up the residual of the valid samples.
@@ -341,7 +360,7 @@ class _Run:
         if kind.is_refuted:
             since = "since a pause or jump of the clock, " if kind.was_confirmed else ""
             return (Line("effort", "bad", since + kind.decision.text),)
-        return self._detector.remarks(self._fit)
+        return (*self._payloads.values(), *self._detector.remarks(self._fit))
 
     def _contacts(self) -> Sequence[Label] | None:
         """Return the labels, otherwise the recorded contacts, timed from the first sample."""
