@@ -576,9 +576,8 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 if settings.joint[0].drift_period < math.inf:
                     if event == BEGUN:
                         suspect(settings, memory, stamp)
-                    below = max(excess.largest, excess.ratio) < rules.release_ratio
-                    calm = below and not doubtful
-                    follow_friction(settings, memory, stamp, arm.level != FREE, calm)
+                    in_contact = doubtful or arm.level != FREE
+                    follow_friction(settings, memory, stamp, in_contact)
                 reason = VALID
                 if doubtful and arm.level == FREE:
                     reason = SATURATED if is_saturated else SETTLING

@@ -28,10 +28,10 @@ margin covers the friction of a cold or warm arm; after some seconds of motion i
 The threshold of the statistic ``s`` increases in the same way: the sum of the squares that the
 error of the estimate adds to ``s²`` is on average ``sum_i (psi' P psi)_i (covariance⁻¹)_ii``.
 
-**When it learns.** A joint learns only while it moves (``|psi_1|`` above :data:`MOVING`), and only
-while all residuals are below their release level without a contact. When a contact begins, the
-estimate of at least :data:`UNDONE` before is restored, and nothing is learned until all residuals
-have been calm for :data:`CALM`.
+**When it learns.** A joint learns only while it moves (``|psi_1|`` above :data:`MOVING`). Nothing is
+learned while a residual is closer to its threshold than ``1 - release_ratio`` of the contact
+threshold, because a contact may begin. When a contact begins, the estimate of at least
+:data:`UNDONE` before is restored, and nothing is learned until :data:`CALM` after its end.
 
 **Recovery.** A sudden change of friction raises the flag. From the onset of a contact on, a second
 estimate, of friction only, learns from the residuals. If these residuals, corrected by it, would
@@ -101,7 +101,7 @@ MOVING = 0.9
 UNDONE = 0.5
 """Time before a contact of which nothing is learned [s]; at most twice this time is undone."""
 CALM = 2.0
-"""Time without a residual above its release level that ends the suspicion of a contact [s]."""
+"""Time without contact that ends the suspicion of a contact [s]."""
 EXPLAINED = 10.0
 """Least time for which changed friction must explain the residuals of a contact [s]."""
 TURNS = 2
@@ -161,7 +161,7 @@ ARM_FIELDS = [
     ("idle", "f8"),  # time for which the present estimate has not returned to the prior yet [s]
     ("kept", "f8"),  # stamp at which the estimates were kept
     ("suspects", "?"),  # a contact is, or was recently, in progress
-    ("calm_since", "f8"),  # stamp of the last residual above its release level
+    ("calm_since", "f8"),  # stamp of the last sample with contact
     ("explained_since", "f8"),  # stamp from which friction explains the suspected contact
     ("recoveries", "i8"),  # number of contacts that friction has explained
 ]
@@ -357,17 +357,16 @@ def count_turns(settings, memory, stamp, explained):
 
 
 @inlined_borrowing
-def follow_friction(settings, memory, stamp, in_contact, calm):
+def follow_friction(settings, memory, stamp, in_contact):
     """Advance the estimates after a sample with a verdict.
 
     Args:
         settings, memory: settings and memory of the detector, ``memory`` changed in place.
         stamp: time of the sample [s].
-        in_contact: whether there is contact.
-        calm: whether all residuals are below their release level.
+        in_contact: whether there is contact, or may be.
     """
     arm = memory.arm[0]
-    if in_contact or not calm:
+    if in_contact:
         arm.calm_since = stamp
     elif arm.suspects and stamp - arm.calm_since >= CALM:
         arm.suspects = False
@@ -382,11 +381,15 @@ def follow_friction(settings, memory, stamp, in_contact, calm):
     if arm.suspects:
         _explain(settings, memory, stamp)
         return
-    keeps = stamp - arm.kept >= UNDONE
+    keeps, learns = stamp - arm.kept >= UNDONE, not in_contact
+    for i in range(memory.joint.shape[0]):
+        close = (1.0 - settings.arm[0].release_ratio) * settings.joint[i].contact_threshold
+        size = abs(memory.observer[i].residual)
+        learns = learns and size < memory.joint[i].threshold - close
     for i in range(memory.joint.shape[0]):
         setting, joint, e = settings.joint[i], memory.joint[i], memory.drift[i, PRESENT]
         _return_to_prior(setting, e, arm.idle)
-        if calm and abs(joint.step_column) >= MOVING:
+        if learns and abs(joint.step_column) >= MOVING:
             _learn(setting, joint, e, memory.observer[i].residual, period / RATE_TIME)
             e.coulomb = _bounded(e.coulomb, setting.prior_coulomb)
             e.viscous = _bounded(e.viscous, setting.prior_viscous)
