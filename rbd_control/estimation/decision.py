@@ -54,10 +54,10 @@ from rbd_control.estimation.drift import (
     SUSPECTED,
     advance_columns,
     clear_columns,
-    count_turns,
     drift_torque,
     explained_torque,
     follow_friction,
+    record_explained,
     smooth_sign,
     suspect,
 )
@@ -490,7 +490,7 @@ def _excess(samples, k, settings, memory):
     not explain is recorded as well.
     """
     rules, suspects = settings.arm[0], memory.arm[0].suspects
-    excess = Excess(0, 0.0, CONTACT, 0.0, 0.0)
+    excess, left = Excess(0, 0.0, CONTACT, 0.0, 0.0), 0.0
     for explains in range(1 if suspects else 0, -1, -1):
         if suspects:
             for i in range(memory.joint.shape[0]):
@@ -509,7 +509,9 @@ def _excess(samples, k, settings, memory):
                 level = COLLISION
         excess = Excess(joint, ratio, level, memory.observer[joint].residual, largest)
         if explains:
-            count_turns(settings, memory, samples.stamp[k], largest <= 1.0)
+            left = largest
+    if suspects:
+        record_explained(settings, memory, samples.stamp[k], left, excess.largest)
     return excess
 
 

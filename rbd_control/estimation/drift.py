@@ -35,12 +35,13 @@ threshold, because a contact may begin. When a contact begins, the estimate of a
 
 **Recovery.** A sudden change of friction raises the flag. From the onset of a contact on, a second
 estimate, of friction only, learns from the residuals. If these residuals, corrected by it, would
-not have raised the flag for :data:`EXPLAINED`, in which every joint that it corrects noticeably has
-reversed twice in each direction, and if the sum of both estimates is within the bounds, then the
-cause was friction: the sum becomes the estimate, and the contact ends by the usual hysteresis.
+not have raised the flag for :data:`EXPLAINED`, are less than :data:`PART` of the uncorrected ones,
+and every joint that is corrected noticeably has reversed twice in each direction meanwhile, and if
+the sum of both estimates is within the bounds, then the cause was friction: the sum becomes the
+estimate, and the contact ends by the usual hysteresis.
 
 **Guarantee.** The estimate never exceeds ``BOUND`` standard deviations of the prior in any
-component, and approaches this bound by at most one standard deviation in :data:`RATE_TIME`. With
+component, and changes by at most its own standard deviation in :data:`RATE_TIME`. With
 the standard deviations ``s`` of the prior and the largest threshold c_max, with the prior's
 margin, an external torque that reaches a joint is therefore reported for as long as it lasts,
 however slowly it has grown:
@@ -84,8 +85,9 @@ MEMORY = 600.0
 
 Joints warm up and cool down within ten minutes to an hour."""
 RATE_TIME = 10.0
-"""Shortest time in which a component of the estimate changes by one standard deviation of the
-prior [s]."""
+"""Shortest time in which a component of the estimate changes by its standard deviation [s]."""
+TINY = 1e-300
+"""Number that avoids a division by zero."""
 NOISE = 1.0 / 3.0
 """Standard deviation of the residual in motion without contact, as a fraction of the threshold."""
 CORRELATION = 1.0
@@ -100,14 +102,19 @@ MOVING = 0.9
 """Least magnitude of the filtered ``tanh(v / velocity_scale)`` of a joint that moves."""
 UNDONE = 0.5
 """Time before a contact of which nothing is learned [s]; at most twice this time is undone."""
-CALM = 2.0
-"""Time without contact that ends the suspicion of a contact [s]."""
+CALM = 10.0
+"""Time without contact that ends the suspicion of a contact [s].
+
+A push that shows in one direction of a motion only, as it is weaker than the friction of the other
+direction, returns within this time."""
 EXPLAINED = 10.0
 """Least time for which changed friction must explain the residuals of a contact [s]."""
 TURNS = 2
 """Number of reversals in each direction for which it must explain them."""
 SLIGHT = 0.1
 """Correction of a residual that needs no reversals, as a fraction of the contact threshold."""
+PART = 0.5
+"""Largest part of the squares of the residuals that friction may leave if it explains them."""
 USUAL = 10.0
 """Time constant of the mean speed at which a joint learns [s]."""
 
@@ -163,6 +170,8 @@ ARM_FIELDS = [
     ("suspects", "?"),  # a contact is, or was recently, in progress
     ("calm_since", "f8"),  # stamp of the last sample with contact
     ("explained_since", "f8"),  # stamp from which friction explains the suspected contact
+    ("whole", "f8"),  # sum of the squares of the largest ratio to a threshold since then
+    ("left", "f8"),  # the same of what friction does not explain
     ("recoveries", "i8"),  # number of contacts that friction has explained
 ]
 """Fields of the memory of the arm."""
@@ -254,19 +263,20 @@ def _learn(setting, joint, e, residual, share):
     """Update an estimate by the residual [N·m or N] that it leaves, with the present columns.
 
     The gain of the Kalman filter is reduced where a component would change by more than ``share``
-    standard deviations of the prior; the covariance is that of the reduced gain.
+    of its standard deviations; the covariance is that of the reduced gain.
     """
     s, u = joint.step_column, joint.speed_column
     c, v, o = e.cc * s + e.cv * u + e.co, e.cv * s + e.vv * u + e.vo, e.co * s + e.vo * u + e.oo
     innovation = s * c + u * v + o + setting.drift_noise
     change = -residual / innovation
-    allowed = 1.0
-    if abs(c * change) > share * setting.prior_coulomb:
-        allowed = min(allowed, share * setting.prior_coulomb / abs(c * change))
-    if abs(v * change) > share * setting.prior_viscous:
-        allowed = min(allowed, share * setting.prior_viscous / abs(v * change))
-    if abs(o * change) > share * setting.prior_offset:
-        allowed = min(allowed, share * setting.prior_offset / abs(o * change))
+    # A component with the gain zero leaves the others free.
+    allowed = min(
+        1.0,
+        share * math.sqrt(e.cc) / max(abs(c * change), TINY),
+        share * math.sqrt(e.vv) / max(abs(v * change), TINY),
+    )
+    if e.oo > 0.0:
+        allowed = min(allowed, share * math.sqrt(e.oo) / max(abs(o * change), TINY))
     change *= allowed
     e.coulomb += change * c
     e.viscous += change * v
@@ -323,7 +333,8 @@ def _begin(settings, memory, stamp):
 
 @inlined_borrowing
 def _begin_explanation(memory, stamp):
-    memory.arm[0].explained_since = stamp
+    arm = memory.arm[0]
+    arm.explained_since, arm.whole, arm.left = stamp, 0.0, 0.0
     for i in range(memory.joint.shape[0]):
         joint = memory.joint[i]
         joint.direction = 0.0
@@ -332,17 +343,20 @@ def _begin_explanation(memory, stamp):
 
 
 @inlined_borrowing
-def count_turns(settings, memory, stamp, explained):
+def record_explained(settings, memory, stamp, left, whole):
     """Record whether friction explains the residuals of a suspected contact, and the reversals.
 
     Args:
         settings, memory: settings and memory of the detector, ``memory`` changed in place.
         stamp: time of the sample [s].
-        explained: whether the residuals, corrected by the second estimate, raise no flag.
+        left: largest ratio to a threshold of the residuals that the second estimate leaves.
+        whole: the same without the second estimate.
     """
-    if not explained:
+    if left > 1.0:
         _begin_explanation(memory, stamp)
         return
+    memory.arm[0].whole += whole * whole
+    memory.arm[0].left += left * left
     for i in range(memory.joint.shape[0]):
         joint, setting = memory.joint[i], settings.joint[i]
         if abs(joint.step_column) >= MOVING:
@@ -406,18 +420,17 @@ def follow_friction(settings, memory, stamp, in_contact):
 @inlined_borrowing
 def _explain(settings, memory, stamp):
     """Learn the friction that explains a suspected contact; adopt it if it does."""
-    n = memory.joint.shape[0]
-    corrects, fits = False, stamp - memory.arm[0].explained_since >= EXPLAINED
+    arm, n = memory.arm[0], memory.joint.shape[0]
+    fits = stamp - arm.explained_since >= EXPLAINED and arm.left < PART * arm.whole
     for i in range(n):
         setting, joint = settings.joint[i], memory.joint[i]
         e, more = memory.drift[i, PRESENT], memory.drift[i, SUSPECTED]
         if abs(joint.step_column) >= MOVING:
             left = memory.observer[i].residual - explained_torque(joint, more)
             _learn(setting, joint, more, left, math.inf)
-        corrects = corrects or joint.corrected
         turned = joint.turns_up >= TURNS and joint.turns_down >= TURNS
         fits = fits and (turned or not joint.corrected) and _is_bounded(setting, e, more)
-    if not (corrects and fits):
+    if not fits:
         return
     for i in range(n):
         e, more = memory.drift[i, PRESENT], memory.drift[i, SUSPECTED]
@@ -427,7 +440,7 @@ def _explain(settings, memory, stamp):
         e.co = e.vo = 0.0
         memory.drift[i, KEPT] = e
         memory.drift[i, BEFORE] = e
-    memory.arm[0].recoveries += 1
+    arm.recoveries += 1
     _begin(settings, memory, stamp)
 
 
