@@ -30,7 +30,7 @@ error of the estimate adds to ``s²`` is on average ``sum_i (psi' P psi)_i (cova
 
 **When it learns.** A joint learns only while it moves (``|psi_1|`` above :data:`MOVING`). Nothing is
 learned while a residual is closer to its threshold than ``1 - release_ratio`` of the contact
-threshold, because a contact may begin. When a contact begins, the estimate of at least
+threshold in motion, because a contact may begin. When a contact begins, the estimate of at least
 :data:`UNDONE` before is restored, and nothing is learned until :data:`CALM` after its end.
 
 **Recovery.** A sudden change of friction raises the flag. From the onset of a contact on, a second
@@ -112,7 +112,7 @@ EXPLAINED = 10.0
 TURNS = 2
 """Number of reversals in each direction for which it must explain them."""
 SLIGHT = 0.1
-"""Correction of a residual that needs no reversals, as a fraction of the contact threshold."""
+"""Correction of a residual that needs no reversals, as a fraction of the threshold."""
 PART = 0.5
 """Largest part of the squares of the residuals that friction may leave if it explains them."""
 USUAL = 10.0
@@ -188,6 +188,12 @@ def smooth_sign(x):
 
 
 @inlined
+def _in_motion(setting):
+    """Return the contact threshold of a joint in motion [N·m or N]."""
+    return setting.moving_ratio * setting.contact_threshold
+
+
+@inlined
 def advance_columns(kind, design, gains, setting, joint, estimate, v, last_v, dt):
     """Advance the columns ``psi`` of a joint; set its variance and its margin.
 
@@ -210,7 +216,7 @@ def advance_columns(kind, design, gains, setting, joint, estimate, v, last_v, dt
     joint.variance = max(
         s * (s * e.cc + 2.0 * (u * e.cv + e.co)) + u * (u * e.vv + 2.0 * e.vo) + e.oo, 0.0
     )
-    least = setting.moving_ratio * setting.contact_threshold
+    least = _in_motion(setting)
     joint.margin = math.sqrt(least * least + WIDTH * WIDTH * joint.variance) - least
 
 
@@ -367,7 +373,7 @@ def record_explained(settings, memory, stamp, left, whole):
                     joint.turns_down += 1
             joint.direction = joint.step_column
         corrected = abs(explained_torque(joint, memory.drift[i, SUSPECTED]))
-        joint.corrected |= corrected > SLIGHT * setting.contact_threshold
+        joint.corrected |= corrected > SLIGHT * _in_motion(setting)
 
 
 @inlined_borrowing
@@ -397,7 +403,7 @@ def follow_friction(settings, memory, stamp, in_contact):
         return
     keeps, learns = stamp - arm.kept >= UNDONE, not in_contact
     for i in range(memory.joint.shape[0]):
-        close = (1.0 - settings.arm[0].release_ratio) * settings.joint[i].contact_threshold
+        close = (1.0 - settings.arm[0].release_ratio) * _in_motion(settings.joint[i])
         size = abs(memory.observer[i].residual)
         learns = learns and size < memory.joint[i].threshold - close
     for i in range(memory.joint.shape[0]):
