@@ -13,6 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
+from robots import urdf_path
+
 from rbd_control.dynamics import Model, frame_jacobian, inverse_dynamics
 from rbd_control.estimation import BlockDetection, ContactDetector, DetectorParameters
 
@@ -92,6 +94,7 @@ class DriftingArm:
         external: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None,
         *,
         moving: bool = True,
+        turning: float = 0.0,
         start: float = 0.0,
         seed: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -102,6 +105,7 @@ class DriftingArm:
             factor: factor of the friction at each time.
             external: external torque (k, nv) at times, positions and velocities; none by default.
             moving: whether the arm moves; otherwise it stands at its centre.
+            turning: velocity of the first joint of an arm that does not move otherwise [rad/s].
             start: time of the first sample [s].
             seed: seed of motion and noise.
         """
@@ -109,6 +113,8 @@ class DriftingArm:
         q, v, a = self.motion(t, seed)
         if not moving:
             q, v, a = np.tile(self.centre, (t.size, 1)), np.zeros_like(v), np.zeros_like(a)
+            q[:, 0] += turning * t
+            v[:, 0] = turning
         friction = self.coulomb * np.tanh(v / SCALE) + self.viscous * v
         tau = inverse_dynamics(self.model, q, v, a) + factor(t)[:, None] * friction
         if external is not None:
@@ -131,3 +137,24 @@ def run(
         detector.update_block(*(column[k : k + size] for column in samples))
         for k in range(0, samples[0].size, size)
     ]
+
+
+def panda() -> DriftingArm:
+    """Return a Panda with the friction of its harmonic drives."""
+    locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
+    return DriftingArm(
+        Model.from_urdf(urdf_path("panda"), locked=locked),
+        np.array((0.0, -0.3, 0.0, -1.9, 0.0, 1.8, 0.6)),
+        np.array((3.0, 3.0, 2.5, 2.5, 1.5, 1.0, 0.8)),
+        np.array((4.0, 4.0, 3.0, 3.0, 2.0, 1.5, 1.0)),
+    )
+
+
+def ur10() -> DriftingArm:
+    """Return an arm of the size of a UR10e, whose friction is much larger than its thresholds."""
+    return DriftingArm(
+        Model.from_urdf(urdf_path("ur10")),
+        np.array((0.0, -1.2, 1.4, -1.2, -1.3, 0.0)),
+        np.array((8.0, 8.0, 6.0, 3.0, 3.0, 3.0)),
+        np.array((12.0, 12.0, 8.0, 3.0, 3.0, 3.0)),
+    )

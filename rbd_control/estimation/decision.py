@@ -57,6 +57,7 @@ from rbd_control.estimation.drift import (
     drift_torque,
     explained_torque,
     follow_friction,
+    mean_columns,
     record_explained,
     smooth_sign,
     suspect,
@@ -261,8 +262,10 @@ def _carry(settings, memory, samples, k, dt):
         fade = math.exp(-setting.observer_gain * dt)
         usual = 0.0 if is_long else usual_change(setting, dt)
         bias, v, last_v = setting.bias, samples.v[k, i], memory.v[i]
+        means = 0.0, 0.0
         if follows:
-            bias -= drift_torque(setting, joint, memory.drift[i, PRESENT], v, last_v)
+            means = mean_columns(setting, joint, v, last_v)
+            bias -= drift_torque(memory.drift[i, PRESENT], means)
         gains = observe(
             settings.kind,
             settings.design[i],
@@ -275,7 +278,7 @@ def _carry(settings, memory, samples, k, dt):
         )
         if follows:
             estimate, design = memory.drift[i, PRESENT], settings.design[i]
-            advance_columns(settings.kind, design, gains, setting, joint, estimate, v, last_v, dt)
+            advance_columns(settings.kind, design, gains, setting, joint, estimate, dt, means)
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
         follow_motion(setting, joint, v, last_v, dt, fade)
     return is_long

@@ -194,7 +194,21 @@ def _in_motion(setting):
 
 
 @inlined
-def advance_columns(kind, design, gains, setting, joint, estimate, v, last_v, dt):
+def mean_columns(setting, joint, v, last_v):
+    """Return the means over an interval of the smooth sign of the velocity, and of the velocity.
+
+    Args:
+        setting, joint: settings and memory of the joint; ``joint.step`` becomes that of ``v``.
+        v, last_v: velocities of this sample and the previous one [rad/s or m/s].
+    """
+    step = smooth_sign(v * setting.steepness)
+    mean = 0.5 * (step + joint.step)
+    joint.step = step
+    return mean, 0.5 * (v + last_v)
+
+
+@inlined
+def advance_columns(kind, design, gains, setting, joint, estimate, dt, means):
     """Advance the columns ``psi`` of a joint; set its variance and its margin.
 
     Args:
@@ -202,33 +216,29 @@ def advance_columns(kind, design, gains, setting, joint, estimate, v, last_v, dt
         gains: result of :func:`~.observers.advance` for the same interval.
         setting, joint: settings and memory of the joint; ``joint`` is changed in place.
         estimate: present estimate of the joint, of ``ESTIMATE``.
-        v, last_v: velocities of this sample and the previous one [rad/s or m/s].
-        dt: time between them [s].
+        dt: length of the interval [s].
+        means: result of :func:`mean_columns`.
     """
-    step, e = smooth_sign(v * setting.steepness), estimate
-    mean = 0.5 * (step + joint.step)
-    s, joint.step_rate = follow(kind, design, gains, joint.step_column, joint.step_rate, dt, mean)
-    mean = 0.5 * (v + last_v)
-    u, joint.speed_rate = follow(
-        kind, design, gains, joint.speed_column, joint.speed_rate, dt, mean
-    )
-    joint.step, joint.step_column, joint.speed_column = step, s, u
-    joint.variance = max(
-        s * (s * e.cc + 2.0 * (u * e.cv + e.co)) + u * (u * e.vv + 2.0 * e.vo) + e.oo, 0.0
-    )
+    e = estimate
+    s, step_rate = follow(kind, design, gains, joint.step_column, joint.step_rate, dt, means[0])
+    u, speed_rate = follow(kind, design, gains, joint.speed_column, joint.speed_rate, dt, means[1])
+    variance = s * (s * e.cc + 2.0 * (u * e.cv + e.co)) + u * (u * e.vv + 2.0 * e.vo) + e.oo
+    variance = max(variance, 0.0)
     least = _in_motion(setting)
-    joint.margin = math.sqrt(least * least + WIDTH * WIDTH * joint.variance) - least
+    joint.margin = math.sqrt(least * least + WIDTH * WIDTH * variance) - least
+    joint.step_column, joint.step_rate = s, step_rate
+    joint.speed_column, joint.speed_rate, joint.variance = u, speed_rate, variance
 
 
 @inlined
-def drift_torque(setting, joint, estimate, v, last_v):
+def drift_torque(estimate, means):
     """Return the mean over an interval of the change of a joint's friction [N·m or N].
 
-    ``joint.step`` belongs to the previous sample. The other arguments are those of
-    :func:`advance_columns`.
+    Args:
+        estimate: present estimate of the joint, of ``ESTIMATE``.
+        means: result of :func:`mean_columns`.
     """
-    step = 0.5 * (joint.step + smooth_sign(v * setting.steepness))
-    return estimate.coulomb * step + estimate.viscous * 0.5 * (v + last_v) + estimate.offset
+    return estimate.coulomb * means[0] + estimate.viscous * means[1] + estimate.offset
 
 
 @inlined

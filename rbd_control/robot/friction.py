@@ -148,13 +148,20 @@ class Friction:
         """Return the offset, which does not depend on the velocity, (n,) [N·m or N]."""
         return np.zeros(n)
 
-    def with_change(self, coulomb: np.ndarray, viscous: np.ndarray, offset: np.ndarray) -> Friction:
+    def with_change(
+        self,
+        coulomb: np.ndarray,  # noqa: ARG002
+        viscous: np.ndarray,  # noqa: ARG002
+        offset: np.ndarray,  # noqa: ARG002
+    ) -> Friction:
         """Return the model with changes of the coefficients of :meth:`followed` and of the offset.
+
+        A model without these coefficients stays as it is.
 
         Args:
             coulomb, viscous, offset: changes, (nv,) each [N·m or N, N·m·s/rad or N·s/m, N·m or N].
         """
-        raise NotImplementedError
+        return self
 
     def dry(self, n: int) -> np.ndarray:
         """Return the part that reverses with the motion at any speed, (n,) [N·m or N]."""
