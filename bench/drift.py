@@ -1,14 +1,14 @@
-"""``python -m bench.drift``: friction that changes, followed by the detector, on two arms in MuJoCo.
+"""``python -m bench.drift``: friction that changes, followed by the detector, on arms in MuJoCo.
 
 The detector is calibrated on 60 s of free motion of each arm. Then the friction changes: a ramp
-over ten minutes, or a step. The table shows the contacts that are none, the pushes of 20 N that are
-found with their median delay, and the time after which the flag is down for good.
+over ten minutes with pushes of 20 N, or a step. The table compares a detector that follows the
+friction with one that does not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,22 +21,24 @@ from bench.contacts.plant import Plant
 from bench.contacts.study import calibrated, match
 from bench.contacts.touch import Push, Touch
 from rbd_control.dynamics import Model
-from rbd_control.estimation import ContactDetector, ContactEvent, DetectorParameters
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.identification import CalibratedParameters
 
 ARMS = ("panda", "ur10")
+SEED = 5
 RAMP = 600.0
 """Length of a ramp of the friction [s]."""
 STEP_AT = 60.0
 """Time of a step of the friction [s]."""
 AFTER_STEP = 120.0
 """Time that is simulated after a step [s]."""
-PUSHES = 24
-FORCE = 20.0
+PUSHES, FORCE = 24, 20.0
 """Number of pushes in a ramp, and their force [N]."""
 LEARNING = 60.0
 """Time from the start in which false contacts do not count [s]."""
-SCALE = {"panda": 4.0, "ur10": 2.0}
-"""Factor of the typical friction of each arm, so that 10 % of it are about half a threshold."""
+
+Change = Callable[[float], float]
+"""Factor of the friction at a time [s]."""
 
 
 class DriftingPlant(Plant):
@@ -54,7 +56,7 @@ class DriftingPlant(Plant):
     def __init__(self, of: Arm, seed: int, scale: float = 1.0) -> None:
         super().__init__(of, seed)
         self.coulomb, self.viscous = scale * self.coulomb, scale * self.viscous
-        self.change: Callable[[float], float] = _unchanged
+        self.change: Change = ramp(1.0)
 
     def set_friction(self) -> None:
         """Set MuJoCo's friction for the present velocity and time; call it before each step."""
@@ -64,18 +66,24 @@ class DriftingPlant(Plant):
         self.mj.dof_damping[:] = factor * self.viscous
 
 
-def _unchanged(_t: float) -> float:
-    return 1.0
-
-
-def ramp(to: float) -> Callable[[float], float]:
+def ramp(to: float) -> Change:
     """Return friction that changes to the factor ``to`` within :data:`RAMP`."""
     return lambda t: 1.0 + (to - 1.0) * min(t / RAMP, 1.0)
 
 
-def step(to: float) -> Callable[[float], float]:
+def step(to: float) -> Change:
     """Return friction that changes to the factor ``to`` at :data:`STEP_AT`."""
     return lambda t: to if t >= STEP_AT else 1.0
+
+
+CASES: dict[str, tuple[Change, float]] = {
+    "as calibrated": (ramp(1.0), RAMP),
+    "ramp to 130 %": (ramp(1.3), RAMP),
+    "ramp to 70 %": (ramp(0.7), RAMP),
+    "step to 110 %": (step(1.1), STEP_AT + AFTER_STEP),
+    "step to 90 %": (step(0.9), STEP_AT + AFTER_STEP),
+}
+"""How the friction changes, and the length of the motion [s]; ramps have pushes."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Followed:
     raised: float
     """Share of the time outside contacts, after :data:`LEARNING`, with the flag raised."""
     recovered: float
-    """Time of the last false contact's end after :data:`STEP_AT` [s]; 0 without any."""
+    """Time after :data:`STEP_AT` at which the last false contact ended [s]; zero without any."""
     found: int
     pushes: int
     """Number of pushes that were found, and of all pushes."""
@@ -125,3 +133,51 @@ def judged(model: Model, parameters: DetectorParameters, episode: Episode) -> Fo
         delay=float(np.median(delays)) if delays else math.nan,
         share=tuple(drift.share for drift in detector.drift),
     )
+
+
+def episode_of(plant: DriftingPlant, case: str, seed: int = SEED) -> Episode:
+    """Simulate one of :data:`CASES` with a plant, and return the episode."""
+    plant.change, duration = CASES[case]
+    touches = pushes(seed) if duration == RAMP else []
+    return simulate(plant, seed + 1, duration, touches)
+
+
+def study(
+    name: str, seed: int = SEED, scale: float = 1.0
+) -> tuple[DriftingPlant, Model, CalibratedParameters]:
+    """Return a specimen of an arm, and the model and the parameters that its calibration finds."""
+    plant = DriftingPlant(arm(name), seed, scale)
+    parameters = calibrated(plant, seed + 2)
+    return plant, parameters.corrected(plant.arm.model), parameters
+
+
+def main() -> None:
+    """Simulate all cases of all arms, and print the table."""
+    table = Table(
+        *("arm", "friction", "followed", "false", "raised", "recovered", "found", "delay"),
+        *("learned",),
+        title="friction that changes",
+    )
+    for name in ARMS:
+        plant, model, parameters = study(name)
+        for case in CASES:
+            episode = episode_of(plant, case)
+            for follows in (True, False):
+                found = judged(model, replace(parameters, follow_friction=follows), episode)
+                table.add_row(name, case, "yes" if follows else "no", *_cells(found))
+    Console().print(table)
+
+
+def _cells(found: Followed) -> tuple[str, ...]:
+    pushed = (f"{found.found} of {found.pushes}", f"{1e3 * found.delay:.0f} ms")
+    return (
+        str(found.false),
+        f"{found.raised:.1%}",
+        f"{found.recovered:.0f} s",
+        *(pushed if found.pushes else ("", "")),
+        f"{np.median(found.share):+.0%}" if found.share else "",
+    )
+
+
+if __name__ == "__main__":
+    main()

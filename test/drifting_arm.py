@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-
 from robots import urdf_path
 
 from rbd_control.dynamics import Model, frame_jacobian, inverse_dynamics

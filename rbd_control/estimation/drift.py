@@ -28,8 +28,8 @@ margin covers the friction of a cold or warm arm; after some seconds of motion i
 The threshold of the statistic ``s`` increases in the same way: the sum of the squares that the
 error of the estimate adds to ``s²`` is on average ``sum_i (psi' P psi)_i (covariance⁻¹)_ii``.
 
-**When it learns.** A joint learns only while it moves (``|psi_1|`` above :data:`MOVING`). Nothing is
-learned while a residual is closer to its threshold than ``1 - release_ratio`` of the contact
+**When it learns.** A joint learns only while it moves (``|psi_1|`` above :data:`MOVING`). Nothing
+is learned while a residual is closer to its threshold than ``1 - release_ratio`` of the contact
 threshold in motion, because a contact may begin. When a contact begins, the estimate of at least
 :data:`UNDONE` before is restored, and nothing is learned until :data:`CALM` after its end.
 

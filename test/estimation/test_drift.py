@@ -1,10 +1,11 @@
-"""Friction that changes: followed in free motion, recovered after a step, never taken for a push."""
+"""Friction that changes: followed in motion, recovered after a step; a push is never learned."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,14 @@ def constant(factor: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda t: np.full(t.shape, factor)
 
 
+def ramp_to(factor: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda t: 1.0 + (factor - 1.0) * t / RAMP
+
+
+def step_to(factor: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda t: np.where(t > 45.0, factor, 1.0)
+
+
 def push_starts() -> np.ndarray:
     return np.linspace(60.0, RAMP - 5.0, PUSHES)
 
@@ -85,9 +94,7 @@ def test_a_ramp_is_followed(arm: DriftingArm) -> None:
     )
     for to in (0.7, 1.3):
         detector = arm.detector()
-        samples = arm.samples(
-            RAMP, lambda t, to=to: 1.0 + (to - 1.0) * t / RAMP, external=pushes(arm)
-        )
+        samples = arm.samples(RAMP, ramp_to(to), pushes(arm))
         delays, false = delays_and_false(events_of(run(detector, samples)))
         assert false == 0
         assert len(delays) >= PUSHES - 1
@@ -117,7 +124,7 @@ def test_a_cold_arm_is_learned_after_the_start(arm: DriftingArm) -> None:
 def test_a_step_is_recovered(arm: DriftingArm) -> None:
     """A step of 10 % raises the flag, and ends it within 60 s of motion, however blocks are cut."""
     for to in (0.9, 1.1):
-        samples = arm.samples(105.0, lambda t, to=to: np.where(t > 45.0, to, 1.0))
+        samples = arm.samples(105.0, step_to(to))
         detector = arm.detector()
         flag = raised(run(detector, samples))
         assert not flag[samples[0] <= 45.0].any()
@@ -283,11 +290,8 @@ def test_friction_of_the_day_can_be_taken_over(
     """The parameters with the learned friction leave the residual as it is."""
     friction = learned.friction_of_the_day
     name, values = friction.named()
-    taken = replace(
-        small.parameters,
-        friction_model=name,
-        **{key: tuple(map(float, each)) for key, each in values.items()},  # type: ignore[arg-type]
-    )
+    changed: dict[str, Any] = {key: tuple(column.tolist()) for key, column in values.items()}
+    taken = replace(small.parameters, friction_model=name, **changed)
     np.testing.assert_allclose(values["friction_coulomb"], 1.2 * small.coulomb, rtol=0.06)
     learned.set_parameters(taken)
     assert all(abs(each.share) < 1e-9 for each in learned.drift)
