@@ -62,11 +62,11 @@ from rbd_control.estimation.detector_state import (
     keep_settled,
     new_memory,
 )
-from rbd_control.estimation.drift import FrictionDrift, JointDrift
+from rbd_control.estimation.drift import FrictionDrift, JointDrift, least_push
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
 from rbd_control.estimation.observers import NOT_FINITE
 from rbd_control.estimation.tare import Tare
-from rbd_control.estimation.thresholds import with_default_thresholds
+from rbd_control.estimation.thresholds import levers, with_default_thresholds
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
 from rbd_control.robot.friction import Friction
 from rbd_control.robot.shapes import NO_SURFACE, Surface
@@ -206,6 +206,22 @@ class ContactDetector:
         It is empty without configured friction and with ``follow_friction: false``.
         """
         return self._drift.report(self.model.joint_names)
+
+    @property
+    def least_lasting_push(self) -> tuple[float, float]:
+        """Weakest pushes that :attr:`drift` never takes for friction, however long they last [N].
+
+        The first holds at rest, the second in lasting motion in one direction at the usual speed,
+        both on the link and in the direction that load a joint most. Infinite if nothing is
+        followed: then every push above the thresholds is reported.
+        """
+        drift = self.drift
+        if not drift:
+            return math.inf, math.inf
+        names = self.model.joint_names
+        first = self.model.nv - len(names)
+        rows = [first + names.index(each.joint) for each in drift]
+        return least_push(drift, levers(self.model)[rows])
 
     @property
     def recoveries(self) -> int:

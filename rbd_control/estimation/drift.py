@@ -524,6 +524,39 @@ class JointDrift(Result):
         return f"friction of {self.joint} is {change:.0f} ± {error:.0f} % {side} the file"
 
 
+def least_push(drift: Sequence[JointDrift], levers: np.ndarray) -> tuple[float, float]:
+    """Return the weakest pushes that are always reported: at rest, in lasting motion, (2,) [N].
+
+    They act on the link and in the direction that load a joint most, in the middle of all joint
+    ranges.
+
+    Args:
+        drift: bounds of the joints with friction, at least one.
+        levers: largest torque of a unit force at these joints [N·m/N or N/N].
+    """
+    lever = np.maximum(levers, 1e-9)
+    rest = np.array([each.bound_at_rest for each in drift])
+    motion = np.array([each.bound_in_motion for each in drift])
+    return float((rest / lever).min()), float((motion / lever).min())
+
+
+def guarantee(drift: Sequence[JointDrift], push: tuple[float, float]) -> str:
+    """Return the guarantee of the slow push with its bounds as one sentence.
+
+    Args:
+        drift: bounds of the joints with friction, at least one.
+        push: result of :func:`least_push` [N].
+    """
+    rest = [each.bound_at_rest for each in drift]
+    motion = [each.bound_in_motion for each in drift]
+    return (
+        f"friction is followed; a push that grows slowly is reported for as long as it lasts from "
+        f"{push[0]:.3g} N at rest ({min(rest):.2g} to {max(rest):.2g} N·m or N at a joint) and "
+        f"{push[1]:.3g} N in lasting motion in one direction ({min(motion):.2g} to "
+        f"{max(motion):.2g})"
+    )
+
+
 class FrictionDrift:
     """Estimate of the friction of the day of one arm, in the memory of its detector.
 

@@ -198,7 +198,7 @@ def default_contact_thresholds(model: Model) -> Array:
     limit ``max(0.4 push, 1.5)``.
     """
     limit = limits_or(model.effort_limit, np.inf)
-    push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
+    push = np.minimum(PUSH_SHARE * PUSH * levers(model), HIGHEST_SHARE * limit)
     # Without an effort limit the size of the drive is unknown.
     known = np.where(np.isfinite(limit), limit, 0.0)
     friction = np.minimum(SMALL_FRICTION, SMALL_SHARE * limit)
@@ -258,7 +258,7 @@ def unset(parameters: DetectorParameters, model: Model) -> list[str]:
     return said
 
 
-def _levers(model: Model) -> Array:
+def levers(model: Model) -> Array:
     """Return the largest torque of a unit force at any link's origin, (nv,) [N·m/N or N/N].
 
     The joints stand in the middle of their ranges; joints without limits stand at zero.

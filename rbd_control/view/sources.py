@@ -371,8 +371,11 @@ class RecordingSource:
         return cls(recording.path.name, scene, track, result)
 
     def state(self) -> ArmState:
-        """Return the state of the arm at the time of the playhead."""
-        return self.track.at(self.playhead.time)
+        """Return the state of the arm at the time of the playhead.
+
+        Changes of friction are those at the end of the recording.
+        """
+        return replace(self.track.at(self.playhead.time), friction=self.result.friction)
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         """Return the residuals of the last seconds before the playhead, as for :class:`Source`."""
