@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from drifting_arm import DriftingArm, panda, run, ur10
+from free_motion import recording
 
 from rbd_control.estimation import BlockDetection, ContactDetector, ContactEvent
 from rbd_control.estimation.drift import BOUND, OFFSET_SHARE, SHARE, WIDTH
+from rbd_control.identification import RecordedMotion
+from rbd_control.playback.replay import replay
 from rbd_control.robot.friction import (
     CoulombViscousFriction,
     NoFriction,
@@ -330,3 +333,21 @@ def test_every_friction_model_takes_a_change() -> None:
     np.testing.assert_allclose(coulomb * np.tanh(v / scale) + viscous * v, sigmoid.torque(v))
     more = sigmoid.with_change(*change).torque(v) - sigmoid.torque(v)
     np.testing.assert_allclose(more, 0.1 * np.sign(v), atol=1e-9)
+
+
+def test_replay_tells_changes_of_friction_and_what_is_always_reported(small: DriftingArm) -> None:
+    t, q, v, tau = small.samples(40.0, constant(1.2))
+    made = recording(RecordedMotion("warm", t, q, v, tau), small.model.joint_names)
+    result = replay(made, small.model, small.parameters)
+    assert result.events == ()
+    detector = small.detector()
+    detector.update_block(1000.0 + t, q, v, tau)
+    texts = [each.text for each in detector.drift]
+    assert all(texts)
+    assert result.friction == "; ".join(texts)
+    rest, motion = detector.least_lasting_push
+    assert 0.0 < rest < motion < 100.0
+    assert any(f"from {rest:.3g} N at rest" in note for note in result.notes)
+    fixed = replay(made, small.model, replace(small.parameters, follow_friction=False))
+    assert not fixed.friction
+    assert not any("friction is followed" in note for note in fixed.notes)
