@@ -113,7 +113,7 @@ TURNS = 2
 """Number of reversals in each direction for which it must explain them."""
 SLIGHT = 0.1
 """Correction of a residual that needs no reversals, as a fraction of the threshold."""
-PART = 0.5
+PART = 0.7
 """Largest part of the squares of the residuals that friction may leave if it explains them."""
 USUAL = 10.0
 """Time constant of the mean speed at which a joint learns [s]."""
