@@ -13,14 +13,17 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
+import yaml
+from builtin_interfaces.msg import Time
 from detector_bench import PARAMETERS, Bench, on_joint
+from drifting_arm import panda, run
 from fake_node import FakeNode
 from robots import panda_arm_urdf
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_detector import ContactDetectorNode, ContactDetectorParameters
-from rbd_control.nodes.detection_output import FlagOutput
+from rbd_control.nodes.detection_output import DriftOutput, FlagOutput, report_drift
 from rbd_control.ros.diagnostics import Status
 
 
@@ -147,3 +150,70 @@ def test_a_contact_ends_when_refuted_efforts_are_checked_again(
     releases = [call.args[0] for call in node.output.publish_release.call_args_list]
     assert [event.phase for event in releases] == ["release"] * is_refuted
     assert bench.run(0.05, on_joint(1, 3.0))[-1].contact != is_refuted
+
+
+class FollowingNode(Node):
+    """A node whose detector follows the friction of a Panda, which is 20 % above the file."""
+
+    def __init__(self) -> None:
+        arm = panda()
+        super().__init__(SimpleNamespace(detector=arm.detector()))  # type: ignore[arg-type]
+        run(self._detector, arm.samples(20.0, lambda t: 1.2 + 0.0 * t))
+        self.coulomb, given = arm.coulomb, arm.parameters
+        self.parameters = ContactDetectorParameters(
+            **{name: getattr(given, name) for name in type(given).names()}
+        )
+        self.robot.in_joint_order = lambda parameters: parameters
+
+
+def test_the_service_friction_gives_the_parameters_of_the_day(tared: Bench) -> None:
+    node = FollowingNode()
+    answer = node.answer("friction", node._friction, Trigger.Response())
+    assert answer.success
+    values = yaml.safe_load(answer.message)
+    assert values["friction_model"] == "coulomb_viscous"
+    assert values["friction_coulomb"] == pytest.approx(1.2 * node.coulomb, rel=0.06)
+    ContactDetectorParameters(**values)
+    refusal = Node(tared).answer("friction", Node(tared)._friction, Trigger.Response())
+    assert not refusal.success
+    assert "no friction is followed" in refusal.message
+
+
+def test_diagnostics_have_changes_of_friction_and_the_bounds() -> None:
+    node, status = FollowingNode(), Status()
+    report_drift(node._detector, status)
+    values = {item.key: item.value for item in status.values}
+    for each in node._detector.drift:
+        assert values[f"friction {each.joint}"].startswith("+")
+        limit = node._detector.contact_threshold[0]
+        assert float(values[f"always reported at rest {each.joint} [N·m]"]) > limit
+        assert float(values[f"always reported in motion {each.joint} [N·m]"]) > limit
+    assert float(values["always reported: weakest push at rest [N]"]) > 0.0
+
+
+def test_drift_is_published_while_it_is_read_and_recoveries_are_logged() -> None:
+    detector = FollowingNode()._detector
+    node = FakeNode(
+        get_fully_qualified_name=lambda: "/arm/contact_detector",
+        get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(to_msg=Time)),
+    )
+    output = DriftOutput(node)  # type: ignore[arg-type]
+    (tick,) = node.timers
+    tick()  # not configured
+    output.detector = detector
+    node.published["~/drift"].is_read = False
+    tick()
+    assert not node.published["~/drift"]
+    node.published["~/drift"].is_read = True
+    tick()
+    (message,) = node.published["~/drift"]
+    for status, each in zip(message.status, detector.drift, strict=True):
+        assert status.name == f"arm/contact_detector: friction of {each.joint}"
+        assert status.message == each.text
+        values = {item.key: item.value for item in status.values}
+        assert float(values["share"]) == pytest.approx(each.share, rel=1e-5)
+    assert not node.lines
+    detector._memory.arm["recoveries"] += 1
+    tick()
+    assert "sudden change of friction" in node.lines[-1]
+    assert detector.drift[1].text in node.lines[-1]

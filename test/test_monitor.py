@@ -210,3 +210,11 @@ def test_the_view_hears_every_message_of_the_arm(take: dict[str, Any], topic: st
     before = arm.has_heard
     take[topic.split()[0]]((FIRST | OF_THE_ARM)[topic])
     assert (before, arm.has_heard) == (False, True)
+
+
+def test_the_view_shows_changes_of_friction(take: dict[str, Any]) -> None:
+    node: Any = None
+    arm = LiveArm(node, "")
+    statuses = [DiagnosticStatus(message=text) for text in ("joint_1 is stiff", "", "so is 3")]
+    take[f"{DETECTOR}/drift"](DiagnosticArray(status=statuses))
+    assert arm._friction == "joint_1 is stiff; so is 3"

@@ -260,7 +260,8 @@ class DetectionThresholds:
 
         Unlike in the detector, the thresholds grow with the present speed only, not with its recent
         peak or torque that changes between samples, and the friction margin does not decay after a
-        reversal. The thresholds of the force are left out. The accelerations a (k, nv)
+        reversal. The margin for uncertain friction, which is small once the joints have moved, is
+        left out, and so are the thresholds of the force. The accelerations a (k, nv)
         [rad/s² or m/s²] are zero by default.
         """
         parameters = with_default_thresholds(parameters, model)

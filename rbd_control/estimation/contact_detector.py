@@ -63,11 +63,13 @@ from rbd_control.estimation.detector_state import (
     keep_settled,
     new_memory,
 )
+from rbd_control.estimation.drift import FrictionDrift, JointDrift, least_push
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
 from rbd_control.estimation.observers import NOT_FINITE
 from rbd_control.estimation.tare import Tare
-from rbd_control.estimation.thresholds import with_default_thresholds
+from rbd_control.estimation.thresholds import levers, with_default_thresholds
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
+from rbd_control.robot.friction import Friction
 from rbd_control.robot.shapes import NO_SURFACE, Surface
 
 Advance = Callable[[int], tuple[int, int]]
@@ -113,6 +115,7 @@ class ContactDetector:
         self._on_contact = on_contact
         self._memory = new_memory(model.nq, model.nv)
         self._tare = Tare(self._memory)
+        self._drift = FrictionDrift(self._memory)
         self._events = ContactEvents(self._memory)
         self._row = np.empty((1, model.nq)), np.empty((1, model.nv)), np.empty((1, model.nv))
         self._shapes = (model.nq,), (model.nv,)
@@ -131,10 +134,11 @@ class ContactDetector:
         another clock.
 
         Args:
-            clear_tare: also forget all tares. A tare belongs to the posture and load in which it
-                was made. In another posture or with another load it may itself exceed a threshold,
-                and the contact that it then causes ends only when the tare is cleared. Automatic
-                restarts, as after a jump of the clock, keep all tares.
+            clear_tare: also forget all tares, and what was learned of the friction, so that the
+                configured friction counts again. A tare belongs to the posture and load in which
+                it was made. In another posture or with another load it may itself exceed a
+                threshold, and the contact that it then causes ends only when the tare is cleared.
+                Automatic restarts, as after a jump of the clock, keep tares and friction.
 
         Returns:
             The release event of an open contact, at the time of the last sample; None without an
@@ -144,6 +148,7 @@ class ContactDetector:
         self._start()
         if clear_tare:
             self._tare.clear(self._settings)
+            self._drift.forget()
         return event
 
     def _start(self) -> None:
@@ -151,6 +156,9 @@ class ContactDetector:
         # Efforts that have repeated for too long do so also after a reset.
         fresh.effort[:] = self._memory.effort
         fresh.arm["effort_for"] = self._memory.arm["effort_for"]
+        fresh.arm["recoveries"] = self._memory.arm["recoveries"]
+        fresh.drift[:] = self._memory.drift[:, :1]
+        fresh.joint["usual_speed"] = self._memory.joint["usual_speed"]
         for array, initial in zip(self._memory, fresh, strict=True):
             array[:] = initial
         self._stamp = -math.inf
@@ -195,10 +203,45 @@ class ContactDetector:
         self._tare.add_mean(self._settings)
         return self.bias
 
+    @property
+    def drift(self) -> tuple[JointDrift, ...]:
+        """Change of each joint's friction from the configured one, as the detector has learned it.
+
+        It is empty without configured friction and with ``follow_friction: false``.
+        """
+        return self._drift.report(self.model.joint_names)
+
+    @property
+    def least_lasting_push(self) -> tuple[float, float]:
+        """Weakest pushes that :attr:`drift` never takes for friction, however long they last [N].
+
+        The first holds at rest, the second in lasting motion in one direction at the usual speed,
+        both on the link and in the direction that load a joint most. Infinite if nothing is
+        followed: then every push above the thresholds is reported.
+        """
+        drift = self.drift
+        if not drift:
+            return math.inf, math.inf
+        names = self.model.joint_names
+        first = self.model.nv - len(names)
+        rows = [first + names.index(each.joint) for each in drift]
+        return least_push(drift, levers(self.model)[rows])
+
+    @property
+    def recoveries(self) -> int:
+        """Number of contacts that ended because a sudden change of friction explained them."""
+        return self._drift.recoveries
+
+    @property
+    def friction_of_the_day(self) -> Friction:
+        """The configured friction with the changes of :attr:`drift`."""
+        return self._drift.of_the_day()
+
     def set_parameters(self, parameters: DetectorParameters) -> None:
         """Apply new parameters; tares, an open contact and the validity of the verdict are kept.
 
-        The average of the residuals for the next tare begins anew. An error changes nothing.
+        So is the friction of the day, also if another configured friction is close to it. The
+        average of the residuals for the next tare begins anew. An error changes nothing.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
@@ -212,7 +255,8 @@ class ContactDetector:
 
         The residual does not jump, because the momentum of the last sample is recomputed with the
         new model. Parameters, thresholds, tares, an open contact and the validity of the verdict
-        are kept. The average of the residuals for the next tare begins anew.
+        are kept, and so is what was learned of the friction. The average of the residuals for the
+        next tare begins anew.
 
         Raises:
             InputError: if the model has other joints or another kind of base, or if ``force_link``
@@ -409,6 +453,7 @@ class ContactDetector:
         observer = parameters.make_observer(model)
         settings = decision_settings(parameters, model, observer, self._tare.bias)
         observer.share(self._memory.observer)
+        self._drift.use(settings.joint, parameters.friction(model.nv))
         self._sample = Samples(
             self._stamps, *self._row, *observer.balance.single, self._no_jacobian
         )

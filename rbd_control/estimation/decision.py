@@ -6,7 +6,10 @@ The threshold of a joint has a margin for friction while the joint is at rest or
 margin that grows with its speed (:mod:`~rbd_control.estimation.thresholds`). The standard deviation
 that the motion adds to a residual is a fixed fraction of these margins::
 
-    doubt_i² = (REVERSED allowance_i)² + (FAST per_speed_i speed_i)²
+    doubt_i² = (REVERSED allowance_i)² + (FAST per_speed_i speed_i)² + (psi' P psi)_i
+
+The last term is the variance of the friction that is followed
+(:mod:`~rbd_control.estimation.drift`).
 
 A collision accelerates the joints strongly, and masses and inertias are known to some percent only.
 The force changes within milliseconds, which the filters of the joints follow differently. The
@@ -33,6 +36,7 @@ from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.dynamics.compiled import compiled_borrowing, inlined_borrowing
 from rbd_control.estimation.detector_state import (
     COLLISION,
+    CONTACT,
     FREE,
     GAP,
     JUMP,
@@ -45,6 +49,19 @@ from rbd_control.estimation.detector_state import (
     VALID,
     Memory,
     Settings,
+)
+from rbd_control.estimation.drift import (
+    PRESENT,
+    SUSPECTED,
+    advance_columns,
+    clear_columns,
+    drift_torque,
+    explained_torque,
+    follow_friction,
+    mean_columns,
+    record_explained,
+    smooth_sign,
+    suspect,
 )
 from rbd_control.estimation.observers import begin, clear, observe
 from rbd_control.estimation.thresholds import (
@@ -85,7 +102,8 @@ FADE = 0.03
 def _fill_doubt(settings, joints, out):
     for i in range(out.shape[0]):
         reversal = REVERSED * friction_allowance(settings[i], joints[i])
-        out[i] = math.hypot(reversal, FAST * settings[i].threshold_speed * joints[i].speed)
+        speed = FAST * settings[i].threshold_speed * joints[i].speed
+        out[i] = math.sqrt(reversal * reversal + speed * speed + joints[i].variance)
 
 
 def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:
@@ -201,6 +219,8 @@ def _restart(memory):
         joint.reversal = 1.0
         joint.unknown = 0.0
         joint.threshold = math.inf
+        clear_columns(joint)
+    arm.suspects = False
     _forget_mean(arm, joints)
 
 
@@ -220,6 +240,7 @@ def _carry(settings, memory, samples, k, dt):
         Whether samples are lost in the interval, or dropped samples before it have ended a contact.
     """
     arm = memory.arm[0]
+    follows = settings.joint[0].drift_period < math.inf
     is_long = has_lost_samples(arm, dt) or arm.interrupted
     learn_period(arm, dt)
     if is_long:
@@ -231,7 +252,12 @@ def _carry(settings, memory, samples, k, dt):
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
         usual = 0.0 if is_long else usual_change(setting, dt)
-        observe(
+        bias, v, last_v = setting.bias, samples.v[k, i], memory.v[i]
+        means = 0.0, 0.0
+        if follows:
+            means = mean_columns(setting, joint, v, last_v)
+            bias -= drift_torque(memory.drift[i, PRESENT], means)
+        gains = observe(
             settings.kind,
             settings.design[i],
             observer,
@@ -239,17 +265,21 @@ def _carry(settings, memory, samples, k, dt):
             samples.p[k, i],
             samples.rate[k, i],
             samples.drive[k, i],
-            setting.bias,
+            bias,
         )
+        if follows:
+            estimate, design = memory.drift[i, PRESENT], settings.design[i]
+            advance_columns(settings.kind, design, gains, setting, joint, estimate, dt, means)
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
-        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)
+        follow_motion(setting, joint, v, last_v, dt, fade)
     return is_long
 
 
 @inlined_borrowing
-def _begin(memory, samples, k):
+def _begin(settings, memory, samples, k):
     """Begin the first interval of a restarted observer with a sample."""
     for i in range(memory.joint.shape[0]):
+        memory.joint[i].step = smooth_sign(samples.v[k, i] * settings.joint[i].steepness)
         begin(memory.observer[i], samples.p[k, i], samples.rate[k, i], samples.drive[k, i])
 
 
@@ -450,16 +480,35 @@ def _event(rules, memory, stamp, dt, is_long, doubtful, excess):
 
 @inlined_borrowing
 def _excess(samples, k, settings, memory):
-    """Return the ratios of residual, statistic and force to their thresholds at sample ``k``."""
-    rules = settings.arm[0]
-    joint, ratio, deciding, level = highest_residual(settings, memory)
-    largest = max(deciding, statistic_ratio(settings, memory))
-    if samples.jacobian.shape[0] > 0:
-        force = force_size(settings, memory, samples.jacobian[k])
-        largest = max(largest, force / rules.contact_force_threshold)
-        if force > rules.collision_force_threshold:
-            level = COLLISION
-    return Excess(joint, ratio, level, memory.observer[joint].residual, largest)
+    """Return the ratios of residual, statistic and force to their thresholds at sample ``k``.
+
+    While a contact is suspected, the largest ratio of the residuals that a change of friction does
+    not explain is recorded as well.
+    """
+    rules, suspects = settings.arm[0], memory.arm[0].suspects
+    excess, left = Excess(0, 0.0, CONTACT, 0.0, 0.0), 0.0
+    for explains in range(1 if suspects else 0, -1, -1):
+        if suspects:
+            for i in range(memory.joint.shape[0]):
+                moved, observer = memory.joint[i], memory.observer[i]
+                if explains:
+                    moved.uncorrected = observer.residual
+                    observer.residual -= explained_torque(moved, memory.drift[i, SUSPECTED])
+                else:
+                    observer.residual = moved.uncorrected
+        joint, ratio, deciding, level = highest_residual(settings, memory)
+        largest = max(deciding, statistic_ratio(settings, memory))
+        if samples.jacobian.shape[0] > 0:
+            force = force_size(settings, memory, samples.jacobian[k])
+            largest = max(largest, force / rules.contact_force_threshold)
+            if force > rules.collision_force_threshold:
+                level = COLLISION
+        excess = Excess(joint, ratio, level, memory.observer[joint].residual, largest)
+        if explains:
+            left = largest
+    if suspects:
+        record_explained(settings, memory, samples.stamp[k], left, excess.largest)
+    return excess
 
 
 @compiled_borrowing
@@ -506,7 +555,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
             if fate == RESTART:
                 event = _lose(arm, joints, last)
                 _restart(memory)
-                _begin(memory, samples, k)
+                _begin(settings, memory, samples, k)
                 arm.started = stamp
             _keep(settings, memory, samples, k, fate == RESTART)
             if fate == RESTART or stamp - arm.started < rules.settling_time:
@@ -522,6 +571,11 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 event = _event(rules, memory, stamp, stamp - last, is_long, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
+                if settings.joint[0].drift_period < math.inf:
+                    if event == BEGUN:
+                        suspect(settings, memory, stamp)
+                    in_contact = doubtful or arm.level != FREE
+                    follow_friction(settings, memory, stamp, in_contact)
                 reason = VALID
                 if doubtful and arm.level == FREE:
                     reason = SATURATED if is_saturated else SETTLING

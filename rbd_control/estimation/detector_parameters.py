@@ -274,6 +274,11 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         True,
         "Give no verdict while the efforts refute effort_kind; false: give verdicts anyway",
     )
+    follow_friction: bool = parameter(
+        True,
+        "Follow slow changes of friction and bias in motion without contact; the thresholds cover "
+        "what is uncertain. Without configured friction nothing is followed",
+    )
     force_uncertainty: float = parameter(
         20.0,
         "Largest standard deviation of an estimated force; above it the force is not observable",

@@ -15,6 +15,13 @@ import numpy as np
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.drift import (
+    ARM_FIELDS,
+    ESTIMATE,
+    JOINT_FIELDS,
+    SETTING_FIELDS,
+    drift_settings,
+)
 from rbd_control.estimation.observers import STATE, Observer
 from rbd_control.joint_states.plausibility import limits_or
 
@@ -93,6 +100,7 @@ JOINT_SETTINGS = np.dtype(
         ("highest_speed", "f8"),  # higher speeds are implausible [rad/s or m/s]
         ("turn", "f8"),  # period of the position of a revolute joint [rad]; 0 for prismatic joints
         ("loaded", "f8"),  # load above which an effort of zero counts as not measured [N·m or N]
+        *SETTING_FIELDS,  # of the friction that is followed
     ],
     align=True,
 )
@@ -114,6 +122,7 @@ _JOINT_MEMORY = np.dtype(
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
         ("measured", "?"),  # some effort was not exactly zero since the detector's start or reset
         ("peak", "f8"),  # residual at the peak of the last contact [N·m or N]
+        *JOINT_FIELDS,  # of the friction that is followed
     ],
     align=True,
 )
@@ -150,6 +159,7 @@ _ARM_MEMORY = np.dtype(
         ("looked", "f8"),  # stamp at which the contact was last isolated
         # stamp at which the last contact ended, or of the last verdict before verdicts were lost
         ("ended", "f8"),
+        *ARM_FIELDS,  # of the friction that is followed
     ],
     align=True,
 )
@@ -193,6 +203,8 @@ class Memory(NamedTuple):
     """(nv,) efforts of the last accepted sample, as published."""
     history: np.ndarray
     """(HISTORY, 1 + nv) ring buffer of the last stamps [s] and residuals [N·m or N]."""
+    drift: np.ndarray
+    """(nv, 4) of ``ESTIMATE``: estimates of the change of friction, see :mod:`.drift`."""
 
     @property
     def residual(self) -> np.ndarray:
@@ -250,12 +262,13 @@ def new_memory(nq: int, nv: int) -> Memory:
         np.zeros(nv),
         np.zeros(nv),
         np.zeros((HISTORY, 1 + nv)),
+        np.zeros((nv, 4), ESTIMATE),
     )
     memory.joint["zero_since"] = math.nan
     memory.joint["reversal"] = 1.0
     memory.joint["threshold"] = math.inf
     arm = memory.arm[0]
-    arm["stamp"] = arm["started"] = math.nan
+    arm["stamp"] = arm["started"] = arm["updated"] = math.nan
     arm["saturated"] = arm["resumed"] = arm["doubtful_until"] = -math.inf
     arm["reason"] = SETTLING
     return memory
@@ -371,4 +384,5 @@ def decision_settings(
         arm["statistic_threshold"] = math.inf
     else:
         settings.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
+    drift_settings(joint, settings.whitening, parameters.friction(n), parameters.follow_friction)
     return settings

@@ -169,14 +169,57 @@ def advance(kind, design, state, dt, x):
         state: an element of type ``STATE``, changed in place.
         dt: length of the interval [s].
         x: mean external torque over the interval [N·m or N].
+
+    Returns:
+        Three numbers with which :func:`follow` advances other signals through the same filter.
     """
     if kind == FIRST_ORDER:
         decay = math.exp(-design.gain * dt)
         state.residual = decay * state.residual + (1.0 - decay) * x
-    elif kind == SECOND_ORDER:
-        _second_order(design, state, dt, x)
-    else:
-        _kalman(design, state, dt, x)
+        return decay, 0.0, 0.0
+    if kind == SECOND_ORDER:
+        K, zeta = design.gain, design.damping
+        ringing = K * math.sqrt(1.0 - zeta * zeta)
+        decay = math.exp(-zeta * K * dt)
+        cosine = math.cos(ringing * dt)
+        # The sine is divided by the angular frequency of the ringing.
+        sine = math.sin(ringing * dt) / ringing if ringing * dt > 1e-6 else dt
+        gains = decay, cosine, sine
+        state.residual, state.slope = follow(
+            kind, design, gains, state.residual, state.slope, dt, x
+        )
+        return gains
+    return _kalman(design, state, dt, x)
+
+
+@inlined
+def follow(kind, design, gains, value, rate, dt, x):
+    """Advance a filter of another signal by an interval of the observer of a joint.
+
+    Args:
+        kind, design: as of :func:`advance`.
+        gains: result of :func:`advance` for this interval.
+        value: filtered signal before the interval.
+        rate: the other state of the filter: slope, or error of the integral (Kalman).
+        dt: length of the interval [s].
+        x: mean of the signal over the interval.
+
+    Returns:
+        The filtered signal and the other state at the end of the interval.
+    """
+    a, b, c = gains
+    if kind == FIRST_ORDER:
+        return a * value + (1.0 - a) * x, rate
+    if kind == SECOND_ORDER:
+        # e = value - x obeys e_ddot + 2 zeta K e_dot + K² e = 0.
+        K, zeta = design.gain, design.damping
+        e = value - x
+        return (
+            x + a * (b * e + c * (rate + zeta * K * e)),
+            a * (b * rate - c * (K * K * e + zeta * K * rate)),
+        )
+    e = rate + (value - x) * dt
+    return value - b * e, e - a * e
 
 
 @inlined
@@ -204,13 +247,17 @@ def observe(kind, design, state, dt, p, rate, drive, bias):
         p: momentum of the joint at the next sample [N·m·s or N·s].
         rate: rate of ``p`` without external torque, ``tau - tau_friction + Cᵀ v - g`` [N·m or N].
         drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
-        bias: constant external torque to be removed [N·m or N].
+        bias: external torque to be removed, its mean over the interval [N·m or N].
+
+    Returns:
+        The result of :func:`advance`.
     """
     late = delayed(state.drive, drive, dt, design.delay)
     rate += late - drive
     x = mean_external(p, rate, state.p, state.rate, dt) - bias
-    advance(kind, design, state, dt, x)
+    gains = advance(kind, design, state, dt, x)
     begin(state, p, rate, late)
+    return gains
 
 
 @inlined
@@ -218,19 +265,6 @@ def clear(state):
     """Set the filter state of one joint to zero; ``p``, ``rate`` and ``drive`` are unchanged."""
     state.residual = state.slope = 0.0
     state.error = state.error_variance = state.covariance = state.variance = 0.0
-
-
-@inlined
-def _second_order(design, state, dt, x):
-    # e = r - x obeys e_ddot + 2 zeta K e_dot + K² e = 0.
-    K, zeta = design.gain, design.damping
-    e, rate = state.residual - x, state.slope
-    ringing = K * math.sqrt(1.0 - zeta * zeta)
-    decay = math.exp(-zeta * K * dt)
-    cosine = math.cos(ringing * dt)
-    sine = math.sin(ringing * dt) / ringing if ringing * dt > 1e-6 else dt  # divided by ringing
-    state.residual = x + decay * (cosine * e + sine * (rate + zeta * K * e))
-    state.slope = decay * (cosine * rate - sine * (K * K * e + zeta * K * rate))
 
 
 @inlined
@@ -250,6 +284,7 @@ def _kalman(design, state, dt, x):
     state.error_variance = ee - gain_e * ee
     state.covariance = er - gain_e * er
     state.variance = rr - gain_r * er
+    return gain_e, gain_r, 0.0
 
 
 @compiled

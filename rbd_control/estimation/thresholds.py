@@ -42,21 +42,23 @@ decays with the observer's time constant.
 Thresholds depend on the motion, because errors of friction and model grow with it::
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
-                  + per_speed_i |v_i| + per_acceleration_i |a_i| + unknown_i
+                  + per_speed_i |v_i| + per_acceleration_i |a_i| + margin_i + unknown_i
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction. The
 peak of ``|v_i|`` is held and decays with the observer's time constant, and ``a_i`` is the
 derivative of ``v_i`` through a filter of that time constant, so both have the delay of the
-residual. ``unknown_i`` allows for torque that changes much within a period, and for lost samples
-(:mod:`~rbd_control.estimation.validity`). The collision threshold is ``collision_i`` plus
-the last three terms.
+residual. ``margin_i`` covers the error of the friction that is followed
+(:mod:`~rbd_control.estimation.drift`). ``unknown_i`` allows for torque that changes much within a
+period, and for lost samples (:mod:`~rbd_control.estimation.validity`). The collision threshold is
+``collision_i`` plus the last four terms.
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
 residual without contact is known, the statistic ``s`` is compared with a threshold as well. It is
 the length of the residual in standard deviations, ``s² = rᵀ covariance⁻¹ r``, with each residual
-reduced by its margin for friction and ``unknown_i``. Its threshold is::
+reduced by its margin for friction and ``unknown_i``. Its threshold is, with the variance that the
+error of the followed friction adds to ``s``::
 
-    statistic_threshold + statistic_speed max |v_i|
+    sqrt((statistic_threshold + statistic_speed max |v_i|)² + WIDTH² variance)
 
 The force ``F`` at one link may have a threshold as well. It is the most probable force under a
 normal prior with the standard deviation ``force_uncertainty`` for each component, so that force
@@ -83,6 +85,7 @@ from rbd_control.estimation.detector_parameters import (
     DetectorParameters,
 )
 from rbd_control.estimation.detector_state import COLLISION, CONTACT
+from rbd_control.estimation.drift import WIDTH
 from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]
@@ -195,7 +198,7 @@ def default_contact_thresholds(model: Model) -> Array:
     limit ``max(0.4 push, 1.5)``.
     """
     limit = limits_or(model.effort_limit, np.inf)
-    push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
+    push = np.minimum(PUSH_SHARE * PUSH * levers(model), HIGHEST_SHARE * limit)
     # Without an effort limit the size of the drive is unknown.
     known = np.where(np.isfinite(limit), limit, 0.0)
     friction = np.minimum(SMALL_FRICTION, SMALL_SHARE * limit)
@@ -255,7 +258,7 @@ def unset(parameters: DetectorParameters, model: Model) -> list[str]:
     return said
 
 
-def _levers(model: Model) -> Array:
+def levers(model: Model) -> Array:
     """Return the largest torque of a unit force at any link's origin, (nv,) [N·m/N or N/N].
 
     The joints stand in the middle of their ranges; joints without limits stand at zero.
@@ -373,6 +376,7 @@ def highest_residual(settings, memory):
         moving = setting.threshold_speed * joint.speed + setting.threshold_acceleration * abs(
             joint.acceleration
         )
+        moving += joint.margin
         size = abs(memory.observer[i].residual)
         threshold = (
             setting.moving_ratio * setting.contact_threshold
@@ -397,8 +401,9 @@ def statistic_ratio(settings, memory):
     arm, joints = settings.arm[0], memory.joint
     if arm.statistic_threshold == math.inf:
         return 0.0
-    square, fastest = 0.0, 0.0
+    square, fastest, variance = 0.0, 0.0, 0.0
     for i in range(joints.shape[0]):
+        variance += joints[i].variance * settings.joint[i].precision
         fastest = max(fastest, joints[i].speed)
         white = 0.0
         for j in range(i + 1):
@@ -406,7 +411,8 @@ def statistic_ratio(settings, memory):
             residual = memory.observer[j].residual
             white += settings.whitening[i, j] * less_friction(residual, allowance)
         square += white * white
-    return math.sqrt(square) / (arm.statistic_threshold + arm.statistic_speed * fastest)
+    threshold = arm.statistic_threshold + arm.statistic_speed * fastest
+    return math.sqrt(square / (threshold * threshold + WIDTH * WIDTH * variance))
 
 
 @inlined_borrowing
@@ -420,7 +426,8 @@ def force_size(settings, memory, J):
     x, y, z, f = zero, zero, zero, zero
     for i in range(memory.joint.shape[0]):
         weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact_threshold) ** 2
-        residual = less_friction(memory.observer[i].residual, memory.joint[i].unknown)
+        joint = memory.joint[i]
+        residual = less_friction(memory.observer[i].residual, joint.unknown + joint.margin)
         weighted = (weight * J[0, i], weight * J[1, i], weight * J[2, i])
         x = add(x, scale(J[0, i], weighted))
         y = add(y, scale(J[1, i], weighted))

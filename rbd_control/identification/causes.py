@@ -520,9 +520,9 @@ class Search:
         _, logdet = np.linalg.slogdet(np.eye(spread.size) + (spread[:, None] * H) * spread)
         chi = float(w @ yy - (w @ b) @ theta)
         of_errors = n * np.log(variance) + np.log(variance / least) + least / variance
+        sigma = np.asarray(np.sqrt(variance), float)
         evidence = -0.5 * (chi + logdet + float(of_errors[self._alive].sum()))
-        sigma: Array = np.sqrt(np.asarray(variance, dtype=float))  # type: ignore[assignment]
-        return Fit(h, evidence, rows, theta + mean, covariance, sigma)
+        return Fit(h, evidence, rows, theta + mean, np.asarray(covariance, float), sigma)
 
     def comparable(self, h: Hypothesis) -> float:
         """Return the logarithmic evidence of a hypothesis, to compare it with other evidence.

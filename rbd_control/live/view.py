@@ -204,7 +204,7 @@ class LiveArm:
         self.scene = scene
         self._begin = time.monotonic()
         self._heard = self._moved = self._pushed = -math.inf
-        self._trouble = ""
+        self._trouble = self._friction = ""
         self._q: Array | None = None
         self._seen: set[int] = set()
         self._places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
@@ -222,6 +222,7 @@ class LiveArm:
             *self._controller.topics,
             Topic(JointState, self._joint_states, self._on_joints),
             Topic(WrenchStamped, f"{self._live.detector}/external_wrench", self._on_wrench),
+            Topic(DiagnosticArray, f"{self._live.detector}/drift", self._on_drift),
         ]
         merged = _merged(topics)
         self._polled = [PolledTopic(node, topic) for topic in merged.values()]
@@ -273,6 +274,7 @@ class LiveArm:
             tracking_error=self._controller.tracking_error,
             storage=self._controller.storage,
             tank=self._controller.tank,
+            friction=self._friction,
             notice=self._notice(now),
         )
 
@@ -383,6 +385,10 @@ class LiveArm:
 
     def _on_wrench(self, _message: WrenchStamped) -> None:
         self._pushed = time.monotonic()
+
+    def _on_drift(self, message: DiagnosticArray) -> None:
+        changes = [status.message for status in message.status[:MOST_JOINTS] if status.message]
+        self._friction = shortened("; ".join(changes), LONGEST)
 
     def _on_joints(self, message: JointState) -> None:
         names = tuple(message.name[:MOST_JOINTS])

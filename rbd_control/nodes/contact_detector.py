@@ -6,15 +6,16 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
+from rbd_control.files.yaml_output import yaml_lines
 from rbd_control.joint_states import JointSample
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import (
@@ -24,6 +25,7 @@ from rbd_control.node_parameters import (
 )
 from rbd_control.nodes.detection_output import (
     CONTACT,
+    DRIFT,
     EVENTS,
     FORCE,
     MARKERS,
@@ -98,7 +100,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes its results.
 
     The service ``~/reset`` resets the detector and clears all tares, see
-    :meth:`ContactDetector.reset`; ``~/tare`` calls :meth:`ContactDetector.tare`.
+    :meth:`ContactDetector.reset`; ``~/tare`` calls :meth:`ContactDetector.tare`; ``~/friction``
+    answers with the friction of the day as parameters for the file of the arm.
 
     Attributes:
         flag: publishes the contact flag on ``~/contact``.
@@ -115,6 +118,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         MARKERS,
         TOOL_WRENCH,
         TOOL_COVARIANCE,
+        DRIFT,
     )
     reads_joint_states = True
 
@@ -125,6 +129,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         # Only the service clears the tare: restarts after jumps of the clock keep it.
         self.offer("reset", partial(self._reset, clear_tare=True))
         self.offer("tare", self._tare)
+        self.offer("friction", self._friction)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self._has_judged = self._is_late = False
         self._model_error = ""
@@ -306,6 +311,17 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             raise InputError("cannot tare: there is no verdict")
         self._detector.tare()
         self._checks.restart_fit()
+
+    def _friction(self) -> str:
+        """Return the parameters of the friction of the day, in the order of ``joints``, as YAML."""
+        if not self._detector.drift:
+            raise InputError("no friction is followed: none is set, or follow_friction is false")
+        name, columns = self._detector.friction_of_the_day.named()
+        values: dict[str, Any] = {key: tuple(column.tolist()) for key, column in columns.items()}
+        ordered = self.robot.in_model_order(self.parameters)
+        found = self.robot.in_joint_order(replace(ordered, friction_model=name, **values))
+        rows = {key: [float(f"{x:.4g}") for x in getattr(found, key)] for key in columns}
+        return "\n".join(yaml_lines({"friction_model": name, **rows}, 0))
 
     def _posture(self) -> np.ndarray | None:
         """Return the present joint positions, (nq,) [rad or m], or None if they are unknown."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import WrenchStamped
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
@@ -15,7 +15,9 @@ from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
 from visualization_msgs.msg import MarkerArray
 
 from rbd_control.estimation import ContactDetector, ContactEvent, Detection, ToolWrench, Verdict
+from rbd_control.estimation.drift import JointDrift
 from rbd_control.joint_states import JointSample
+from rbd_control.results import key_values
 from rbd_control.ros.contact_messages import (
     ForceArrow,
     ForceWriter,
@@ -72,6 +74,13 @@ TOOL_COVARIANCE = Output(
     Float64MultiArray,
     EVERY_SAMPLE,
     "covariance of the wrench, 6 × 6, row by row",
+    while_read=True,
+)
+DRIFT = Output(
+    "~/drift",
+    DiagnosticArray,
+    10,
+    "change of each joint's friction, as the detector has learned it: every second",
     while_read=True,
 )
 
@@ -251,6 +260,80 @@ def _largest_deviations(found: ToolWrench) -> tuple[float, float]:
     return float(np.sqrt(force[-1])), float(np.sqrt(moment[-1]))
 
 
+DRIFT_PERIOD = 1.0
+"""Period at which changes of friction are published [s]."""
+
+
+class DriftOutput:
+    """Publishes the changes of friction on ``~/drift``, and logs contacts that were friction.
+
+    Args:
+        node: the node.
+
+    Attributes:
+        detector: the detector that has learned them; None while the node is not configured.
+    """
+
+    def __init__(self, node: FaultTolerantNode) -> None:
+        self._node = node
+        self._publisher = node.open(DRIFT)
+        self.detector: ContactDetector | None = None
+        self._recoveries = 0
+        node.create_timer(DRIFT_PERIOD, self._publish, clock=node.steady)
+
+    def _publish(self) -> None:
+        detector = self.detector
+        if detector is None:
+            return
+        if detector.recoveries > self._recoveries:
+            changes = "; ".join(each.text for each in detector.drift if each.text)
+            self._node.get_logger().warning(
+                f"the contact was a sudden change of friction, which is now corrected: {changes}; "
+                "the service ~/friction gives the parameters"
+            )
+        self._recoveries = detector.recoveries
+        if self._publisher.is_read:
+            name = self._node.get_fully_qualified_name().lstrip("/")
+            message = drift_message(name, detector.drift)
+            message.header.stamp = self._node.get_clock().now().to_msg()
+            self._publisher.publish(message)
+
+
+def drift_message(node: str, drift: Sequence[JointDrift]) -> DiagnosticArray:
+    """Return the changes of friction as a message with one status for each joint.
+
+    Args:
+        node: name of the node with its namespace, without a leading slash.
+        drift: the change of each joint's friction.
+    """
+    return DiagnosticArray(
+        status=[
+            DiagnosticStatus(
+                level=DiagnosticStatus.OK,
+                name=f"{node}: friction of {each.joint}",
+                message=each.text,
+                values=[KeyValue(key=key, value=text) for key, text in key_values(each).items()],
+            )
+            for each in drift
+        ]
+    )
+
+
+def report_drift(detector: ContactDetector, status: Status) -> None:
+    """Add the change of each joint's friction, and the pushes that are always reported."""
+    for each in detector.drift:
+        share, error = 100.0 * each.share, 100.0 * each.share_uncertainty
+        status.add(f"friction {each.joint}", f"{share:+.1f} ± {error:.1f} %")
+        status.add(f"offset {each.joint} [N·m]", each.offset)
+        status.add(f"always reported at rest {each.joint} [N·m]", each.bound_at_rest)
+        status.add(f"always reported in motion {each.joint} [N·m]", each.bound_in_motion)
+    if detector.drift:
+        rest, motion = detector.least_lasting_push
+        status.add("always reported: weakest push at rest [N]", rest)
+        status.add("always reported: weakest push in motion [N]", motion)
+        status.add("contacts that were friction", detector.recoveries)
+
+
 def _nobody(_link: str, _force: NDArray[np.float64]) -> None:
     """Ignore the force; the default callback."""
 
@@ -300,6 +383,7 @@ class DetectionOutput:
         self._verdicts, self._torques = node.open(STAMPED), node.open(RESIDUAL)
         self._forces, self._markers = node.open(FORCE), node.open(MARKERS)
         self._events = EventOutput(node)
+        self._drift = DriftOutput(node)
         self.on_force: Callable[[str, NDArray[np.float64]], None] = _nobody
 
     def configure(self, detector: ContactDetector, prefix: str) -> None:
@@ -311,6 +395,7 @@ class DetectionOutput:
         """
         model = detector.model
         self._detector, self._frame = detector, prefix + model.root_link
+        self._drift.detector = detector
         self._residual = JointStateWriter(self._torques, model.joint_names, self._frame)
         name = self._node.get_fully_qualified_name().lstrip("/")
         self._stamped = StampedVerdict(self._verdicts, name, model.joint_names, self._frame)
@@ -382,7 +467,8 @@ class DetectionOutput:
         self._arrow.clear()
 
     def report(self, status: Status) -> None:
-        """Add observability and uncertainty of the wrench at ``tool_frame`` to the diagnostics."""
+        """Add the changes of friction, and the quality of the wrench at ``tool_frame``."""
+        report_drift(self._detector, status)
         self._tool.report(status)
 
     def _publish_contact(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:

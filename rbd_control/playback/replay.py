@@ -19,6 +19,7 @@ from rbd_control.estimation import (
     DetectorParameters,
     detector_warnings,
 )
+from rbd_control.estimation.drift import guarantee
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.estimation.validity import IN_MOTION
 from rbd_control.files.input_files import about
@@ -157,6 +158,24 @@ class _Detector:
     def remarks(self, watch: MotionWatch) -> tuple[Line, ...]:
         """Return what the collected samples show about the arm and its efforts."""
         return watch.remarks(self._detector)
+
+    @property
+    def friction(self) -> str:
+        """The changes of friction that the detector has learned; empty if none is notable."""
+        return "; ".join(each.text for each in self._detector.drift if each.text)
+
+    def friction_notes(self) -> list[str]:
+        """Return notes on changes of friction, and the pushes that are never taken for one."""
+        detector = self._detector
+        if not detector.drift:
+            return []
+        notes = [self.friction] if self.friction else []
+        if detector.recoveries:
+            notes.append(
+                f"{detector.recoveries} contacts ended because a sudden change of friction "
+                "explained them"
+            )
+        return [*notes, guarantee(detector.drift, detector.least_lasting_push)]
 
     def finish(self, offset: float) -> None:
         """Update level and peak of a contact that is open at the end; it gets no release."""
@@ -344,8 +363,9 @@ class _Run:
                 for factor, detector in self._scaled.items()
                 if contacts is not None
             ),
+            friction=self._detector.friction,
             warnings=(),
-            notes=tuple(notes),
+            notes=(*notes, *self._detector.friction_notes()),
             clock_jumps=tuple(self._clock.jumps),
             residual_series=self._series,
             true_torque_series=self._true_torques(names),

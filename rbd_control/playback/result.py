@@ -68,6 +68,8 @@ class ReplayResult(Result):
         residuals: the residual of each joint.
         efforts: comparison of the efforts with the model's gravity torques.
         score: events against the true contacts; None if these are unknown.
+        friction: changes of friction that the detector has learned until the end; empty if none is
+            notable.
         warnings: problems of the result, the most serious first.
         notes: further information for the user.
         clock_jumps: jumps of the clock of the joint states.
@@ -94,6 +96,7 @@ class ReplayResult(Result):
     residuals: tuple[JointResidual, ...] = field(metadata=_NOT_IN_JSON)
     efforts: tuple[EffortFit, ...] = field(metadata=_NOT_IN_JSON)
     score: Score | None = field(metadata=_NOT_IN_JSON)
+    friction: str
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     clock_jumps: tuple[ClockJump, ...]

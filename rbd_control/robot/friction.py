@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +25,8 @@ _TORQUE = "N·m or N"
 
 _LARGEST = 1e4
 """Bound on the friction torques of the parameters [N·m or N]."""
+_LEAST_F2 = 1e-3
+"""Steepness below which a sigmoid counts as a step of this steepness [s/rad or s/m]."""
 
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction models in compiled code; ``STEP`` is Coulomb, viscous and Stribeck friction."""
@@ -134,6 +136,33 @@ class Friction:
         """
         return None
 
+    def followed(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Coulomb and viscous friction and velocity scale, (n,) each; zero for no friction.
+
+        The detector follows changes of these coefficients, see
+        :mod:`~rbd_control.estimation.drift`.
+        """
+        return np.zeros(n), np.zeros(n), np.ones(n)
+
+    def constant(self, n: int) -> np.ndarray:
+        """Return the offset, which does not depend on the velocity, (n,) [N·m or N]."""
+        return np.zeros(n)
+
+    def with_change(
+        self,
+        coulomb: np.ndarray,  # noqa: ARG002
+        viscous: np.ndarray,  # noqa: ARG002
+        offset: np.ndarray,  # noqa: ARG002
+    ) -> Friction:
+        """Return the model with changes of the coefficients of :meth:`followed` and of the offset.
+
+        A model without these coefficients stays as it is.
+
+        Args:
+            coulomb, viscous, offset: changes, (nv,) each [N·m or N, N·m·s/rad or N·s/m, N·m or N].
+        """
+        return self
+
     def dry(self, n: int) -> np.ndarray:
         """Return the part that reverses with the motion at any speed, (n,) [N·m or N]."""
         return self.coefficients(n)[self.dry_row] if self.dry_row >= 0 else np.zeros(n)
@@ -202,6 +231,23 @@ class CoulombViscousFriction(Friction):
     def learned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return Coulomb friction, viscous friction and velocity scale, (nv,) each."""
         return self.coulomb, self.viscous, self.velocity_scale
+
+    def followed(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # noqa: ARG002
+        """Return Coulomb and viscous friction and velocity scale, (nv,) each."""
+        return self.coulomb, self.viscous, self.velocity_scale
+
+    def constant(self, n: int) -> np.ndarray:  # noqa: ARG002
+        """Return the offset, (nv,) [N·m or N]."""
+        return self.offset
+
+    def with_change(self, coulomb: np.ndarray, viscous: np.ndarray, offset: np.ndarray) -> Friction:
+        """Return the model with changed Coulomb and viscous friction and offset."""
+        return replace(
+            self,
+            coulomb=np.maximum(self.coulomb + coulomb, 0.0),
+            viscous=np.maximum(self.viscous + viscous, 0.0),
+            offset=self.offset + offset,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,6 +331,22 @@ class SigmoidFriction(Friction):
     """(nv,) steepness [s/rad or s/m]."""
     F3: np.ndarray
     """(nv,) velocity offset [rad/s or m/s]."""
+
+    def followed(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # noqa: ARG002
+        """Return half of the step, no viscous friction, and the scale 2 / F2, (nv,) each.
+
+        The model is a step of tanh(v / scale) with F3 = 0.
+        """
+        return 0.5 * self.F1, np.zeros_like(self.F1), 2.0 / np.maximum(self.F2, _LEAST_F2)
+
+    def with_change(
+        self,
+        coulomb: np.ndarray,
+        viscous: np.ndarray,  # noqa: ARG002
+        offset: np.ndarray,  # noqa: ARG002
+    ) -> Friction:
+        """Return the model with a changed step; it has no coefficient for the other changes."""
+        return replace(self, F1=np.maximum(self.F1 + 2.0 * coulomb, 0.0))
 
     def coefficients(self, n: int) -> np.ndarray:
         """Return the rows F1, F2, F3 and zeros, (ROWS, n)."""

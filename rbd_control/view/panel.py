@@ -53,10 +53,11 @@ def verdict_html(state: ArmState) -> str:
 
 
 def figures_html(state: ArmState) -> str:
-    """Return a table of the controller's values and the notice of a state, as HTML.
+    """Return a table of the controller's values, of friction, and the notice of a state, as HTML.
 
-    The values are mode, tracking error [mrad or mm], stored energy [J] and level of the energy tank
-    [J]. Unknown values are left out; without values and notice, the text is empty.
+    The values are mode, tracking error [mrad or mm], stored energy [J], level of the energy tank
+    [J], and notable changes of friction that the detector has learned. Unknown values are left out;
+    without values and notice, the text is empty.
     """
     rows = []
     if state.mode:
@@ -68,6 +69,8 @@ def figures_html(state: ArmState) -> str:
     ):
         if math.isfinite(value):
             rows.append((name, f"{scale * value:.2f} {unit}"))
+    if state.friction:
+        rows.append(("friction", escape(state.friction)))
     table = "".join(f'<tr><td style="{_CELL}">{a}</td><td>{b}</td></tr>' for a, b in rows)
     notice = f'<div class="rbd-notice"><i>{escape(state.notice)}</i></div>' if state.notice else ""
     if not table and not notice:

@@ -64,6 +64,7 @@ class Track:
             the first sample.
         errors: times from the first sample, increasing, (m,) [s], and largest absolute position
             errors of the controller, (m,) [rad or m]; empty if the recording has none.
+        friction: changes of friction that the detector has learned until the end.
     """
 
     joints: tuple[str, ...]
@@ -73,6 +74,7 @@ class Track:
     levels: NDArray[np.int8]
     events: tuple[ContactEvent, ...]
     errors: tuple[Array, Array] = _NO_ERRORS
+    friction: str = ""
 
     @property
     def duration(self) -> float:
@@ -102,6 +104,7 @@ class Track:
             events=self.events,
             current=current,
             tracking_error=self._error(time),
+            friction=self.friction,
         )
 
     def history(self, time: float) -> tuple[Array, Array]:
@@ -363,7 +366,7 @@ class RecordingSource:
         result = replay(
             recording, model, parameters, joints=joints, surface=surface, watch=recorder.add
         )
-        track = recorder.track(result.events)
+        track = replace(recorder.track(result.events), friction=result.friction)
         with suppress(RecordingError):  # most recordings have none
             if recording.path.suffix.lower() != ".csv":
                 errors = read_recording(recording.path, TRACKING_ERROR)

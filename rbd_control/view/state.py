@@ -60,6 +60,7 @@ class ArmState:
         tracking_error: largest absolute position error of a joint [rad or m]; NaN if it is unknown.
         storage: energy stored in tracking errors [J]; NaN if it is unknown.
         tank: level of the controller's energy tank [J]; NaN if it is unknown.
+        friction: changes of friction that the detector has learned; empty if none is notable.
         notice: message for the user about missing, silent or doubtful data; empty without problem.
     """
 
@@ -75,6 +76,7 @@ class ArmState:
     tracking_error: float = math.nan
     storage: float = math.nan
     tank: float = math.nan
+    friction: str = ""
     notice: str = ""
 
 

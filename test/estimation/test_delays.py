@@ -40,6 +40,7 @@ KNOWN: dict[str, Any] = {
     "friction_viscous": (0.5,),
     "contact_threshold": (2.0,),
     "collision_threshold": (60.0,),
+    "follow_friction": False,  # the friction is known
 }
 
 

@@ -76,6 +76,11 @@ CHANGES: list[dict[str, Any]] = [
         "friction_velocity_scale": (1.0,),
     },
     {
+        "friction_model": "coulomb_viscous",
+        "friction_coulomb": (0.5,),
+        "follow_friction": False,
+    },
+    {
         "friction_model": "stribeck",
         "friction_coulomb": (0.5,),
         "friction_stribeck": (0.2,),

@@ -39,7 +39,9 @@ def test_candidates_share_the_probability_that_the_link_leaves() -> None:
 def test_texts_of_messages_are_escaped() -> None:
     hostile = replace(EVENT, link=HOSTILE, candidates=(HOSTILE, HOSTILE + "2"), joint=HOSTILE)
     touch = Touch(HOSTILE, probabilities(hostile), None, None)
-    state = ArmState(0.0, verdict="contact", touch=touch, mode=HOSTILE, notice=HOSTILE)
+    state = ArmState(
+        0.0, verdict="contact", touch=touch, mode=HOSTILE, friction=HOSTILE, notice=HOSTILE
+    )
     for text in (verdict_html(state), figures_html(state), events_html((hostile,), 0)):
         assert "<img" not in text
         assert "&lt;img" in text
