@@ -451,26 +451,26 @@ def _bias(
     share = np.where(known, largest / threshold[first:], 0.0)
     i = int(np.argmax(share))
     level = graded(float(share[i]), BIAS)
+    is_constant = abs(offset[i]) > 2.0 * np.abs(means[:, i] + offset[i]).max()
     text = (
         f"at most {largest[i]:.2g} N·m or N on {efforts[i].joint}, {share[i]:.0%} of its contact "
         f"threshold"
     )
-    if level != "good":
-        is_constant = abs(offset[i]) > 2.0 * np.abs(means[:, i] + offset[i]).max()
+    if level != "good" and is_constant:
+        text = (
+            f"the residual of {efforts[i].joint} is {-offset[i]:+.2g} N·m or N throughout, "
+            f"{share[i]:.0%} of its contact threshold: tare the detector at rest, or add "
+            f"{offset[i]:+.2g} to its friction_offset"
+        )
+    elif level != "good":
         text += ": calibrate, or correct the model or the efforts"
-        if is_constant:
-            text = (
-                f"the residual of {efforts[i].joint} is {-offset[i]:+.2g} N·m or N throughout, "
-                f"{share[i]:.0%} of its contact threshold: tare the detector at rest, or add "
-                f"{offset[i]:+.2g} to its friction_offset"
-            )
     values = {
         "bias": {
             one.joint: [float(low), float(high)]
             for one, low, high in zip(efforts, means.min(0), means.max(0), strict=True)
         }
     }
-    return Line("bias over poses", level, text, values)
+    return Line("bias over poses", level, text, values, is_finding=is_constant)
 
 
 PERIOD = 0.02

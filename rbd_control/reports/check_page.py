@@ -156,7 +156,8 @@ def push_table(found: Json) -> Table:
 PUSH_NOTE = (
     "best, worst: in the directions that need the smallest and the largest force; x, y, z: along "
     "the axes of the root; -: never detected. Medians over the poses; a push must last longer "
-    "than the observer's delay."
+    "than the observer's delay. After a start thresholds are higher, until the friction of the day "
+    "is learned."
 )
 """Explanation of the columns of :func:`push_table`."""
 

@@ -70,6 +70,8 @@ def test_within_thirty_per_cent(
         names = [name for name in DetectorParameters.names() if name.startswith("friction")]
         values = {name: getattr(calibration.parameters, name) for name in names}
         parameters, known = replace(DetectorParameters(), **values), model
+    # The promise holds once the friction of the day is known, which takes a minute of motion.
+    parameters = replace(parameters, follow_friction=False)
     pushes = weakest_pushes_in(known, parameters, [free])
     promised = next(push for push in pushes if push.link == link).axes[axis]
     force = np.eye(3)[axis] * promised
