@@ -47,6 +47,7 @@ from rbd_control.estimation.detector_state import (
 )
 from rbd_control.estimation.observers import begin, clear, observe
 from rbd_control.estimation.thresholds import (
+    follow_errors,
     follow_motion,
     force_size,
     friction_allowance,
@@ -207,6 +208,7 @@ def _restart(memory):
         clear(memory.observer[i])
         joint.speed = 0.0
         joint.acceleration = 0.0
+        joint.momentum_rate = joint.lead = joint.error = 0.0
         joint.reversal = 1.0
         joint.unknown = 0.0
         joint.threshold = math.inf
@@ -235,7 +237,8 @@ def _carry(settings, memory, samples, k, dt):
         arm.resumed, arm.fading = samples.stamp[k], 0.0
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        observer, rate = memory.observer[i], memory.observer[i].rate
+        observer = memory.observer[i]
+        p, rate = observer.p, observer.rate
         if is_long:
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
@@ -251,7 +254,10 @@ def _carry(settings, memory, samples, k, dt):
             setting.bias,
         )
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
-        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)
+        delay = settings.arm[0].delay_error
+        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade, delay)
+        momentum_rate = (observer.p - p) / dt
+        follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)
     return is_long
 
 
@@ -260,6 +266,7 @@ def _begin(memory, samples, k):
     """Begin the first interval of a restarted observer with a sample."""
     for i in range(memory.joint.shape[0]):
         begin(memory.observer[i], samples.p[k, i], samples.rate[k, i], samples.drive[k, i])
+        memory.joint[i].late = samples.drive[k, i]
 
 
 @inlined_borrowing

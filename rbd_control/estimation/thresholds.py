@@ -42,19 +42,35 @@ decays with the observer's time constant.
 Thresholds depend on the motion, because errors of friction and model grow with it::
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
-                  + per_speed_i |v_i| + per_acceleration_i |a_i| + unknown_i
+                  + per_speed_i |v_i| + max(error_i - covered_error_i, 0) + unknown_i
+    error_i = inertia_error_i |dp_i/dt| + |u_i - u_i'|
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction. The
-peak of ``|v_i|`` is held and decays with the observer's time constant, and ``a_i`` is the
-derivative of ``v_i`` through a filter of that time constant, so both have the delay of the
-residual. ``unknown_i`` allows for torque that changes much within a period, and for lost samples
+peak of ``|v_i|`` is held and decays with the observer's time constant.
+
+``error_i`` is what two errors of the model add to the residual in a fast motion. Wrong masses make
+the momentum p wrong, by the share ``inertia_error_i``. A velocity that is later than
+``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque less
+gravity, ``u``, and the same torque with this delay, ``u'``
+(:mod:`~rbd_control.estimation.observers`); for slow changes it is the product of ``delay_error``
+and the rate of ``u``. Both terms pass a first-order filter with the observer's time constant, and
+the peak of ``error_i`` is held and decays with it, so that it is as slow as the residual. The
+recordings of the calibration contain these
+errors as well, up to ``covered_error_i``; only faster motions, such as stops, raise the threshold.
+
+A late velocity also shows a reversal too late, so that the friction of the model has the wrong sign
+before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` with its
+present acceleration.
+
+``unknown_i`` allows for torque that changes much within a period, and for lost samples
 (:mod:`~rbd_control.estimation.validity`). The collision threshold is ``collision_i`` plus
 the last three terms.
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
 residual without contact is known, the statistic ``s`` is compared with a threshold as well. It is
 the length of the residual in standard deviations, ``s² = rᵀ covariance⁻¹ r``, with each residual
-reduced by its margin for friction and ``unknown_i``. Its threshold is::
+reduced by its margin for friction, ``error_i`` beyond ``covered_error_i`` and ``unknown_i``. Its
+threshold is::
 
     statistic_threshold + statistic_speed max |v_i|
 
@@ -83,6 +99,7 @@ from rbd_control.estimation.detector_parameters import (
     DetectorParameters,
 )
 from rbd_control.estimation.detector_state import COLLISION, CONTACT
+from rbd_control.estimation.observers import delayed
 from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]
@@ -276,17 +293,20 @@ AWAY = 0.05
 
 
 @inlined
-def reversing(v, last, before, speed, fade):
+def reversing(v, last, ahead, before, speed, fade):
     """Return the new trace of a joint: one while it reverses or is at rest, otherwise decayed.
 
     Args:
         v: velocity of this sample [rad/s or m/s].
         last: velocity of the previous sample [rad/s or m/s].
+        ahead: velocity that the arm may already have, because the measured one is late [rad/s or
+            m/s].
         before: previous trace, in [0, 1].
         speed: speed below which the joint counts as reversing [rad/s or m/s].
         fade: decay of the trace over the interval, exp(-pole dt).
     """
-    return 1.0 if abs(v) < speed or v * last < 0.0 else fade * before
+    slow = abs(v) < speed or abs(ahead) < speed
+    return 1.0 if slow or v * last < 0.0 or v * ahead < 0.0 else fade * before
 
 
 @inlined
@@ -299,7 +319,7 @@ def less_friction(r, allowance):
 
 
 @compiled
-def reversals(dt, v, speed, pole):
+def reversals(dt, v, speed, pole, delay=0.0):
     """Return the trace of the last reversal of each joint after each of k intervals, (k, nv).
 
     It is 1 while the joint reverses or is slower than ``speed``, and before the first interval;
@@ -310,14 +330,41 @@ def reversals(dt, v, speed, pole):
         v: joint velocities at their ends, (k + 1, nv) [rad/s or m/s].
         speed: speed below which a joint counts as reversing, (nv,) [rad/s or m/s].
         pole: inverse time constant of the decay, (nv,) [1/s].
+        delay: time by which the velocities may be late [s].
     """
     out = np.empty((v.shape[0] - 1, v.shape[1]))
     trace = np.ones(v.shape[1])
     for k in range(out.shape[0]):
         for i in range(v.shape[1]):
             fade = np.exp(-pole[i] * dt[k])
-            trace[i] = reversing(v[k + 1, i], v[k, i], trace[i], speed[i], fade)
+            ahead = v[k + 1, i] + delay * (v[k + 1, i] - v[k, i]) / dt[k]
+            trace[i] = reversing(v[k + 1, i], v[k, i], ahead, trace[i], speed[i], fade)
             out[k, i] = trace[i]
+    return out
+
+
+@compiled
+def motion_errors(dt, p, drive, inertia, delay, pole):
+    """Return ``error`` (top of the module) at the end of each of k intervals, (k, nv) [N·m or N].
+
+    Args:
+        dt: lengths of the intervals, (k,) [s].
+        p: momentum at their ends, (k + 1, nv) [N·m·s or N·s].
+        drive: motor torque less gravity, with the delay of the velocity, (k + 1, nv) [N·m or N].
+        inertia: ``inertia_error``, (nv,).
+        delay: ``delay_error`` [s].
+        pole: inverse time constant of the filter, (nv,) [1/s].
+    """
+    out = np.empty((dt.size, p.shape[1]))
+    for i in range(p.shape[1]):
+        momentum_rate, late, lead, error = 0.0, drive[0, i], 0.0, 0.0
+        for k in range(dt.size):
+            fade = np.exp(-pole[i] * dt[k])
+            late = delayed(late, drive[k + 1, i], dt[k], delay)
+            momentum_rate += (1.0 - fade) * ((p[k + 1, i] - p[k, i]) / dt[k] - momentum_rate)
+            lead += (1.0 - fade) * (drive[k + 1, i] - late - lead)
+            error = max(inertia[i] * abs(momentum_rate) + abs(lead), fade * error)
+            out[k, i] = error
     return out
 
 
@@ -327,7 +374,7 @@ contact threshold."""
 
 
 @inlined
-def follow_motion(setting, joint, v, last_v, dt, fade):
+def follow_motion(setting, joint, v, last_v, dt, fade, delay):
     """Advance the speed, acceleration and reversal that one joint's thresholds depend on.
 
     The speed is the present one, or the decayed earlier maximum, whichever is larger.
@@ -338,10 +385,43 @@ def follow_motion(setting, joint, v, last_v, dt, fade):
         v, last_v: velocities of this sample and the previous one [rad/s or m/s].
         dt: time between them [s].
         fade: decay over this time, exp(-pole dt), with the pole ``observer_gain``.
+        delay: time by which the velocities may be late, ``delay_error`` [s].
     """
-    joint.reversal = reversing(v, last_v, joint.reversal, setting.reversal_speed, fade)
+    acceleration = (v - last_v) / dt
+    ahead = v + delay * acceleration
+    joint.reversal = reversing(v, last_v, ahead, joint.reversal, setting.reversal_speed, fade)
     joint.speed = max(abs(v), fade * joint.speed)
-    joint.acceleration = fade * joint.acceleration + (1.0 - fade) * ((v - last_v) / dt)
+    joint.acceleration = fade * joint.acceleration + (1.0 - fade) * acceleration
+
+
+@inlined
+def follow_errors(setting, joint, momentum_rate, drive, dt, fade, delay):
+    """Advance the torque that errors of inertia and delay may add to one joint's residual.
+
+    Args:
+        setting: settings of the joint, an element of ``Settings.joint``.
+        joint: memory of the joint, an element of ``Memory.joint``, changed in place.
+        momentum_rate: rate of the momentum over an interval [N·m or N].
+        drive: motor torque less gravity at the end of the interval [N·m or N].
+        dt: length of the interval [s].
+        fade: decay over the interval, exp(-pole dt), with the pole ``observer_gain``.
+        delay: ``delay_error`` [s].
+    """
+    joint.momentum_rate += (1.0 - fade) * (momentum_rate - joint.momentum_rate)
+    joint.late = delayed(joint.late, drive, dt, delay)
+    joint.lead += (1.0 - fade) * (drive - joint.late - joint.lead)
+    error = setting.inertia_error * abs(joint.momentum_rate) + abs(joint.lead)
+    joint.error = max(error, fade * joint.error)
+
+
+@inlined
+def motion_allowance(setting, joint):
+    """Return the increase of a joint's thresholds for motion faster than in the calibration.
+
+    It is ``error`` (top of the module) beyond ``covered_error`` [N·m or N]. ``setting`` and
+    ``joint`` are elements of ``Settings.joint`` and ``Memory.joint``.
+    """
+    return max(joint.error - setting.covered_error, 0.0)
 
 
 @inlined
@@ -370,9 +450,7 @@ def highest_residual(settings, memory):
     highest_joint, highest, deciding, collision = 0, 0.0, 0.0, False
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        moving = setting.threshold_speed * joint.speed + setting.threshold_acceleration * abs(
-            joint.acceleration
-        )
+        moving = setting.threshold_speed * joint.speed + motion_allowance(setting, joint)
         size = abs(memory.observer[i].residual)
         threshold = (
             setting.moving_ratio * setting.contact_threshold
@@ -402,7 +480,8 @@ def statistic_ratio(settings, memory):
         fastest = max(fastest, joints[i].speed)
         white = 0.0
         for j in range(i + 1):
-            allowance = friction_allowance(settings.joint[j], joints[j]) + joints[j].unknown
+            allowance = friction_allowance(settings.joint[j], joints[j])
+            allowance += motion_allowance(settings.joint[j], joints[j]) + joints[j].unknown
             residual = memory.observer[j].residual
             white += settings.whitening[i, j] * less_friction(residual, allowance)
         square += white * white
@@ -420,7 +499,8 @@ def force_size(settings, memory, J):
     x, y, z, f = zero, zero, zero, zero
     for i in range(memory.joint.shape[0]):
         weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact_threshold) ** 2
-        residual = less_friction(memory.observer[i].residual, memory.joint[i].unknown)
+        allowance = memory.joint[i].unknown + motion_allowance(settings.joint[i], memory.joint[i])
+        residual = less_friction(memory.observer[i].residual, allowance)
         weighted = (weight * J[0, i], weight * J[1, i], weight * J[2, i])
         x = add(x, scale(J[0, i], weighted))
         y = add(y, scale(J[1, i], weighted))

@@ -43,10 +43,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.observers import Observer
+from rbd_control.estimation.observers import MomentumObserver, Observer
 from rbd_control.estimation.thresholds import (
     AWAY,
     BLOCK,
@@ -55,6 +55,7 @@ from rbd_control.estimation.thresholds import (
     block_maxima,
     default_contact_thresholds,
     least_collision_thresholds,
+    motion_errors,
     reversals,
 )
 from rbd_control.identification.motion import SLOW, RecordedMotion
@@ -89,6 +90,8 @@ STATISTIC_MARGIN = 1.5
 """Ratio of ``statistic_threshold`` to its level."""
 MODEL_MARGIN = 2.0
 """Margin of the thresholds for model errors, in standard deviations of the prediction error."""
+RATE_GAIN = 50.0
+"""Gain of the filter of the rates that ``calibrate`` reports [1/s]."""
 LEAST_MOVING_TIME = 10.0
 """Shortest motion away from reversals from which ``moving_ratio`` is estimated [s]."""
 SUSPICIOUS = 8.0
@@ -118,6 +121,11 @@ class FreeMotion:
     trace: Array
     """(k, nv) traces of reversals, one while a joint reverses or is at rest, then decaying to zero
     (:mod:`~rbd_control.estimation.thresholds`)."""
+    error: Array
+    """(k, nv) torques that ``inertia_error`` and ``delay_error`` explain [N·m or N]."""
+    largest_rates: Array
+    """(2, nv) largest rates of the momentum [N·m or N] and of the motor torque [N·m/s or N/s],
+    filtered by :data:`RATE_GAIN`."""
 
     @classmethod
     def of(
@@ -136,18 +144,31 @@ class FreeMotion:
             noise: times of the samples (m + 1,) [s], and the mean external torques between them by
                 the identified model with friction, (m, nv) [N·m or N].
         """
-        observer = known.make_observer(known.corrected(model))
+        true, dt = known.corrected(model), np.diff(part.t)
+        observer = known.make_observer(true)
         settled = part.t[1:] - part.t[0] >= known.settling_time
-        pole, slow = (
-            known.for_joints(name, model.nv) for name in ("observer_gain", "reversal_speed")
+        pole, slow, inertia = (
+            known.for_joints(name, model.nv)
+            for name in ("observer_gain", "reversal_speed", "inertia_error")
         )
+        delay = known.delay_error
+        p, _, _ = momentum_terms(true, part.q, part.v)
+        drive = np.ascontiguousarray(part.tau - gravity_torque(true, part.q))
+        error = motion_errors(dt, p, drive, inertia, delay, pole)
+        smooth = MomentumObserver(true, RATE_GAIN)
+        rates = [
+            np.abs(smooth.filter(dt, np.diff(each, axis=0) / dt[:, None]))[settled]
+            for each in (p, drive)
+        ]
         return cls(
             name=part.name,
             t=part.t[1:][settled],
             speed=np.abs(part.v[1:][settled]),
-            described=observer.filter(np.diff(part.t), external_means(part, model))[settled],
+            described=observer.filter(dt, external_means(part, model))[settled],
             residual=observer.filter(np.diff(noise[0]), noise[1])[settled],
-            trace=reversals(np.diff(part.t), part.v, slow, pole)[settled],
+            trace=reversals(dt, part.v, slow, pole, delay)[settled],
+            error=error[settled],
+            largest_rates=np.array([rate.max(axis=0, initial=0.0) for rate in rates]),
         )
 
     def thresholds(self, known: CalibratedParameters) -> Array:
@@ -173,7 +194,7 @@ def with_thresholds(
     """Return the parameters with all thresholds and the covariance of the residual.
 
     The thresholds are ``contact_threshold``, ``threshold_speed``, ``moving_ratio``,
-    ``collision_threshold``, ``statistic_threshold`` and ``statistic_speed``.
+    ``covered_error``, ``collision_threshold``, ``statistic_threshold`` and ``statistic_speed``.
 
     Args:
         known: the identified parameters with the observer's gains.
@@ -192,11 +213,21 @@ def with_thresholds(
     known = _with_statistic(known, motions, threshold * (1.0 - moving), half, prediction_error)
     return replace(
         known,
+        covered_error=tuple(_covered_error(motions)),
         contact_threshold=tuple(threshold),
         threshold_speed=tuple(MODEL_MARGIN * prediction_error / np.sqrt((speed**2).mean(axis=0))),
         moving_ratio=tuple(moving),
         collision_threshold=tuple(least_collision_thresholds(model, threshold)),
     )
+
+
+def _covered_error(motions: Sequence[FreeMotion]) -> Array:
+    """Return the largest ``error`` of each joint in the motions, away from its reversals, (nv,).
+
+    At reversals the contact threshold is higher, so that a larger ``error`` there says nothing.
+    """
+    away = [np.where(part.trace < AWAY, part.error, 0.0).max(axis=0) for part in motions]
+    return np.asarray(np.max(away, axis=0))
 
 
 def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...]:

@@ -173,7 +173,8 @@ def test_each_joint_has_an_equal_share_of_half_the_alarms(model: Model) -> None:
     """The other half is for the statistic of all residuals."""
     t = 0.002 * np.arange(20_000)
     noise = np.random.default_rng(3).normal(size=(t.size, 7))
-    part = FreeMotion("noise", t, np.ones_like(noise), noise, noise, np.zeros_like(noise))
+    zero, rates = np.zeros_like(noise), np.zeros((2, 7))
+    part = FreeMotion("noise", t, np.ones_like(noise), noise, noise, zero, zero, rates)
     found = with_thresholds(
         CalibratedParameters(),
         model,
