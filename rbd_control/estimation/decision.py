@@ -49,9 +49,14 @@ from rbd_control.estimation.observers import begin, clear, observe
 from rbd_control.estimation.thresholds import (
     follow_errors,
     follow_motion,
+    LEFT,
+    LONGEST_HOLD,
+    follow_rest,
     force_size,
     friction_allowance,
+    highest_change,
     highest_residual,
+    rest_anew,
     statistic_ratio,
 )
 from rbd_control.estimation.validity import (
@@ -165,6 +170,8 @@ class Excess(NamedTuple):
     """Level that a contact has by this sample alone, ``CONTACT`` or ``COLLISION``."""
     torque: float
     """Residual of ``joint`` [N·m or N]."""
+    change: float
+    """Highest ratio of the change at rest to its threshold."""
     largest: float
     """Largest ratio, which must exceed 1 at the onset of a contact: of residuals to thresholds with
     the allowance, of the statistic of all residuals, and of the force at ``force_link``."""
@@ -190,6 +197,16 @@ def forget_mean(memory):
     _forget_mean(memory.arm[0], memory.joint)
 
 
+@compiled_borrowing
+def forget_rest(memory):
+    """Judge changes at rest anew, after the arm has been at rest for ``REST_TIME``.
+
+    Args:
+        memory: of :class:`~.detector_state.Memory`, changed in place.
+    """
+    memory.arm[0].rests, memory.arm[0].rested = False, 0.0
+
+
 @inlined_borrowing
 def _restart(memory):
     arm, joints = memory.arm[0], memory.joint
@@ -203,6 +220,7 @@ def _restart(memory):
     arm.saturated = arm.resumed = arm.doubtful_until = -math.inf
     arm.interrupted = False
     arm.remembered = 0
+    arm.rests, arm.rested = False, 0.0
     for i in range(joints.shape[0]):
         joint = joints[i]
         clear(memory.observer[i])
@@ -307,6 +325,7 @@ def _lose(arm, joints, ended):
     arm.level = FREE
     arm.lasted = 0.0
     arm.ended = ended
+    arm.rests, arm.rested = False, 0.0
     _forget_mean(arm, joints)
     return event
 
@@ -428,7 +447,8 @@ def _has_lasted(arm, holds, dt, is_long, debounce):
 def _take_peak(memory, excess):
     """Store the residuals of the highest ratio to the threshold in the present contact."""
     arm = memory.arm[0]
-    arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+    arm.peak = max(excess.ratio, excess.change)
+    arm.peak_joint, arm.peak_torque = excess.joint, excess.torque
     for i in range(memory.joint.shape[0]):
         memory.joint[i].peak = memory.observer[i].residual
 
@@ -439,18 +459,24 @@ def _event(rules, memory, stamp, dt, is_long, doubtful, excess):
     arm = memory.arm[0]
     if arm.level == FREE:
         debounce = _onset_debounce(rules, arm, stamp)
-        if not _has_lasted(arm, excess.largest > 1.0, dt, is_long, debounce):
+        exceeds = max(excess.largest, excess.change) > 1.0
+        if not _has_lasted(arm, exceeds, dt, is_long, debounce):
             return NOTHING
         arm.level = arm.height = excess.level
+        arm.held = 0.0
         _take_peak(memory, excess)
         arm.looked = stamp
         arm.lasted = 0.0
         return BEGUN
     arm.level = arm.height = max(arm.level, excess.level)
-    if excess.ratio > arm.peak:
+    if max(excess.ratio, excess.change) > arm.peak:
         _take_peak(memory, excess)
     # The allowance for torque between samples delays a contact but does not end one.
     calm = max(excess.largest, excess.ratio) < rules.release_ratio and not doubtful
+    # Without motion friction holds a part of the torque of a contact that has ended.
+    arm.held = arm.held + dt if calm and arm.rests else 0.0
+    changed = excess.change >= max(rules.release_ratio, LEFT * arm.peak)
+    calm = calm and not (changed and arm.held < LONGEST_HOLD)
     if _has_lasted(arm, calm, dt, is_long, rules.release_debounce):
         arm.level = FREE
         arm.lasted = 0.0
@@ -467,13 +493,16 @@ def _excess(samples, k, settings, memory):
     """Return the ratios of residual, statistic and force to their thresholds at sample ``k``."""
     rules = settings.arm[0]
     joint, ratio, deciding, level = highest_residual(settings, memory)
+    changed, change = highest_change(settings, memory)
     largest = max(deciding, statistic_ratio(settings, memory))
     if samples.jacobian.shape[0] > 0:
         force = force_size(settings, memory, samples.jacobian[k])
         largest = max(largest, force / rules.contact_force_threshold)
         if force > rules.collision_force_threshold:
             level = COLLISION
-    return Excess(joint, ratio, level, memory.observer[joint].residual, largest)
+    if change > max(ratio, 1.0):
+        joint = changed
+    return Excess(joint, ratio, level, memory.observer[joint].residual, change, largest)
 
 
 @compiled_borrowing
@@ -532,10 +561,13 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 _remember(memory, stamp)
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)
+                free = arm.level == FREE and not doubtful
+                follow_rest(settings, memory, stamp - last, free)
                 excess = _excess(samples, k, settings, memory)
                 event = _event(rules, memory, stamp, stamp - last, is_long, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
+                    rest_anew(memory)
                 reason = VALID
                 if doubtful and arm.level == FREE:
                     reason = SATURATED if is_saturated else SETTLING

@@ -126,6 +126,17 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         found_by_calibrate=True,
         compiled=True,
     )
+    rest_threshold: tuple[float, ...] = parameter(
+        (0.0,),
+        "Change of the residual since the arm has come to rest above which a joint reports "
+        "contact; 0: half of contact_threshold",
+        unit=_TORQUE,
+        lower=0.0,
+        upper=LARGEST_THRESHOLD,
+        per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
     collision_threshold: tuple[float, ...] = parameter(
         (0.0,),
         "Residual above which a contact is a collision; 0: from contact_threshold and effort limit",

@@ -114,6 +114,7 @@ _JOINT_MEMORY = np.dtype(
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
         ("measured", "?"),  # some effort was not exactly zero since the detector's start or reset
         ("peak", "f8"),  # residual at the peak of the last contact [N·m or N]
+        ("base", "f8"),  # residual of the arm at rest, from which changes are judged [N·m or N]
     ],
     align=True,
 )
@@ -139,6 +140,9 @@ _ARM_MEMORY = np.dtype(
         ("reason", "i8"),  # present reason for no verdict; drops and repetitions may not change it
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
+        ("rested", "f8"),  # time for which no joint has moved and there was no contact [s]
+        ("rests", "?"),  # whether changes of the residual are judged
+        ("held", "f8"),  # time for which only the change has kept the present contact [s]
         ("level", "i8"),  # level of the present contact
         ("lasted", "f8"),  # time for which a residual has been above its threshold, or in a contact
         # all residuals have been below their release level, as the debounce counts it [s]

@@ -74,6 +74,29 @@ threshold is::
 
     statistic_threshold + statistic_speed max |v_i|
 
+**Changes at rest.** The threshold of a joint must allow for errors of masses and friction, which do
+not change while the arm is at rest. A change of the residual since then is therefore judged with a
+far lower threshold, in addition to the other rules::
+
+    |r_i - base_i| > rest_threshold_i + unknown_i
+
+The arm is at rest while no joint is faster than ``reversal_speed``. ``base`` is the mean residual
+of its first :data:`REST_TIME` at rest, in which no residual may change by more than half of its
+``rest_threshold``, and follows the residual with the time constant :data:`DRIFT_TIME`, as sensors
+drift. During a contact it does not follow. What it learns, and what never:
+
+- A change of more than ``rest_threshold`` within a time much shorter than :data:`DRIFT_TIME` is
+  reported, for as long as it lasts, but for at most :data:`LONGEST_HOLD` if no other rule reports
+  it. Then the present residual becomes ``base``.
+- What friction holds after a contact is no contact: a contact ends when the change is below
+  :data:`LEFT` of its highest value, and the present residual becomes ``base``.
+- A force that grows more slowly than ``rest_threshold`` in :data:`DRIFT_TIME`, or that acts already
+  when the arm comes to rest, becomes part of ``base``. When such a force is removed, the change is
+  reported as a contact, for at most :data:`LONGEST_HOLD`.
+- ``base`` never enters the other rules: a residual above ``contact_threshold`` is never learned.
+- Motion, a restart, and other parameters or models end the rest; it begins anew
+  :data:`REST_TIME` later.
+
 The force ``F`` at one link may have a threshold as well. It is the most probable force under a
 normal prior with the standard deviation ``force_uncertainty`` for each component, so that force
 components that hardly load the joints are estimated as small::
@@ -177,7 +200,8 @@ ORDER = 0.5
 def with_default_thresholds(parameters: P, model: Model) -> P:
     """Return the parameters with defaults in place of joint thresholds that are zero.
 
-    The parameters concerned are ``contact_threshold`` and ``collision_threshold``. A default
+    The parameters concerned are ``contact_threshold``, ``collision_threshold`` and
+    ``rest_threshold``, whose default is :data:`REST_SHARE` of the contact threshold. A default
     contact threshold is at most half of a collision threshold that is given for the same joint.
 
     Args:
@@ -192,14 +216,18 @@ def with_default_thresholds(parameters: P, model: Model) -> P:
     """
     contact = parameters.for_joints("contact_threshold", model.nv)
     collision = parameters.for_joints("collision_threshold", model.nv)
-    if (contact > 0.0).all() and (collision > 0.0).all():
+    rest = parameters.for_joints("rest_threshold", model.nv)
+    if (contact > 0.0).all() and (collision > 0.0).all() and (rest > 0.0).all():
         return parameters
     usual = default_contact_thresholds(model)
     usual = np.where(collision > 0.0, np.minimum(usual, ORDER * collision), usual)
     contact = np.where(contact > 0.0, contact, usual)
     collision = np.where(collision > 0.0, collision, least_collision_thresholds(model, contact))
     return replace(
-        parameters, contact_threshold=tuple(contact), collision_threshold=tuple(collision)
+        parameters,
+        contact_threshold=tuple(contact),
+        collision_threshold=tuple(collision),
+        rest_threshold=tuple(np.where(rest > 0.0, rest, REST_SHARE * contact)),
     )
 
 
@@ -287,6 +315,20 @@ def _levers(model: Model) -> Array:
     columns = [frame_jacobian(model, middle, link)[3:] for link in model.link_names]
     return np.asarray(np.linalg.norm(columns, axis=1).max(axis=0))
 
+
+REST_SHARE = 0.5
+"""Default ``rest_threshold`` as a fraction of the contact threshold. The latter covers unknown dry
+friction; a change at the start of a motion may be twice that friction, which is far smaller."""
+REST_TIME = 0.3
+"""Time after which an arm without motion and with steady residuals is at rest [s]."""
+DRIFT_TIME = 10.0
+"""Time constant with which the residual of an arm at rest is learned [s]."""
+STEADY_SHARE = 0.5
+"""Largest change of a residual when the arm comes to rest, as a share of ``rest_threshold``."""
+LEFT = 0.1
+"""Share of a contact's highest change that friction may hold after the contact."""
+LONGEST_HOLD = 10.0
+"""Longest time for which a change at rest alone counts as contact [s]."""
 
 AWAY = 0.05
 """Value of the trace below which a joint counts as away from reversals."""
@@ -464,6 +506,62 @@ def highest_residual(settings, memory):
         deciding = max(deciding, size / joint.threshold)
         collision = collision or size > setting.collision_threshold + moving + joint.unknown
     return highest_joint, highest, deciding, COLLISION if collision else CONTACT
+
+
+@inlined_borrowing
+def follow_rest(settings, memory, dt, free):
+    """Advance the residual ``base`` of the arm at rest, from which changes are judged.
+
+    Args:
+        settings: settings of the detector.
+        memory: memory of the detector, with the residual and velocity of the present sample.
+        dt: time since the last sample [s].
+        free: whether there is certainly no contact.
+    """
+    arm = memory.arm[0]
+    moves = False
+    for i in range(memory.joint.shape[0]):
+        moves = moves or abs(memory.v[i]) > settings.joint[i].reversal_speed
+    if moves or not (arm.rests or free):
+        arm.rests, arm.rested = False, 0.0
+        return
+    if not free:
+        return
+    arm.rested += dt
+    share = min(dt / (DRIFT_TIME if arm.rests else arm.rested), 1.0)
+    steady = True
+    for i in range(memory.joint.shape[0]):
+        joint, residual = memory.joint[i], memory.observer[i].residual
+        joint.base += share * (residual - joint.base)
+        change = abs(residual - joint.base)
+        steady = steady and change < STEADY_SHARE * settings.joint[i].rest_threshold
+    if not arm.rests and arm.rested >= REST_TIME:
+        arm.rests = steady
+        arm.rested = arm.rested if steady else 0.0
+
+
+@inlined_borrowing
+def rest_anew(memory):
+    """Make the present residuals the ``base`` of an arm that stays at rest after a contact."""
+    for i in range(memory.joint.shape[0]):
+        memory.joint[i].base = memory.observer[i].residual
+
+
+@inlined_borrowing
+def highest_change(settings, memory):
+    """Return the joint with the highest ratio of change at rest to threshold, and the ratio.
+
+    The ratio is zero unless the arm is at rest.
+    """
+    highest_joint, highest = 0, 0.0
+    if memory.arm[0].rests:
+        for i in range(memory.joint.shape[0]):
+            joint = memory.joint[i]
+            change = abs(memory.observer[i].residual - joint.base)
+            ratio = change / (settings.joint[i].rest_threshold + joint.unknown)
+            if ratio > highest:
+                highest_joint, highest = i, ratio
+    return highest_joint, highest
 
 
 @inlined_borrowing

@@ -62,7 +62,9 @@ def test_the_rule(limits: tuple[float, ...], expected: tuple[float, ...]) -> Non
 
 def test_given_thresholds_are_kept() -> None:
     model = arm()
-    given = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
+    given = DetectorParameters(
+        contact_threshold=(1.0,), collision_threshold=(9.0,), rest_threshold=(0.7,)
+    )
     assert with_default_thresholds(given, model) is given
     assert uncalibrated(given, model) == ""
     some = replace(given, contact_threshold=(0.0, 2.0, 0.0))
