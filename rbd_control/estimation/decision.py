@@ -47,10 +47,10 @@ from rbd_control.estimation.detector_state import (
 )
 from rbd_control.estimation.observers import begin, clear, observe
 from rbd_control.estimation.thresholds import (
-    follow_errors,
-    follow_motion,
     LEFT,
     LONGEST_HOLD,
+    follow_errors,
+    follow_motion,
     follow_rest,
     force_size,
     friction_allowance,
@@ -260,7 +260,8 @@ def _carry(settings, memory, samples, k, dt):
         if is_long:
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
-        usual = 0.0 if is_long else usual_change(setting, dt)
+        delay = settings.arm[0].delay_error
+        usual = 0.0 if is_long else usual_change(setting, dt, delay)
         observe(
             settings.kind,
             settings.design[i],
@@ -272,7 +273,6 @@ def _carry(settings, memory, samples, k, dt):
             setting.bias,
         )
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
-        delay = settings.arm[0].delay_error
         follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade, delay)
         momentum_rate = (observer.p - p) / dt
         follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)

@@ -154,8 +154,8 @@ def calibrate(
         motions: contact-free motions of the arm, at least twenty seconds in total; ``tau`` is the
             effort as published.
         model: the robot as described, without corrections.
-        parameters: kind of observer, kind of effort, and timing; by default a second-order observer
-            with damping 0.7, and efforts that are torques. For currents, an ``effort_gain`` of 1
+        parameters: kind of observer, kind of effort, and timing; by default a first-order observer,
+            and efforts that are torques. For currents, an ``effort_gain`` of 1
             on all joints means that the gains are unknown and are identified. A ``velocity_delay``
             above 0 is kept.
         false_alarms_per_hour: required rate of false alarms over all joints [1/h].
@@ -205,9 +205,10 @@ def calibrate(
     if not keep_gain:
         gains = choose_gains(
             model,
-            noise,
+            [(t, x) for (t, _), x in zip(noise, unfitted, strict=True)],
             np.concatenate([part.q for part in stretches]),
             lambda K: replace(start, observer_gain=(K,)).make_observer(model),
+            0.5 * false_alarms_per_hour / model.nv,
         )
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
@@ -217,7 +218,7 @@ def calibrate(
     # Identified gains have standard errors; the scale check below does not include rotors.
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
-    free = _free_motions(stretches, known, felt, noise, least_time)
+    free = _free_motions(stretches, known, felt, noise, unfitted, least_time)
     refuse_contact(free, found.friction.dry(felt.nv), felt)
     known = with_thresholds(
         known,
@@ -463,6 +464,7 @@ def _free_motions(
     known: CalibratedParameters,
     model: Model,
     noise: Sequence[tuple[Array, Array]],
+    held_out: Sequence[Array],
     least_time: float,
 ) -> list[FreeMotion]:
     """Return the residuals of the stretches in which the observer settles.
@@ -470,7 +472,10 @@ def _free_motions(
     Raises:
         RecordingError: if they are shorter than ``least_time`` in total [s].
     """
-    every = (FreeMotion.of(part, known, model, x) for part, x in zip(stretches, noise, strict=True))
+    every = (
+        FreeMotion.of(part, known, model, x, held)
+        for part, x, held in zip(stretches, noise, held_out, strict=True)
+    )
     free = [motion for motion in every if motion.t.size]
     _refuse_short(_duration(free), least_time)
     return free
