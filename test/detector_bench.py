@@ -21,7 +21,11 @@ Q = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6])
 
 
 PARAMETERS = DetectorParameters(
-    contact_threshold=(1.0,), collision_threshold=(10.0,), observer_gain=(100.0,)
+    contact_threshold=(1.0,),
+    collision_threshold=(10.0,),
+    observer_gain=(100.0,),
+    # Changes at rest have tests of their own.
+    rest_threshold=(1e3,),
 )
 
 

@@ -71,7 +71,7 @@ def test_calibrate_over_an_arm_file_keeps_the_parameters_of_the_user(
     assert {name: values[name] for name in USERS} == USERS
     detector = read_parameter_file(arm, "contact_detector")
     assert detector["maximum_gap"] == 0.02
-    assert detector["observer"] == "second_order"
+    assert detector["observer"] == "momentum"
     np.testing.assert_allclose(detector["friction_coulomb"], [0.5, 0.3], atol=0.05)
 
 

@@ -130,7 +130,7 @@ for change in (
     dict(effort_kind="torque_without_gravity"),
     dict(contact_force_threshold=10.0, force_link="link_5"),
     dict(residual_covariance=tuple(np.eye(7).ravel()), statistic_speed=1.0),
-    dict(threshold_speed=(1.0,), threshold_acceleration=(1.0,), moving_ratio=(0.5,)),
+    dict(threshold_speed=(1.0,), inertia_error=(0.1,), delay_error=0.001, moving_ratio=(0.5,)),
     dict(contact_threshold=(0.0,), reversal_speed=(0.0,), onset_debounce=0.0, settling_time=0.0),
 ):
     parameters = replace(DetectorParameters(contact_threshold=(2.0,)), **change)

@@ -13,6 +13,7 @@ pytest.importorskip("mujoco")
 
 from bench.robots.energy import EnergyAfterFault, Reading
 from bench.robots.failures import Failure, fail, failures
+from bench.robots.false_contacts import false_contacts
 from bench.robots.plant import Plant
 from bench.robots.robots import ROBOTS, Robot
 from bench.robots.session import Session
@@ -96,3 +97,15 @@ def test_drives_that_all_reverse_after_a_fault_get_no_torque() -> None:
     assert not is_excessive(braked)
     assert braked.speed < 1.0
     assert braked.stop < 2.0
+
+
+def test_stops_and_retreats_are_no_contact() -> None:
+    """The motions of the calibration contain none; without the errors the first stop is a contact.
+
+    `python -m bench.robots.false_contacts` has 10 minutes of three robots.
+    """
+    stops = {"order in motion": 1.0}
+    found = false_contacts(ROBOTS["panda_franka"], 20.0, seed=0, calibration=40.0, motions=stops)
+    assert found.events == ()
+    assert found.highest < 1.0
+    assert 0.001 < found.parameters.delay_error < 0.01

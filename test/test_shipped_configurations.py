@@ -75,7 +75,8 @@ def test_simulated_panda(
     assert result.warnings == ()
     (event,) = result.events
     assert 0.0 < event.detected - onset < 0.020
-    assert abs(event.onset - onset) < 0.010
+    # A weak push that is detected within milliseconds has an uncertain onset.
+    assert abs(event.onset - onset) < max(0.010, 4.0 * event.onset_uncertainty)
     assert link in (event.candidates if not is_sure else event.candidates[:1])
 
 

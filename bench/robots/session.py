@@ -44,6 +44,7 @@ class Session:
         controller: the controller.
         fault: the first fault, or None.
         command: the last command.
+        seen: the last joint state that the controller has received.
         lose: function of the time [s] that tells whether the joint state of this time is lost.
         second: a joint state (q, v) of a second publisher, between two of the arm; or None.
         flag: verdict that the contact detector repeats; None: there is no detector.
@@ -67,7 +68,7 @@ class Session:
         self.flag: bool | None = None
         self.watch: Callable[[Session], None] | None = None
         self._watched = 0.0
-        first = plant.measure()
+        first = self.seen = plant.measure()
         self.controller.start(plant.t, first.q, first.v, plant.t + TRANSPORT)
         self._step()
 
@@ -112,7 +113,7 @@ class Session:
 
     def _update(self, stamp: float) -> Command:
         """Measure, and return the answer of the controller."""
-        seen = self.plant.measure()
+        seen = self.seen = self.plant.measure()
         return self.controller.update(stamp, seen.q, seen.v, stamp + TRANSPORT, seen.effort)
 
     def _take(self, command: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +20,17 @@ FASTEST = 0.95
 """Largest share of the velocity limits of random trajectories."""
 REACTIONS = ("hold", "float", "retract", "slow")
 ORDERS = ("hold", "cancel", "float", "retract")
+SHARES = {
+    "trajectory": 6.0,
+    "stream": 2.0,
+    "push at rest": 2.0,
+    "push in motion": 3.0,
+    "order in motion": 4.0,
+    "rest": 1.0,
+    "slow motion": 1.0,
+    "contact": 2.0,
+}
+"""Relative frequencies of the activities."""
 
 
 @dataclass
@@ -57,7 +69,7 @@ def ordinary(robot: Robot, seconds: float, seed: int = 0) -> Use:
     rng = np.random.default_rng(1000 + seed)
     while result.seconds < seconds - 1e-6:
         session = Session(plant)
-        user = _User(session, rng, result)
+        user = User(session, rng, result)
         session.run(seconds - result.seconds, user.script())
         result.seconds += plant.t
         if session.fault is not None:
@@ -65,32 +77,51 @@ def ordinary(robot: Robot, seconds: float, seed: int = 0) -> Use:
     return result
 
 
-class _User:
-    """Uses one session."""
+class User:
+    """Uses one session.
 
-    def __init__(self, session: Session, rng: np.random.Generator, result: Use) -> None:
+    Args:
+        session: the session.
+        rng: source of all random choices.
+        result: counts the activities.
+        without_hands: whether nothing touches the arm: there is no push, and the flag of the
+            contact detector, which makes the arm react, is false.
+        shares: frequency of each activity, by name; by default those of ordinary use.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        rng: np.random.Generator,
+        result: Use,
+        *,
+        without_hands: bool = False,
+        shares: Mapping[str, float] | None = None,
+    ) -> None:
         self._session, self._rng, self._result = session, rng, result
+        self._without_hands, self._shares = without_hands, shares or SHARES
         self._plant = session.plant
         self.activity = "start"
 
     def script(self) -> Script:
+        """Yield the times of an endless use [s], which begins with half a second of rest."""
         activities = {
-            "trajectory": (self._trajectory, 6.0),
-            "stream": (self._stream, 2.0),
-            "push at rest": (self._push_at_rest, 2.0),
-            "push in motion": (self._push_in_motion, 3.0),
-            "order in motion": (self._order, 4.0),
-            "rest": (self._rest, 1.0),
-            "slow motion": (self._slow, 1.0),
-            "contact": (self._contact, 2.0),
+            "trajectory": self._trajectory,
+            "stream": self._stream,
+            "push at rest": self._push_at_rest,
+            "push in motion": self._push_in_motion,
+            "order in motion": self._order,
+            "rest": self._rest,
+            "slow motion": self._slow,
+            "contact": self._contact,
         }
-        shares = np.array([share for _, share in activities.values()])
+        shares = np.array(list(self._shares.values()))
         yield 0.5
         while True:
-            name = str(self._rng.choice(list(activities), p=shares / shares.sum()))
+            name = str(self._rng.choice(list(self._shares), p=shares / shares.sum()))
             self.activity = name
             self._result.activities[name] = self._result.activities.get(name, 0) + 1
-            yield from activities[name][0]()
+            yield from activities[name]()
 
     # --- Activities ------------------------------------------------------------------------------
 
@@ -136,7 +167,8 @@ class _User:
 
     def _push(self) -> float:
         row, force, seconds, is_held = self._force()
-        self._session.push(row, force, seconds, is_held=is_held)
+        if not self._without_hands:
+            self._session.push(row, force, seconds, is_held=is_held)
         return seconds
 
     def _push_at_rest(self) -> Script:
@@ -178,7 +210,8 @@ class _User:
         length = self._begin(self._share())
         yield rng.uniform(0.2, 0.8) * length
         row, force, seconds, is_held = self._force()
-        session.push(row, force, seconds, is_held=is_held)
+        if not self._without_hands:
+            session.push(row, force, seconds, is_held=is_held)
         session.controller.set_contact_force(self._plant.arm.model.joint_links[row], force)
         session.flag = True
         yield max(seconds, 0.05)

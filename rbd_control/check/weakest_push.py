@@ -9,7 +9,7 @@ the weakest detected force is the smallest ``f`` for which one of the detector's
 with W the whitening matrix of the covariance (:mod:`~rbd_control.estimation.thresholds`), and
 ``less_friction`` a reduction of each magnitude by the friction margin of the joint, down to zero.
 The thresholds apply at the recorded speed, with the friction margin of joints at rest or reversing.
-If the residual of the motion is known, they grow with the recorded acceleration as well.
+If the residual of the motion is known, they grow in motion faster than in the calibration as well.
 
 The residual also contains noise and model errors, which may add to a push or reduce it. If the
 residual of the motion is known, the push is therefore added to it: the weakest push that begins at
@@ -35,8 +35,8 @@ from rbd_control.errors import InputError
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
-from rbd_control.estimation.observers import MomentumObserver
-from rbd_control.estimation.thresholds import with_default_thresholds
+from rbd_control.estimation.observers import delay_torques
+from rbd_control.estimation.thresholds import motion_errors, with_default_thresholds
 from rbd_control.identification.diagnosis import finish
 from rbd_control.identification.motion import RecordedMotion
 
@@ -142,7 +142,7 @@ def weakest_pushes_in(
     if looks is None:
         q, v = (np.concatenate([getattr(m, name) for m in motions]) for name in ("q", "v"))
         return weakest_pushes(model, parameters, q, v)
-    start = DetectionThresholds.of(model, parameters, looks.v[:, 0], looks.a[:, 0])
+    start = DetectionThresholds.of(model, parameters, looks.v[:, 0], looks.error[:, 0])
     return tuple(_with_noise(model, parameters, start, link, looks) for link in model.joint_links)
 
 
@@ -170,8 +170,8 @@ class PushSamples:
     """(n, m, nq) joint positions [rad or m]."""
     v: Array
     """(n, m, nv) joint velocities [rad/s or m/s]."""
-    a: Array
-    """(n, m, nv) filtered joint accelerations [rad/s² or m/s²]."""
+    error: Array
+    """(n, m, nv) increase of the thresholds in motion faster than in the calibration [N·m or N]."""
     residual: Array
     """(n, m, nv) residual without contact [N·m or N]."""
     risen: Array
@@ -199,28 +199,36 @@ class PushSamples:
             block = detector.update_block(motion.t, motion.q, motion.v, motion.tau)
             rows = _push_rows(motion.t, np.asarray(block.valid & ~block.contact))
             period = float(np.median(np.diff(motion.t))) if rows else 0.0
-            a = _accelerations(model, parameters, motion)
+            error = _motion_allowances(model, parameters, motion)
             for row in rows:
                 # The period is rounded to two digits, by up to 5 %.
                 observer.rise(period, int(1.06 * PUSH / period) + 2)
                 after = motion.t[row] - motion.t[row[0]]
                 risen = np.array([observer.risen(float(age)) for age in after])
-                found.append((motion.q[row], motion.v[row], a[row], block.residual[row], risen))
+                found.append((motion.q[row], motion.v[row], error[row], block.residual[row], risen))
         if not found:
             return None
         step = -(-len(found) // POSES)
         return cls(*map(np.array, zip(*found[::step], strict=True)))
 
 
-def _accelerations(model: Model, parameters: DetectorParameters, motion: RecordedMotion) -> Array:
-    """Return the accelerations that the thresholds depend on, (k, nv) [rad/s² or m/s²].
+def _motion_allowances(
+    model: Model, parameters: DetectorParameters, motion: RecordedMotion
+) -> Array:
+    """Return the increase of the thresholds in motion faster than in the calibration, (k, nv).
 
-    As in the detector they are filtered with the time constant 1/``observer_gain``.
+    It is that of the detector, ``error`` beyond ``covered_error`` [N·m or N]
+    (:mod:`~rbd_control.estimation.thresholds`).
     """
-    dt = np.diff(motion.t)
-    gain = parameters.for_joints("observer_gain", model.nv)
-    a = MomentumObserver(model, gain).filter(dt, np.diff(motion.v, axis=0) / dt[:, None])
-    return np.concatenate([np.zeros_like(motion.v[:1]), a])
+    inertia, covered, gain = (
+        parameters.for_joints(name, model.nv)
+        for name in ("inertia_error", "covered_error", "observer_gain")
+    )
+    balance, dt = parameters.balance(model).run(motion.q, motion.v, motion.tau), np.diff(motion.t)
+    late = np.empty_like(balance.drive)
+    delay_torques(dt, balance.drive, parameters.velocity_delay, late)
+    error = motion_errors(dt, balance.p, late, inertia, parameters.delay_error, gain)
+    return np.maximum(np.concatenate([np.zeros_like(late[:1]), error]) - covered, 0.0)
 
 
 def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
@@ -254,25 +262,24 @@ class DetectionThresholds:
 
     @classmethod
     def of(
-        cls, model: Model, parameters: DetectorParameters, v: Array, a: Array | float = 0.0
+        cls, model: Model, parameters: DetectorParameters, v: Array, error: Array | float = 0.0
     ) -> DetectionThresholds:
         """Return the rules at the velocities v (k, nv) [rad/s or m/s].
 
         Unlike in the detector, the thresholds grow with the present speed only, not with its recent
         peak or torque that changes between samples, and the friction margin does not decay after a
         reversal. The margin for uncertain friction, which is small once the joints have moved, is
-        left out, and so are the thresholds of the force. The accelerations a (k, nv)
-        [rad/s² or m/s²] are zero by default.
+        left out, and so are the thresholds of the force. The increase ``error`` in motion faster
+        than in the calibration, (k, nv) [N·m or N], is zero by default.
         """
         parameters = with_default_thresholds(parameters, model)
-        contact, slope, moving, slow, growth = (
+        contact, slope, moving, slow = (
             parameters.for_joints(name, model.nv)
             for name in (
                 "contact_threshold",
                 "threshold_speed",
                 "moving_ratio",
                 "reversal_speed",
-                "threshold_acceleration",
             )
         )
         speed = np.abs(v)
@@ -280,8 +287,8 @@ class DetectionThresholds:
         covariance = parameters.covariance(model.nv)
         whitening = None if covariance is None else np.linalg.inv(np.linalg.cholesky(covariance))
         statistic = parameters.statistic_threshold + parameters.statistic_speed * speed.max(axis=1)
-        threshold = moving * contact + allowance + slope * speed + growth * np.abs(a)
-        return cls(threshold, allowance, whitening, statistic)
+        threshold = moving * contact + allowance + slope * speed + error
+        return cls(threshold, allowance + error, whitening, statistic)
 
     def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
@@ -380,7 +387,7 @@ def _with_noise(
     chosen = [np.broadcast_to(axis, (n, 3)) for axis in np.eye(3)]
     chosen += [directions[pick, np.arange(n)] for pick in (forces.argmin(0), forces.argmax(0))]
     v, a, residual, risen = (
-        each.reshape(n * m, nv) for each in (looks.v, looks.a, looks.residual, looks.risen)
+        each.reshape(n * m, nv) for each in (looks.v, looks.error, looks.residual, looks.risen)
     )
     rules = DetectionThresholds.of(model, parameters, v, a)
     medians = []

@@ -177,6 +177,7 @@ def _print(calibration: Calibration, found: dict[str, Any], console: Console) ->
         console.print(f"velocity is late by {1e3 * found['velocity_delay']:.2g} ms")
     for note in calibration.notes:
         console.print(f"warning: {note}", markup=False)
+    console.print(calibration.support, markup=False)
     console.print(
         f"{MODEL_NOTE}\n{calibration.duration:.0f} s of motion were used. The thresholds imply "
         f"{alarms(calibration)} per hour in motions like these."

@@ -253,8 +253,8 @@ def add_calibrate(commands: Commands) -> None:
     calibrate.add_argument(
         "--observer",
         choices=("momentum", "second_order"),
-        default="second_order",
-        help="kind of observer (default: second_order)",
+        default="momentum",
+        help="kind of observer (default: momentum)",
     )
     calibrate.add_argument(
         "--gain",

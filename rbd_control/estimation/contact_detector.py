@@ -39,6 +39,7 @@ from rbd_control.estimation.decision import (
     decide,
     drop_incomplete,
     forget_mean,
+    forget_rest,
 )
 from rbd_control.estimation.detection import (
     BlockDetection,
@@ -477,6 +478,7 @@ class ContactDetector:
         if self._observer.kind != former.kind:
             self._observer.restart_filter()
         forget_mean(memory)
+        forget_rest(memory)
         keep_settled(memory, settling_time)
         # The residual does not jump: the last momentum is recomputed with the new model. The lag of
         # the delayed torque is kept as well; a jump of it would count as an external torque.

@@ -65,10 +65,16 @@ from rbd_control.estimation.drift import (
 )
 from rbd_control.estimation.observers import begin, clear, observe
 from rbd_control.estimation.thresholds import (
+    LEFT,
+    LONGEST_HOLD,
+    follow_errors,
     follow_motion,
+    follow_rest,
     force_size,
     friction_allowance,
+    highest_change,
     highest_residual,
+    rest_anew,
     statistic_ratio,
 )
 from rbd_control.estimation.validity import (
@@ -183,6 +189,8 @@ class Excess(NamedTuple):
     """Level that a contact has by this sample alone, ``CONTACT`` or ``COLLISION``."""
     torque: float
     """Residual of ``joint`` [N·m or N]."""
+    change: float
+    """Highest ratio of the change at rest to its threshold."""
     largest: float
     """Largest ratio, which must exceed 1 at the onset of a contact: of residuals to thresholds with
     the allowance, of the statistic of all residuals, and of the force at ``force_link``."""
@@ -198,6 +206,16 @@ def forget_mean(memory):
     _forget_mean(memory.arm[0], memory.joint)
 
 
+@compiled_borrowing
+def forget_rest(memory):
+    """Judge changes at rest anew, after the arm has been at rest for ``REST_TIME``.
+
+    Args:
+        memory: of :class:`~.detector_state.Memory`, changed in place.
+    """
+    memory.arm[0].rests, memory.arm[0].rested = False, 0.0
+
+
 @inlined_borrowing
 def _restart(memory):
     arm, joints = memory.arm[0], memory.joint
@@ -211,11 +229,13 @@ def _restart(memory):
     arm.saturated = arm.resumed = arm.doubtful_until = -math.inf
     arm.interrupted = False
     arm.remembered = 0
+    arm.rests, arm.rested = False, 0.0
     for i in range(joints.shape[0]):
         joint = joints[i]
         clear(memory.observer[i])
         joint.speed = 0.0
         joint.acceleration = 0.0
+        joint.momentum_rate = joint.lead = joint.error = 0.0
         joint.reversal = 1.0
         joint.unknown = 0.0
         joint.threshold = math.inf
@@ -247,11 +267,13 @@ def _carry(settings, memory, samples, k, dt):
         arm.resumed, arm.fading = samples.stamp[k], 0.0
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        observer, rate = memory.observer[i], memory.observer[i].rate
+        observer = memory.observer[i]
+        p, rate = observer.p, observer.rate
         if is_long:
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
-        usual = 0.0 if is_long else usual_change(setting, dt)
+        delay = settings.arm[0].delay_error
+        usual = 0.0 if is_long else usual_change(setting, dt, delay)
         bias, v, last_v = setting.bias, samples.v[k, i], memory.v[i]
         means = 0.0, 0.0
         if follows:
@@ -271,7 +293,9 @@ def _carry(settings, memory, samples, k, dt):
             estimate, design = memory.drift[i, PRESENT], settings.design[i]
             advance_columns(settings.kind, design, gains, setting, joint, estimate, dt, means)
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
-        follow_motion(setting, joint, v, last_v, dt, fade)
+        follow_motion(setting, joint, v, last_v, dt, fade, delay)
+        momentum_rate = (observer.p - p) / dt
+        follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)
     return is_long
 
 
@@ -281,6 +305,7 @@ def _begin(settings, memory, samples, k):
     for i in range(memory.joint.shape[0]):
         memory.joint[i].step = smooth_sign(samples.v[k, i] * settings.joint[i].steepness)
         begin(memory.observer[i], samples.p[k, i], samples.rate[k, i], samples.drive[k, i])
+        memory.joint[i].late = samples.drive[k, i]
 
 
 @inlined_borrowing
@@ -321,6 +346,7 @@ def _lose(arm, joints, ended):
     arm.level = FREE
     arm.lasted = 0.0
     arm.ended = ended
+    arm.rests, arm.rested = False, 0.0
     _forget_mean(arm, joints)
     return event
 
@@ -443,7 +469,8 @@ def _has_lasted(arm, holds, dt, is_long, debounce):
 def _take_peak(memory, excess):
     """Store the residuals of the highest ratio to the threshold in the present contact."""
     arm = memory.arm[0]
-    arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+    arm.peak = max(excess.ratio, excess.change)
+    arm.peak_joint, arm.peak_torque = excess.joint, excess.torque
     arm.peaked = arm.stamp
     for i in range(memory.joint.shape[0]):
         memory.joint[i].peak = memory.observer[i].residual
@@ -455,18 +482,24 @@ def _event(rules, memory, stamp, dt, is_long, doubtful, excess):
     arm = memory.arm[0]
     if arm.level == FREE:
         debounce = _onset_debounce(rules, arm, stamp)
-        if not _has_lasted(arm, excess.largest > 1.0, dt, is_long, debounce):
+        exceeds = max(excess.largest, excess.change) > 1.0
+        if not _has_lasted(arm, exceeds, dt, is_long, debounce):
             return NOTHING
         arm.level = arm.height = excess.level
+        arm.held = 0.0
         _take_peak(memory, excess)
         arm.looked = stamp
         arm.lasted = 0.0
         return BEGUN
     arm.level = arm.height = max(arm.level, excess.level)
-    if excess.ratio > arm.peak:
+    if max(excess.ratio, excess.change) > arm.peak:
         _take_peak(memory, excess)
     # The allowance for torque between samples delays a contact but does not end one.
     calm = max(excess.largest, excess.ratio) < rules.release_ratio and not doubtful
+    # Without motion friction holds a part of the torque of a contact that has ended.
+    arm.held = arm.held + dt if calm and arm.rests else 0.0
+    changed = excess.change >= max(rules.release_ratio, LEFT * arm.peak)
+    calm = calm and not (changed and arm.held < LONGEST_HOLD)
     if _has_lasted(arm, calm, dt, is_long, rules.release_debounce):
         arm.level = FREE
         arm.lasted = 0.0
@@ -486,7 +519,8 @@ def _excess(samples, k, settings, memory):
     not explain is recorded as well.
     """
     rules, suspects = settings.arm[0], memory.arm[0].suspects
-    excess, left = Excess(0, 0.0, CONTACT, 0.0, 0.0), 0.0
+    excess, left = Excess(0, 0.0, CONTACT, 0.0, 0.0, 0.0), 0.0
+    changed, change = highest_change(settings, memory)
     for explains in range(1 if suspects else 0, -1, -1):
         if suspects:
             for i in range(memory.joint.shape[0]):
@@ -503,7 +537,9 @@ def _excess(samples, k, settings, memory):
             largest = max(largest, force / rules.contact_force_threshold)
             if force > rules.collision_force_threshold:
                 level = COLLISION
-        excess = Excess(joint, ratio, level, memory.observer[joint].residual, largest)
+        if change > max(ratio, 1.0):
+            joint = changed
+        excess = Excess(joint, ratio, level, memory.observer[joint].residual, change, largest)
         if explains:
             left = largest
     if suspects:
@@ -567,10 +603,13 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 _remember(memory, stamp)
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)
+                free = arm.level == FREE and not doubtful
+                follow_rest(settings, memory, stamp - last, free)
                 excess = _excess(samples, k, settings, memory)
                 event = _event(rules, memory, stamp, stamp - last, is_long, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
+                    rest_anew(memory)
                 if settings.joint[0].drift_period < math.inf:
                     if event == BEGUN:
                         suspect(settings, memory, stamp)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,6 +49,10 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     """
 
     HEADING = "Observer and thresholds"
+    REMOVED_NAMES: ClassVar[Mapping[str, str]] = {
+        "threshold_acceleration": "inertia_error and delay_error replace it, which rbd-control "
+        "calibrate finds"
+    }
 
     observer: str = parameter(
         "momentum",
@@ -57,8 +63,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     observer_gain: tuple[float, ...] = parameter(
         (50.0,),
         "Gain K_O of the observer: inverse time constant, or natural frequency of second_order; "
-        "kalman uses it only to filter speed and acceleration in the thresholds, and the smallest "
-        "of all joints for the time after lost samples",
+        "kalman uses it only to filter the motion in the thresholds, and the smallest of all "
+        "joints for the time after lost samples",
         unit="1/s",
         above=0.0,
         upper=5000.0,
@@ -120,6 +126,17 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         found_by_calibrate=True,
         compiled=True,
     )
+    rest_threshold: tuple[float, ...] = parameter(
+        (0.0,),
+        "Change of the residual since the arm has come to rest above which a joint reports "
+        "contact; 0: half of contact_threshold",
+        unit=_TORQUE,
+        lower=0.0,
+        upper=LARGEST_THRESHOLD,
+        per_joint=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
     collision_threshold: tuple[float, ...] = parameter(
         (0.0,),
         "Residual above which a contact is a collision; 0: from contact_threshold and effort limit",
@@ -161,14 +178,38 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         found_by_calibrate=True,
         compiled=True,
     )
-    threshold_acceleration: tuple[float, ...] = parameter(
+    inertia_error: tuple[float, ...] = parameter(
         (0.0,),
-        "Increase of both thresholds of a joint with its acceleration",
-        unit="N·m·s²/rad or N·s²/m",
+        "Relative error of the inertia that a joint moves: both thresholds grow by this share of "
+        "the rate of its momentum, beyond covered_error",
         lower=0.0,
-        upper=1e5,
+        upper=10.0,
         per_joint=True,
         expert=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
+    delay_error: float = parameter(
+        0.0,
+        "Error of velocity_delay: both thresholds grow by the change of the motor torque within "
+        "this time, beyond covered_error, and a joint counts as reversing this time earlier",
+        unit="s",
+        lower=0.0,
+        upper=1.0,
+        expert=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
+    covered_error: tuple[float, ...] = parameter(
+        (0.0,),
+        "Torque that inertia_error and delay_error explain in the fastest motion of the "
+        "calibration, which contact_threshold covers",
+        unit=_TORQUE,
+        lower=0.0,
+        upper=LARGEST_THRESHOLD,
+        per_joint=True,
+        expert=True,
+        found_by_calibrate=True,
         compiled=True,
     )
     moving_ratio: tuple[float, ...] = parameter(

@@ -116,13 +116,18 @@ _JOINT_MEMORY = np.dtype(
         ("recent", "f8"),  # average residual without contact, time constant RECENT_TIME
         ("speed", "f8"),  # speed, or its decayed earlier maximum if larger [rad/s or m/s]
         ("acceleration", "f8"),  # filtered acceleration [rad/s² or m/s²]
-        ("reversal", "f8"),  # trace of the last reversal, see reversals.py
+        ("momentum_rate", "f8"),  # filtered rate of the momentum [N·m or N]
+        ("late", "f8"),  # motor's torque less gravity, delayed by delay_error [N·m or N]
+        ("lead", "f8"),  # filtered difference between this torque and the present one [N·m or N]
+        ("error", "f8"),  # torque that inertia_error and delay_error may explain, held [N·m or N]
+        ("reversal", "f8"),  # trace of the last reversal, see thresholds.py
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
         ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
         ("measured", "?"),  # some effort was not exactly zero since the detector's start or reset
         ("peak", "f8"),  # residual at the peak of the last contact [N·m or N]
         *JOINT_FIELDS,  # of the friction that is followed
+        ("base", "f8"),  # residual of the arm at rest, from which changes are judged [N·m or N]
     ],
     align=True,
 )
@@ -148,6 +153,9 @@ _ARM_MEMORY = np.dtype(
         ("reason", "i8"),  # present reason for no verdict; drops and repetitions may not change it
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
+        ("rested", "f8"),  # time for which no joint has moved and there was no contact [s]
+        ("rests", "?"),  # whether changes of the residual are judged
+        ("held", "f8"),  # time for which only the change has kept the present contact [s]
         ("level", "i8"),  # level of the present contact
         ("lasted", "f8"),  # time for which a residual has been above its threshold, or in a contact
         # all residuals have been below their release level, as the debounce counts it [s]

@@ -17,8 +17,6 @@ LONG_RELEASE = 2.0
 """``release_debounce`` above which successive contacts are reported as one [s]."""
 HARMFUL_FORCE = 140.0
 """Approximate limit of ISO/TS 15066 for quasi-static force on a hand or forearm [N]."""
-ACCELERATION_TIME = 0.25
-"""Time in which a joint at full acceleration reaches its velocity limit, typical of arms [s]."""
 COLLISION_TIME = 0.02
 """Approximate duration of a hard collision [s]."""
 LONG_DELAY = 0.1
@@ -53,23 +51,20 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
 
 
 def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return warnings about thresholds that reach the effort limit.
+    """Return warnings about thresholds that reach the effort limit, at rest and at full speed.
 
-    They are evaluated at rest, at full speed, and at full acceleration; a joint is named once.
+    A joint is named once.
     """
     n = model.nv
     base = parameters.for_joints("contact_threshold", n)
     speed = np.where(np.isfinite(model.velocity_limit), model.velocity_limit, 0.0)
     moving = base + speed * parameters.for_joints("threshold_speed", n)
-    acceleration = speed / ACCELERATION_TIME
-    starting = base + acceleration * parameters.for_joints("threshold_acceleration", n)
     said = []
     for i, joint in _joints(model):
         limit = model.effort_limit[i]
         for name, threshold, when in (
             ("contact_threshold", base[i], ""),
             ("threshold_speed", moving[i], " at full speed"),
-            ("threshold_acceleration", starting[i], " at full acceleration"),
         ):
             if 0.0 < limit <= threshold:
                 said.append(

@@ -46,6 +46,7 @@ class Tare:
         settings.joint["bias"] = self.bias
         # The filters are linear: this state is the same as if the bias had always been removed.
         self._memory.observer["residual"] -= mean
+        self._memory.joint["base"] -= mean
         forget_mean(self._memory)
 
     def clear(self, settings: Settings) -> None:

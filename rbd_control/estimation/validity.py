@@ -38,6 +38,8 @@ mean periods. A torque that changes by D > c / 4 in every period then raises the
 c + (D - c / 4) / 2. After subtraction of the error D / 2 the threshold still has 7/8 c for errors
 of model and friction. If a period is longer than the time constant, such errors occur in every
 motion, and the calibrated thresholds cover them; the allowance then applies to long intervals only.
+So it does for a calibrated ``delay_error``: torque that is held for half a period longer than the
+trapezoidal rule assumes has the effect of a delay.
 
 Lost samples. In an interval longer than ``GAP_PERIODS`` mean periods, the noise of the efforts at
 both ends is not averaged over samples in between, so the next residual may have a larger error than
@@ -249,17 +251,20 @@ def learn_period(arm, dt):
 
 
 @inlined_borrowing
-def usual_change(setting, dt):
+def usual_change(setting, dt, delay):
     """Return the change of the momentum's rate that a joint's thresholds cover [N·m or N].
 
     It is ``USUAL`` times the contact threshold, but infinite if the interval is at least as long as
-    the time constant 1/K of the observer.
+    the time constant 1/K of the observer, or if ``delay_error`` is known: torque that changes
+    between samples has the effect of a delay by half a period, which it contains.
 
     Args:
         setting: settings of the joint, an element of :attr:`~.detector_state.Settings.joint`.
         dt: length of the interval [s].
+        delay: ``delay_error`` [s]; zero if unknown.
     """
-    return USUAL * setting.contact_threshold if setting.observer_gain * dt < 1.0 else math.inf
+    is_covered = delay > 0.0 or setting.observer_gain * dt >= 1.0
+    return math.inf if is_covered else USUAL * setting.contact_threshold
 
 
 @inlined_borrowing

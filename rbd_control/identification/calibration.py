@@ -24,7 +24,7 @@ from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.observers import LONGEST_DELAY
 from rbd_control.estimation.thresholds import BLOCK
-from rbd_control.identification.delays import delay_note, estimate_delay, with_delay
+from rbd_control.identification.delays import Delay, delay_note, estimate_delay, with_delay
 from rbd_control.identification.diagnosis import diagnose
 from rbd_control.identification.drive_gains import (
     DriveGain,
@@ -34,7 +34,10 @@ from rbd_control.identification.drive_gains import (
 )
 from rbd_control.identification.efforts import are_unknown_currents, usable_efforts
 from rbd_control.identification.motion import RecordedMotion, judged_samples, refuse_little_motion
+from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
+    FOLDS,
+    Columns,
     Identification,
     best_model,
     external_means,
@@ -118,6 +121,8 @@ class Calibration:
     sample."""
     gains: tuple[DriveGain, ...] = ()
     """Gains of the drives in the order of the joints; empty if no gains were identified."""
+    support: str = ""
+    """Text on the accelerations that the motions contain, and how thresholds grow beyond them."""
 
 
 def calibrate(
@@ -139,8 +144,8 @@ def calibrate(
         motions: contact-free motions of the arm, at least twenty seconds in total; ``tau`` is the
             effort as published.
         model: the robot as described, without corrections.
-        parameters: kind of observer, kind of effort, and timing; by default a second-order observer
-            with damping 0.7, and efforts that are torques. For currents, an ``effort_gain`` of 1
+        parameters: kind of observer, kind of effort, and timing; by default a first-order observer,
+            and efforts that are torques. For currents, an ``effort_gain`` of 1
             on all joints means that the gains are unknown and are identified. A ``velocity_delay``
             above 0 is kept.
         false_alarms_per_hour: required rate of false alarms over all joints [1/h].
@@ -178,19 +183,23 @@ def calibrate(
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     felt = _felt(model, start.effort_kind)
     start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
-    recorded, found, known = _identified(recorded, felt, start)
+    recorded, found, known, rest, held_out = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)
     friction, true = known.friction(model.nv), known.corrected(felt)
     noise = [
         (part.t, external_means(part, true) + means(friction.torque(part.v))) for part in stretches
     ]
+    unfitted = _held_out_means(stretches, felt, held_out)
+    errors = estimate_motion_errors(stretches, unfitted, true, rest)
+    known = replace(known, inertia_error=tuple(errors.inertia), delay_error=errors.delay)
     if not keep_gain:
         gains = choose_gains(
             model,
-            noise,
+            [(t, x) for (t, _), x in zip(noise, unfitted, strict=True)],
             np.concatenate([part.q for part in stretches]),
             lambda K: replace(start, observer_gain=(K,)).make_observer(model),
+            0.5 * false_alarms_per_hour / model.nv,
         )
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
@@ -201,7 +210,7 @@ def calibrate(
         found_wrong = diagnose(recorded, model, as_torque).lines
         wrong = tuple(line.text for line in found_wrong if line.level == "bad")
     notes = (*notes, *said, *wrong)
-    free = _free_motions(stretches, known, felt, noise, least_time)
+    free = _free_motions(stretches, known, felt, noise, unfitted, least_time)
     refuse_contact(free, found.friction.dry(felt.nv), felt)
     known = with_thresholds(
         known,
@@ -210,6 +219,7 @@ def calibrate(
         prediction_error=found.error,
         false_alarms_per_hour=false_alarms_per_hour,
     )
+    support = _support(free, errors, model)
     return Calibration(
         known,
         _joints(free, known, found.error, model),
@@ -218,13 +228,20 @@ def calibrate(
         (*notes, *found.notes, *high_thresholds(known, model)),
         tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
         drives,
+        support,
     )
 
 
 def _identified(
     recorded: Sequence[RecordedMotion], felt: Model, start: CalibratedParameters
-) -> tuple[list[RecordedMotion], Identification, CalibratedParameters]:
+) -> tuple[
+    list[RecordedMotion], Identification, CalibratedParameters, Delay, list[CalibratedParameters]
+]:
     """Return the motions with delayed torque, what was identified, and the parameters with it.
+
+    The last two results are the delay of the velocity that remains, and for each of
+    :data:`~rbd_control.identification.regression.FOLDS` shares of the motion (:func:`_folds`)
+    the parameters with a model that was identified from the other shares.
 
     The motions have only samples that the detector judges, as the thresholds are for these.
     Friction and masses are identified with a known delay of the velocity, and the delay with known
@@ -248,17 +265,70 @@ def _identified(
         x = filtered_external(motions, felt, gap)
         found = best_model(identify(replace(each, x=x), felt) for each in columns)
         known = _with_model(replace(start, velocity_delay=delay), found)
-        if start.velocity_delay > 0.0:
-            break
         # The estimate is of first order, so it is repeated for the remaining delay.
         rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap)
+        if start.velocity_delay > 0.0:
+            break
         note = delay_note(delay, rest)
         if abs(rest.value) <= (DELAY_TOLERANCE * delay or SURE * rest.error):
             break
         before, delay = delay, round(min(max(delay + rest.value, 0.0), LONGEST_DELAY), 5)
         if delay == before:
             break
-    return motions, replace(found, notes=(*ignored, *found.notes, *note)), known
+    chosen = next(each for each in columns if each.model is type(found.friction))
+    folds = _folds(len(x))
+    others = [identify(_rows(chosen, x, folds != fold), felt) for fold in range(FOLDS)]
+    held_out = [_with_model(known, other) for other in others]
+    return motions, replace(found, notes=(*ignored, *found.notes, *note)), known, rest, held_out
+
+
+ROUNDS = 2
+"""Number of blocks of which each share of the motion consists, so that the shares are alike."""
+
+
+def _folds(count: int) -> NDArray[np.int64]:
+    """Return the share of the motion to which each of ``count`` rows in succession belongs.
+
+    The rows are cut into ``ROUNDS`` times ``FOLDS`` blocks, which belong to the shares in turn.
+    """
+    return np.asarray(np.arange(count) * (ROUNDS * FOLDS) // max(count, 1) % FOLDS)
+
+
+def _rows(columns: Columns, x: Array, used: NDArray[np.bool_]) -> Columns:
+    """Return the columns with the external torques ``x`` and only the rows ``used``."""
+    friction, inertia = columns.friction[used], columns.inertia[used]
+    return replace(columns, x=x[used], friction=friction, inertia=inertia)
+
+
+def _held_out_means(
+    stretches: Sequence[RecordedMotion], felt: Model, held_out: Sequence[CalibratedParameters]
+) -> list[Array]:
+    """Return the mean external torques of each stretch by models that were not fitted to them.
+
+    Args:
+        stretches: parts of the motions without gaps, k + 1 samples each.
+        felt: the robot, with the gravity that the efforts contain.
+        held_out: for each share of the motion (:func:`_folds`) the parameters with a model that was
+            identified from the other shares. The rows of the identification are spread evenly over
+            the motions, so that the borders of the shares are the same up to its filter's time.
+
+    Returns:
+        Means between the samples, (k, nv) [N·m or N].
+    """
+    sizes = [part.t.size - 1 for part in stretches]
+    folds = _folds(sum(sizes))
+    models = [(known.corrected(felt), known.friction(felt.nv)) for known in held_out]
+    found, first = [], 0
+    for part, size in zip(stretches, sizes, strict=True):
+        x, fold = np.empty((size, felt.nv)), folds[first : first + size]
+        edges = [0, *(np.flatnonzero(np.diff(fold)) + 1).tolist(), size]
+        for a, b in zip(edges[:-1], edges[1:], strict=True):
+            true, friction = models[fold[a]]
+            piece = part.only(np.arange(a, b + 1))
+            x[a:b] = external_means(piece, true) + means(friction.torque(piece.v))
+        found.append(x)
+        first += size
+    return found
 
 
 def _with_model(start: CalibratedParameters, found: Identification) -> CalibratedParameters:
@@ -352,11 +422,37 @@ def _felt(model: Model, effort_kind: str) -> Model:
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))
 
 
+def _support(free: Sequence[FreeMotion], errors: MotionErrors, model: Model) -> str:
+    """Return a text on the accelerations that the motions contain, per joint.
+
+    They are the largest rates of the momentum and of the motor torque.
+    """
+    rates = np.max([motion.largest_rates for motion in free], axis=0)
+    first = model.nv - len(model.joint_names)
+    said = ", ".join(
+        f"{joint} {rates[0, i]:.3g} and {rates[1, i]:.3g}"
+        for i, joint in enumerate(model.joint_names, first)
+    )
+    return (
+        f"the motions contain accelerations with torques up to [N·m or N], and changes of the "
+        f"motor torque up to [N·m/s or N/s]: {said}; in faster motions, such as stops, thresholds "
+        f"grow by {_percent(errors.inertia)} of the torque of the acceleration, and by the change "
+        f"of the motor torque in {1e3 * errors.delay:.2g} ms; record fast starts and stops to make "
+        f"them grow less"
+    )
+
+
+def _percent(shares: Array) -> str:
+    """Return the range of shares as a text."""
+    return f"{100.0 * shares.min():.0f} to {100.0 * shares.max():.0f} %"
+
+
 def _free_motions(
     stretches: Sequence[RecordedMotion],
     known: CalibratedParameters,
     model: Model,
     noise: Sequence[tuple[Array, Array]],
+    held_out: Sequence[Array],
     least_time: float,
 ) -> list[FreeMotion]:
     """Return the residuals of the stretches in which the observer settles.
@@ -364,7 +460,10 @@ def _free_motions(
     Raises:
         RecordingError: if they are shorter than ``least_time`` in total [s].
     """
-    every = (FreeMotion.of(part, known, model, x) for part, x in zip(stretches, noise, strict=True))
+    every = (
+        FreeMotion.of(part, known, model, x, held)
+        for part, x, held in zip(stretches, noise, held_out, strict=True)
+    )
     free = [motion for motion in every if motion.t.size]
     _refuse_short(_duration(free), least_time)
     return free

@@ -2,33 +2,32 @@
 
 **Contact thresholds from the residuals of motions without contact.**
 
-The residual exceeds the threshold of its joint at the required rate of false alarms
-(:mod:`~rbd_control.estimation.thresholds`).
+Thresholds come from the residuals ``r`` of parts of the motion by models that were identified from
+the other parts, so that they contain the errors of the model in motions that it was not fitted to.
+The threshold of a joint grows with its speed v::
 
-Limits of the calibration data. Some tens of seconds contain every kind of noise, but not every
-posture and speed, and other motions have other model errors. The identification estimates the size
-of these errors: the error ``e`` of the prediction of parts of the motion that were left out of the
-fit. It grows with the motion, and so does the threshold of a joint::
+    threshold(v) = level(|r| - slope |v|) + slope |v|        slope = SPEED_SHARE e / rms(v)
 
-    threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
+with ``level`` from :mod:`~rbd_control.estimation.thresholds` for the required rate of false alarms,
+and ``e`` the error of the prediction of parts that were left out of the fit. The slope is for
+motions faster than the recorded ones. Away from reversals the level is smaller by the factor
+``moving_ratio``, from the residuals there.
 
-with ``level`` from :mod:`~rbd_control.estimation.thresholds`, and ``coulomb`` the Coulomb
-friction of the joint. The second term is for reversals. Each reversal causes a peak of different
-height, a part of the Coulomb friction that passes the filter, and tens of seconds contain few
-reversals. Away from reversals the first two terms are smaller by the factor ``moving_ratio``, from
-the residuals there.
+At rest, friction holds any torque up to the static friction. The threshold at rest is so high
+that this friction cannot keep a contact from ending, and the threshold of changes
+(``rest_threshold``) is above its change at the start of a motion.
 
-The implied rate of false alarms holds for motions like the recorded ones; both margins are for
-other motions.
+The implied rate of false alarms holds for motions like the recorded ones.
 
 **Observer gains with the shortest detection delay, from recorded motions.**
 
 A high gain responds fast to a push, but passes noise and therefore needs a high threshold. The best
 gain depends on the noise of each joint. For each candidate gain, the residual of the contact-free
-motions is filtered, a threshold well above it is chosen, and the time is computed in which the
-response to a push reaches this threshold. The push is the median torque of a joint under pushes of
-:data:`FORCES` anywhere on the arm in postures of the motions, with a rise time of :data:`RISE`. A
-gain for stronger pushes would miss weak ones, and a gain for the weakest would delay all others.
+motions is filtered, its level is computed as for the thresholds, and then the time in which the
+response to a push reaches this level. The pushes are torques of a joint under pushes of
+:data:`FORCES` anywhere on the arm in postures of the motions, with a rise time of :data:`RISE`. The
+mean of these times decides, each at most :data:`LATEST`: a gain for the weakest pushes would delay
+all others.
 
 Velocity noise is correlated between joints in another way than a push. Besides the thresholds of
 single joints there is therefore a threshold of ``s = sqrt(rᵀ Sigma^-1 r)``, with ``Sigma`` the
@@ -43,18 +42,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.observers import Observer
+from rbd_control.estimation.observers import MomentumObserver, Observer
 from rbd_control.estimation.thresholds import (
     AWAY,
     BLOCK,
-    SEEN,
+    MARGIN,
+    REST_SHARE,
+    REST_TIME,
     alarm_levels,
     block_maxima,
     default_contact_thresholds,
     least_collision_thresholds,
+    motion_errors,
     reversals,
 )
 from rbd_control.identification.motion import SLOW, RecordedMotion
@@ -74,21 +76,22 @@ class CalibratedParameters(DetectorParameters, InertialCorrections):
     """
 
 
-START = CalibratedParameters(observer="second_order", observer_damping=0.7)
-"""Default parameters from which a calibration starts: the observer with the best measured results
-(docs/detection_measurements.md)."""
+START = CalibratedParameters()
+"""Default parameters from which a calibration starts."""
 
 
 Array = NDArray[np.float64]
 
-MARGIN = 1.2
-"""Ratio of a threshold to the level of the required false-alarm rate."""
-REVERSAL = 0.4
-"""Margin of the thresholds for reversals, as a share of the joint's Coulomb friction."""
-STATISTIC_MARGIN = 1.5
-"""Ratio of ``statistic_threshold`` to its level."""
-MODEL_MARGIN = 2.0
-"""Margin of the thresholds for model errors, in standard deviations of the prediction error."""
+SPEED_SHARE = 0.5
+"""Increase of the thresholds at the speed of the recorded motion, in standard deviations of the
+prediction error."""
+STATIC_FRICTION = 1.4
+"""Largest static friction, as a multiple of the Coulomb friction. Such a residual may remain after
+a contact of an arm at rest, and must not keep the contact from ending."""
+RATE_GAIN = 50.0
+"""Gain of the filter of the rates that ``calibrate`` reports [1/s]."""
+LEAST_REST = 10.0
+"""Shortest rest from which ``rest_threshold`` is estimated [s]."""
 LEAST_MOVING_TIME = 10.0
 """Shortest motion away from reversals from which ``moving_ratio`` is estimated [s]."""
 SUSPICIOUS = 8.0
@@ -118,6 +121,13 @@ class FreeMotion:
     trace: Array
     """(k, nv) traces of reversals, one while a joint reverses or is at rest, then decaying to zero
     (:mod:`~rbd_control.estimation.thresholds`)."""
+    held_out: Array
+    """(k, nv) residuals with models that were not fitted to this part of the motion [N·m or N]."""
+    error: Array
+    """(k, nv) torques that ``inertia_error`` and ``delay_error`` explain [N·m or N]."""
+    largest_rates: Array
+    """(2, nv) largest rates of the momentum [N·m or N] and of the motor torque [N·m/s or N/s],
+    filtered by :data:`RATE_GAIN`."""
 
     @classmethod
     def of(
@@ -126,6 +136,7 @@ class FreeMotion:
         known: CalibratedParameters,
         model: Model,
         noise: tuple[Array, Array],
+        held_out: Array,
     ) -> FreeMotion:
         """Return the residuals of a motion without gaps, without its first ``settling_time``.
 
@@ -135,19 +146,34 @@ class FreeMotion:
             model: the robot as described, with the gravity that ``tau`` contains.
             noise: times of the samples (m + 1,) [s], and the mean external torques between them by
                 the identified model with friction, (m, nv) [N·m or N].
+            held_out: the same means by models that were not fitted to them, (m, nv) [N·m or N].
         """
-        observer = known.make_observer(known.corrected(model))
+        true, dt = known.corrected(model), np.diff(part.t)
+        observer = known.make_observer(true)
         settled = part.t[1:] - part.t[0] >= known.settling_time
-        pole, slow = (
-            known.for_joints(name, model.nv) for name in ("observer_gain", "reversal_speed")
+        pole, slow, inertia = (
+            known.for_joints(name, model.nv)
+            for name in ("observer_gain", "reversal_speed", "inertia_error")
         )
+        delay = known.delay_error
+        p, _, _ = momentum_terms(true, part.q, part.v)
+        drive = np.ascontiguousarray(part.tau - gravity_torque(true, part.q))
+        error = motion_errors(dt, p, drive, inertia, delay, pole)
+        smooth = MomentumObserver(true, RATE_GAIN)
+        rates = [
+            np.abs(smooth.filter(dt, np.diff(each, axis=0) / dt[:, None]))[settled]
+            for each in (p, drive)
+        ]
         return cls(
             name=part.name,
             t=part.t[1:][settled],
             speed=np.abs(part.v[1:][settled]),
-            described=observer.filter(np.diff(part.t), external_means(part, model))[settled],
+            described=observer.filter(dt, external_means(part, model))[settled],
             residual=observer.filter(np.diff(noise[0]), noise[1])[settled],
-            trace=reversals(np.diff(part.t), part.v, slow, pole)[settled],
+            trace=reversals(dt, part.v, slow, pole, delay)[settled],
+            held_out=observer.filter(dt, held_out)[settled],
+            error=error[settled],
+            largest_rates=np.array([rate.max(axis=0, initial=0.0) for rate in rates]),
         )
 
     def thresholds(self, known: CalibratedParameters) -> Array:
@@ -173,7 +199,8 @@ def with_thresholds(
     """Return the parameters with all thresholds and the covariance of the residual.
 
     The thresholds are ``contact_threshold``, ``threshold_speed``, ``moving_ratio``,
-    ``collision_threshold``, ``statistic_threshold`` and ``statistic_speed``.
+    ``covered_error``, ``rest_threshold``, ``collision_threshold``, ``statistic_threshold`` and
+    ``statistic_speed``.
 
     Args:
         known: the identified parameters with the observer's gains.
@@ -185,18 +212,63 @@ def with_thresholds(
     """
     half = 0.5 * false_alarms_per_hour
     speed = np.concatenate([motion.speed for motion in motions])
-    maxima = np.concatenate([block_maxima(part.t, np.abs(part.residual)) for part in motions])
-    coulomb = known.friction(model.nv).dry(model.nv)
-    threshold = MARGIN * alarm_levels(maxima, half / model.nv) + REVERSAL * coulomb
-    moving = _moving_ratio(motions, threshold, half / model.nv)
+    slope = SPEED_SHARE * prediction_error / np.sqrt((speed**2).mean(axis=0))
+    excess = [np.maximum(np.abs(part.held_out) - slope * part.speed, 0.0) for part in motions]
+    maxima = [block_maxima(part.t, x) for part, x in zip(motions, excess, strict=True)]
+    static = STATIC_FRICTION * known.friction(model.nv).dry(model.nv)
+    level = alarm_levels(np.concatenate(maxima), half / model.nv)
+    threshold = np.maximum(level, static / known.release_ratio)
+    moving = _moving_ratio(motions, excess, threshold, half / model.nv)
     known = _with_statistic(known, motions, threshold * (1.0 - moving), half, prediction_error)
     return replace(
         known,
+        covered_error=tuple(_covered_error(motions)),
         contact_threshold=tuple(threshold),
-        threshold_speed=tuple(MODEL_MARGIN * prediction_error / np.sqrt((speed**2).mean(axis=0))),
+        rest_threshold=tuple(_rest_threshold(motions, known, threshold)),
+        threshold_speed=tuple(slope),
         moving_ratio=tuple(moving),
         collision_threshold=tuple(least_collision_thresholds(model, threshold)),
     )
+
+
+def _rest_threshold(
+    motions: Sequence[FreeMotion], known: CalibratedParameters, threshold: Array
+) -> Array:
+    """Return the threshold of changes of the residual at rest, (nv,) [N·m or N].
+
+    It is :data:`MARGIN` times the largest change in :data:`LEAST_REST` of rest, or, if the motions
+    contain less rest, the default share of the contact threshold; and at least the change from the
+    Coulomb friction of one direction to the static friction of the other.
+
+    Args:
+        motions: residuals of the motions without contact.
+        known: the identified parameters.
+        threshold: contact thresholds, (nv,) [N·m or N].
+    """
+    n, rested = threshold.size, 0.0
+    slow, largest = known.for_joints("reversal_speed", n), np.zeros(n)
+    for part in motions:
+        rests = (part.speed < slow).all(axis=1)
+        edges = np.flatnonzero(np.diff(rests, prepend=False, append=False))
+        for begin, end in edges.reshape(-1, 2):
+            settled = part.t[begin:end] - part.t[begin] >= REST_TIME
+            if settled.any():
+                r = part.held_out[begin:end]
+                change = np.abs(r[settled] - r[~settled].mean(axis=0))
+                largest = np.maximum(largest, change.max(axis=0))
+                rested += float(part.t[end - 1] - part.t[begin]) - REST_TIME
+    level = MARGIN * largest if rested >= LEAST_REST else REST_SHARE * threshold
+    return np.maximum(level, (1.0 + STATIC_FRICTION) * known.friction(n).dry(n))
+
+
+def _covered_error(motions: Sequence[FreeMotion]) -> Array:
+    """Return the ``error`` of each joint that the contact threshold covers, (nv,) [N·m or N].
+
+    It is the largest one in the motions, divided by ``MARGIN``, away from reversals of the joint,
+    where the threshold is higher and a larger ``error`` says nothing.
+    """
+    away = [np.where(part.trace < AWAY, part.error, 0.0).max(axis=0) for part in motions]
+    return np.asarray(np.max(away, axis=0) / MARGIN)
 
 
 def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...]:
@@ -222,14 +294,20 @@ def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...
     )
 
 
-def _moving_ratio(motions: Sequence[FreeMotion], threshold: Array, alarms_per_hour: float) -> Array:
+def _moving_ratio(
+    motions: Sequence[FreeMotion],
+    excess: Sequence[Array],
+    threshold: Array,
+    alarms_per_hour: float,
+) -> Array:
     """Return the share of the thresholds that suffices away from reversals, (nv,).
 
     It is 1 for joints with less than :data:`LEAST_MOVING_TIME` of motion away from reversals.
+    ``excess`` are the magnitudes of the residuals beyond the growth with speed, (k, nv) each.
     """
-    r = np.abs(np.concatenate([motion.residual for motion in motions]))
+    r = np.concatenate(excess)
     trace = np.concatenate([motion.trace for motion in motions])
-    away = [np.where(part.trace < AWAY, np.abs(part.residual), 0.0) for part in motions]
+    away = [np.where(part.trace < AWAY, x, 0.0) for part, x in zip(motions, excess, strict=True)]
     maxima = np.concatenate(
         [block_maxima(part.t, x) for part, x in zip(motions, away, strict=True)]
     )
@@ -238,11 +316,11 @@ def _moving_ratio(motions: Sequence[FreeMotion], threshold: Array, alarms_per_ho
         # Blocks in which the joint only reverses are excluded.
         told = column[column > 0.0]
         if told.size * BLOCK >= LEAST_MOVING_TIME:
-            level = MARGIN * alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
+            level = alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
             # While the allowance of a reversal decays, it must still cover the residual.
             fading = trace[:, i] < 1.0
             w = trace[fading, i]
-            seen = (SEEN * r[fading, i] / threshold[i] - w) / (1.0 - w)
+            seen = (MARGIN * r[fading, i] / threshold[i] - w) / (1.0 - w)
             ratio[i] = min(max(level, float(seen.max(initial=0.0))), 1.0)
     return ratio
 
@@ -259,26 +337,25 @@ def _with_statistic(
     ``reversal`` is the allowance for friction while a joint reverses, (nv,) [N·m or N].
     """
     unexplained = [
-        part.residual - np.clip(part.residual, -reversal * part.trace, reversal * part.trace)
+        part.held_out - np.clip(part.held_out, -reversal * part.trace, reversal * part.trace)
         for part in motions
     ]
     matrix, whitening = covariance(unexplained)
-    # A sum of squares has the exponential tail that the extreme-value fit assumes.
+    # The model error is assumed to occur in all joints at the same time, independently.
+    error = SPEED_SHARE * float(np.linalg.norm(whitening * prediction_error))
+    fastest = [part.speed.max(axis=1) for part in motions]
+    slope = error / float(np.sqrt(np.mean(np.square(np.concatenate(fastest)))))
     highest = np.concatenate(
         [
-            block_maxima(part.t, statistic(r, whitening)[:, None])
-            for part, r in zip(motions, unexplained, strict=True)
+            block_maxima(part.t, np.maximum(statistic(r, whitening) - slope * v, 0.0)[:, None])
+            for part, r, v in zip(motions, unexplained, fastest, strict=True)
         ]
     )
-    level = np.sqrt(alarm_levels(np.square(highest), alarms_per_hour)[0])
-    # The model error is assumed to occur in all joints at the same time, independently.
-    error = float(np.linalg.norm(whitening * prediction_error))
-    fastest = np.concatenate([part.speed for part in motions]).max(axis=1)
     return replace(
         known,
         residual_covariance=tuple(matrix.ravel()),
-        statistic_threshold=float(STATISTIC_MARGIN * level),
-        statistic_speed=float(error / np.sqrt(np.mean(fastest**2))),
+        statistic_threshold=float(alarm_levels(highest, alarms_per_hour)[0]),
+        statistic_speed=slope,
     )
 
 
@@ -322,8 +399,10 @@ def refuse_contact(motions: Sequence[FreeMotion], coulomb: Array, model: Model) 
 
 GAINS = (15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0, 130.0, 160.0, 200.0, 250.0, 300.0, 400.0, 600.0)
 """Candidate gains [1/s]."""
-PER_RATE = 0.6
+PER_RATE = 1.0
 """Largest product of a candidate gain and the sample period."""
+LATEST = 0.05
+"""Delay with which a push counts that is detected later, or not at all [s]."""
 SETTLING = 6.0
 """Number of time constants after which the initial state has decayed to 2 %."""
 FORCES = (8.0, 20.0)
@@ -336,23 +415,17 @@ OFF_ORIGIN = 0.1
 """Typical distance of pushes from the origins of links [m]."""
 FELT = 0.2
 """Joint torques below this fraction of the joint's maximum are ignored."""
-RARE = 0.999
-"""Quantile of the residual from which the threshold is estimated."""
-ABOVE = 1.5
-"""Ratio of the threshold to the quantile ``RARE`` of the residual."""
-NEARLY = 1.15
-"""Largest delay, relative to the fastest gain, at which a lower gain is preferred; its lower
+NEARLY = 1.02
+"""Largest mean delay, relative to the shortest, at which a lower gain is preferred; its lower
 threshold detects weaker pushes."""
-RESPONSE = 6.0
-"""Length of the computed step response in time constants."""
 
 
-def usual_torque(model: Model, postures: Array, seed: int = 0) -> Array:
-    """Return the median torque that a push causes at each joint it loads, (nv,) [N·m or N].
+def push_torques(model: Model, postures: Array, seed: int = 0) -> list[Array]:
+    """Return the torques that pushes cause at each joint [N·m or N], one array for each joint.
 
     The pushes have the forces :data:`FORCES` and random directions, and act about
     :data:`OFF_ORIGIN` from the origin of every link, in :data:`POSTURES` random postures. Torques
-    below :data:`FELT` of a joint's maximum are left out of its median.
+    below :data:`FELT` of a joint's maximum are left out.
 
     Args:
         model: the robot.
@@ -371,8 +444,7 @@ def usual_torque(model: Model, postures: Array, seed: int = 0) -> Array:
         torque = np.abs(np.einsum("kai,ka->ki", J, wrench))
         torques += [force * torque for force in FORCES]
     every = np.concatenate(torques)
-    felt = every > FELT * every.max(axis=0)
-    return np.array([np.median(column[f]) for column, f in zip(every.T, felt.T, strict=True)])
+    return [column[column > FELT * column.max()] for column in every.T]
 
 
 def choose_gains(
@@ -380,12 +452,13 @@ def choose_gains(
     noise: Sequence[tuple[Array, Array]],
     postures: Array,
     observer: Callable[[float], Observer],
+    alarms_per_hour: float,
 ) -> Array:
     """Return the observer gain of each joint with a short detection delay, (nv,) [1/s].
 
-    It is the smallest of :data:`GAINS` whose delay for a push of :func:`usual_torque` is at most
-    :data:`NEARLY` times the shortest; gains above :data:`PER_RATE` per sample period, the median
-    of all stretches, are cut to this value. If no gain detects this push, it is the lowest.
+    It is the smallest of :data:`GAINS` whose mean delay for the pushes of :func:`push_torques` is
+    at most :data:`NEARLY` times the shortest; gains above :data:`PER_RATE` per sample period, the
+    median of all stretches, are cut to this value.
 
     Args:
         model: the robot.
@@ -393,28 +466,28 @@ def choose_gains(
             torque of each interval (k, nv) [N·m or N], friction subtracted.
         postures: joint positions of the motions, (m, nq) [rad or m].
         observer: returns an observer with a given gain [1/s] for all joints.
+        alarms_per_hour: required rate of false alarms of a joint [1/h].
     """
     period = float(np.median(np.concatenate([np.diff(t) for t, _ in noise])))
     gains = np.unique(np.minimum(GAINS, PER_RATE / period))
-    torque = usual_torque(model, postures)
+    torques = push_torques(model, postures)
+    times = np.arange(1, int((LATEST + RISE) / period) + 2) * period
+    ramp = np.repeat(np.clip(times / RISE, 0.0, 1.0)[:, None], model.nv, axis=1)
     delay = np.empty((gains.size, model.nv))
     for g, gain in enumerate(gains):
-        filtered = observer(gain)
-        settled = [
-            np.abs(filtered.filter(np.diff(t), x)[t[1:] - t[0] >= SETTLING / gain])
-            for t, x in noise
-        ]
-        level = ABOVE * np.quantile(np.concatenate(settled), RARE, axis=0)
-        times = np.arange(1, max(int((RESPONSE / gain + RISE) / period), 2) + 1) * period
-        ramp = np.repeat(np.clip(times / RISE, 0.0, 1.0)[:, None], model.nv, axis=1)
+        filtered, maxima = observer(gain), []
+        for t, x in noise:
+            settled = t[1:] - t[0] >= SETTLING / gain
+            r = np.abs(filtered.filter(np.diff(t), x)[settled])
+            maxima.append(block_maxima(t[1:][settled], r))
+        level = alarm_levels(np.concatenate(maxima), alarms_per_hour)
         response = filtered.filter(np.full(times.size, period), ramp)
         response = np.maximum.accumulate(np.vstack([np.zeros(model.nv), response]))
-        for i in range(model.nv):
+        for i, torque in enumerate(torques):
             passed = np.interp(
-                level[i] / torque[i], response[:, i], np.append(0.0, times), right=np.inf
+                level[i] / torque, response[:, i], np.append(0.0, times), right=LATEST
             )
-            delay[g, i] = passed
-    # A push that is too weak for a gain has an infinite delay.
+            delay[g, i] = np.minimum(passed, LATEST).mean()
     near = delay <= NEARLY * delay.min(axis=0)
     return np.asarray(gains[np.argmax(near, axis=0)])
 

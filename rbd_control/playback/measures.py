@@ -286,7 +286,9 @@ _THRESHOLDS = (
     "contact_force_threshold",
     "collision_force_threshold",
     "threshold_speed",
-    "threshold_acceleration",
+    "inertia_error",
+    "delay_error",
+    "covered_error",
     "statistic_threshold",
     "statistic_speed",
 )
@@ -310,7 +312,7 @@ class CurvePoint:
 def scaled(parameters: DetectorParameters, factor: float) -> DetectorParameters:
     """Return ``parameters`` with all thresholds multiplied by ``factor``.
 
-    This includes their increase with speed and acceleration. A threshold of zero, which selects a
+    This includes their increase with the motion. A threshold of zero, which selects a
     default, remains zero; fill in the defaults first.
     """
     values: dict[str, Any] = {name: getattr(parameters, name) for name in _THRESHOLDS}

@@ -37,7 +37,9 @@ CHANGES: list[dict[str, Any]] = [
     {"effort_kind": "torque_without_gravity"},
     {"effort_gain": (1.1,)},
     {"threshold_speed": (50.0,)},
-    {"threshold_acceleration": (50.0,)},
+    {"inertia_error": (5.0,)},
+    {"delay_error": 0.02},
+    {"inertia_error": (5.0,), "covered_error": (1.0,)},
     {"moving_ratio": (0.1,)},
     {"moving_ratio": (0.1,), "reversal_speed": (3.0,)},
     {"residual_covariance": tuple(0.01 * np.eye(7).ravel())},
@@ -100,7 +102,8 @@ CHANGES: list[dict[str, Any]] = [
 def test_every_parameter_is_among_them() -> None:
     tried = {list(change)[-1] for change in CHANGES}
     # What it changes is done by the node and by replay: test_effort_kind.py, test_replay.py.
-    elsewhere = {"check_effort_kind"}
+    # What happens at rest takes seconds: test_rest_changes.py.
+    elsewhere = {"check_effort_kind", "rest_threshold"}
     assert tried | elsewhere == {item.name for item in fields(DetectorParameters)}
 
 

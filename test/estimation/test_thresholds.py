@@ -8,9 +8,11 @@ import pytest
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.observers import MomentumObserver, delay_torques
 from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
     less_friction,
+    motion_errors,
     reversals,
     uncalibrated,
     with_default_thresholds,
@@ -60,7 +62,9 @@ def test_the_rule(limits: tuple[float, ...], expected: tuple[float, ...]) -> Non
 
 def test_given_thresholds_are_kept() -> None:
     model = arm()
-    given = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
+    given = DetectorParameters(
+        contact_threshold=(1.0,), collision_threshold=(9.0,), rest_threshold=(0.7,)
+    )
     assert with_default_thresholds(given, model) is given
     assert uncalibrated(given, model) == ""
     some = replace(given, contact_threshold=(0.0, 2.0, 0.0))
@@ -113,3 +117,52 @@ def test_slow_joints_and_changes_of_sign_are_reversals() -> None:
 def test_friction_explains_no_more_than_its_allowance() -> None:
     found = [less_friction.py_func(r, 1.0) for r in (-3.0, -1.0, 0.4, 2.5)]
     np.testing.assert_allclose(found, [-2.0, 0.0, 0.0, 1.5], atol=1e-15)
+
+
+def test_a_late_velocity_reverses_earlier() -> None:
+    """The joint slows down by 20 rad/s²; 4 ms later it stands still."""
+    v = np.concatenate([np.full(150, 0.5), 0.49 - 0.02 * np.arange(31)])
+    late = reversals(np.full(len(v) - 1, 0.001), v[:, None], SLOW, POLE, 0.004)[:, 0]
+    first = [100 + int(np.argmax(trace[100:] == 1.0)) for trace in (traces(v), late)]
+    assert first[0] - first[1] == 4
+
+
+def test_errors_of_the_model_are_covered() -> None:
+    """The residual of a late velocity and of wrong masses never exceeds ``error``."""
+    rng = np.random.default_rng(4)
+    model, dt, delay, share = arm(), np.full(2000, 0.001), 0.003, 0.05
+    # A random torque with hard steps, and a momentum that follows it.
+    drive = np.repeat(rng.normal(0.0, 10.0, (21, 3)), 100, axis=0)[:2001]
+    p = np.cumsum(drive, axis=0) * 0.001
+    late = np.empty_like(drive)
+    delay_torques(dt, drive, delay, late)
+    x = (late - drive)[1:] + share * np.diff(p, axis=0) / dt[:, None]
+    residual = MomentumObserver(model, 50.0).filter(dt, x)
+    error = motion_errors(dt, p, drive, np.full(3, share), delay, np.full(3, 50.0))
+    assert (np.abs(residual) <= error + 1e-9).all()
+    # The bound is not loose: it is reached in the steps, by up to the sum of both errors.
+    assert (np.abs(residual).max(axis=0) > 0.5 * error.max(axis=0)).all()
+
+
+def test_the_error_beyond_the_covered_one_raises_thresholds() -> None:
+    """A step of the motor torque raises the threshold for some time constants, and no longer."""
+    links = "".join(LINK.format(name) for name in ("upper", "lower", "tool", "finger"))
+    text = URDF.format(links=links, shoulder=80, elbow=30, slide=20)
+    model, count = Model.from_urdf(text, gravity=(0.0, 0.0, 0.0)), 600
+    # Samples that repeat exactly give no verdict.
+    t, still = 0.001 * np.arange(1, count + 1), np.random.default_rng(0).normal(0, 1e-9, (count, 3))
+    tau = 1e3 * still
+    tau[300:, 0] += 2.0
+    given = DetectorParameters(contact_threshold=(5.0,), delay_error=0.01)
+    found = {}
+    for covered in (0.0, 0.3, 9.0):
+        parameters = replace(given, covered_error=(covered,))
+        detector = ContactDetector(model, parameters)
+        found[covered] = detector.update_block(t, still, still, tau).threshold[:, 0]
+    # Without an error the threshold still grows, by torque between samples.
+    raised = {covered: found[covered] - found[9.0] for covered in (0.0, 0.3)}
+    # The step of 2 N·m, delayed by 10 ms and filtered by 50 1/s, differs from itself by up to 0.5.
+    assert raised[0.0][300:].max() == pytest.approx(0.5, rel=0.05)
+    assert raised[0.3][300:].max() == pytest.approx(raised[0.0][300:].max() - 0.3)
+    assert raised[0.0][290] < 1e-5
+    assert raised[0.0][-1] < 0.01
