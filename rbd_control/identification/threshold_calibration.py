@@ -218,7 +218,10 @@ def with_thresholds(
     static = STATIC_FRICTION * known.friction(model.nv).dry(model.nv)
     level = alarm_levels(np.concatenate(maxima), half / model.nv)
     threshold = np.maximum(level, static / known.release_ratio)
-    moving = _moving_ratio(motions, excess, threshold, half / model.nv)
+    away = threshold * _moving_ratio(motions, excess, threshold, half / model.nv)
+    # The statistic subtracts what a reversal adds, so that this must cover the static friction.
+    threshold = np.maximum(threshold, away + static)
+    moving = away / threshold
     known = _with_statistic(known, motions, threshold * (1.0 - moving), half, prediction_error)
     return replace(
         known,
@@ -238,7 +241,7 @@ def _rest_threshold(
 
     It is :data:`MARGIN` times the largest change in :data:`LEAST_REST` of rest, or, if the motions
     contain less rest, the default share of the contact threshold; and at least the change from the
-    Coulomb friction of one direction to the static friction of the other.
+    static friction of one direction to that of the other.
 
     Args:
         motions: residuals of the motions without contact.
@@ -258,7 +261,7 @@ def _rest_threshold(
                 largest = np.maximum(largest, change.max(axis=0))
                 rested += float(part.t[end - 1] - part.t[begin]) - REST_TIME
     level = MARGIN * largest if rested >= LEAST_REST else REST_SHARE * threshold
-    return np.maximum(level, (1.0 + STATIC_FRICTION) * known.friction(n).dry(n))
+    return np.maximum(level, 2.0 * STATIC_FRICTION * known.friction(n).dry(n))
 
 
 def _covered_error(motions: Sequence[FreeMotion]) -> Array:

@@ -184,7 +184,9 @@ def test_friction_at_rest_cannot_keep_a_contact_open(calibration: Calibration) -
     coulomb = np.array(found.friction_coulomb)
     released = found.release_ratio * np.array(found.contact_threshold)
     assert (released >= STATIC_FRICTION * coulomb - 1e-9).all()
-    assert (np.array(found.rest_threshold) >= (1.0 + STATIC_FRICTION) * coulomb - 1e-9).all()
+    assert (np.array(found.rest_threshold) >= 2.0 * STATIC_FRICTION * coulomb - 1e-9).all()
+    reversal = np.array(found.contact_threshold) * (1.0 - np.array(found.moving_ratio))
+    assert (reversal >= STATIC_FRICTION * coulomb - 1e-9).all()
 
 
 def test_errors_of_fast_motion_have_floors(calibration: Calibration) -> None:
