@@ -21,6 +21,8 @@ from rbd_control.identification import CalibratedParameters, RecordedMotion, cal
 from rbd_control.playback.truth import GRACE
 from rbd_control.robot.shapes import MeshFiles, surface_of
 
+WARM, WARM_SEED = 20.0, 77
+"""Length [s] and seed of the motion without contact before the contacts."""
 FREE = 60.0
 """Length of the contact-free motion for the calibration [s]."""
 LAST_LINKS = 2
@@ -116,6 +118,16 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
 
 
+def warm_up(detector: ContactDetector, plant: Plant) -> None:
+    """Let a detector follow a motion without contact, in which it learns the friction of the day.
+
+    Its thresholds are wider before. Contacts that follow each other closely leave no time for it.
+    """
+    free = simulate(plant, WARM_SEED, WARM)
+    detector.update_block(free.t, free.q, free.v, free.tau)
+    detector.reset()
+
+
 def detect(
     plant: Plant, parameters: CalibratedParameters, pieces: Iterable[Episode]
 ) -> list[ContactEvent]:
@@ -123,9 +135,9 @@ def detect(
 
     The detector uses the calibrated parameters and the collision geometry of the description.
     """
-    model = parameters.corrected(plant.arm.model)
-    surface = surface_of(model, plant.arm.urdf, MeshFiles(plant.arm.meshes))
-    detector = ContactDetector(model, parameters, surface=surface)
+    surface = surface_of(plant.arm.model, plant.arm.urdf, MeshFiles(plant.arm.meshes))
+    detector = ContactDetector(parameters.corrected(plant.arm.model), parameters, surface=surface)
+    warm_up(detector, plant)
     events = []
     for piece in pieces:
         events += [e for _, e in detector.update_block(piece.t, piece.q, piece.v, piece.tau).events]

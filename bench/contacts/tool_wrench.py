@@ -152,7 +152,9 @@ def judge_tool(name: str, seed: int, count: int, free: float = FREE) -> ToolResu
         free: length of the contact-free motion for the calibration [s].
     """
     plant = Plant(arm(name), seed)
-    parameters = replace(calibrated(plant, seed + 1, free), tool_frame=FRAMES[name])
+    # The friction is that of the calibration; that it may change would widen the covariance.
+    parameters = calibrated(plant, seed + 1, free)
+    parameters = replace(parameters, tool_frame=FRAMES[name], follow_friction=False)
     starts = FIRST + (LENGTH + PAUSE) * np.arange(count)
     touches = [Wrench(start, 1000 * seed + k, FRAMES[name]) for k, start in enumerate(starts)]
     episode = simulate(plant, seed + 3, float(starts[-1]) + LENGTH + PAUSE, touches)

@@ -10,7 +10,6 @@ cause is no contact, and none is left out.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -574,6 +573,8 @@ BEFORE = 20.0
 """Time before a contact whose samples are kept [s]."""
 MOST_EXPLAINED = 20.0
 """Time after which a contact is not explained any more [s]."""
+STORED = 2048
+"""Number of stored samples: 41 s."""
 PICKED_UP = 0.3
 """Time before and after the start of the contact in which the payload may have come [s]."""
 
@@ -593,19 +594,20 @@ class PayloadWatch:
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
         self._model, self._parameters = model, parameters
-        self._samples: deque[tuple[float, Array, Array, Array]] = deque()
-        self._since, self._next = math.nan, math.inf
-        self._slot = -math.inf
+        self._rows = np.zeros((STORED, 1 + model.nq + 2 * model.nv))  # a ring
+        self._columns = np.cumsum([1, model.nq, model.nv])
+        self.restart()
 
     @property
     def is_due(self) -> bool:
         """Whether the open contact has lasted long enough for its next explanation."""
-        return bool(self._samples) and self._samples[-1][0] >= self._next
+        return self._last >= self._next
 
     def restart(self) -> None:
         """Forget all samples, as after a reset, a tare, or a change of the model."""
-        self._samples.clear()
-        self._since, self._next, self._slot = math.nan, math.inf, -math.inf
+        self._count = 0
+        self._since, self._next = math.nan, math.inf
+        self._last = self._slot = -math.inf
 
     def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool) -> None:
         """Take a sample; the first of each :data:`PERIOD` is kept.
@@ -622,11 +624,11 @@ class PayloadWatch:
             self._next = stamp + LASTED if is_touched else math.inf
         if stamp // PERIOD == self._slot:
             return
-        self._slot = stamp // PERIOD
-        self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
-        oldest = (stamp if math.isnan(self._since) else self._since) - BEFORE
-        while self._samples[0][0] < oldest:
-            self._samples.popleft()
+        self._slot, self._last = stamp // PERIOD, stamp
+        first, second, third = self._columns
+        row = self._rows[self._count % STORED]
+        row[0], row[first:second], row[second:third], row[third:] = stamp, q, v, tau
+        self._count += 1
 
     def explain(self, bias: Array) -> Line | None:
         """Return the payload that explains the open contact, or None; see :meth:`in_steps`."""
@@ -639,11 +641,12 @@ class PayloadWatch:
             bias: external torque that a tare has removed, (nv,) [N·m or N].
         """
         since = self._since
-        lasted = self._samples[-1][0] - since
-        self._next = self._samples[-1][0] + LASTED if lasted < MOST_EXPLAINED else math.inf
-        t, q, v, tau = (np.array(each) for each in zip(*self._samples, strict=True))
+        self._next = self._last + LASTED if self._last - since < MOST_EXPLAINED else math.inf
+        rows = self._rows[np.arange(max(self._count - STORED, 0), self._count) % STORED]
+        rows = rows[rows[:, 0] > since - BEFORE]
+        t, q, v, tau = np.split(rows, self._columns, axis=1)
         tau = tau + bias / self._parameters.for_joints("effort_gain", self._model.nv)
-        motion = RecordedMotion("contact", t, q, v, tau)
+        motion = RecordedMotion("contact", t[:, 0], q, v, tau)
         alive, _ = measured([motion])
         parameters = replace(
             self._parameters, maximum_gap=max(self._parameters.maximum_gap, 2.5 * PERIOD)

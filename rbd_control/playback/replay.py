@@ -19,6 +19,7 @@ from rbd_control.estimation import (
     DetectorParameters,
     detector_warnings,
 )
+from rbd_control.estimation.detector_state import ZERO_EFFORT
 from rbd_control.estimation.drift import guarantee
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.estimation.validity import IN_MOTION
@@ -47,6 +48,9 @@ Flags = NDArray[np.bool_]
 
 Watch = Callable[[Array, SampleBlock, BlockDetection], None]
 
+ROUNDED = 0.05
+"""Largest share of samples with an effort of exactly zero that is no warning: rounded efforts pass
+through zero."""
 MOST_PAYLOADS = 3
 """Largest number of contacts that are explained as payloads."""
 CHECKED = 60.0
@@ -483,11 +487,13 @@ def warnings(
             f"{result.counts['stamp replaced']} of {samples} samples have no usable stamp; their "
             "time of receipt was taken instead"
         )
-    if result.dropped:
+    zero, few = REASONS[ZERO_EFFORT], ROUNDED * samples
+    told = {why: n for why, n in result.dropped.items() if why != zero or n > few}
+    if told:
         last = f"; the last incomplete sample lacks {missing}" if missing else ""
         said.append(
-            f"{sum(result.dropped.values())} of {samples} samples dropped like lost messages: "
-            f"{counted(result.dropped)}{last}"
+            f"{sum(told.values())} of {samples} samples dropped like lost messages: "
+            f"{counted(told)}{last}"
         )
     dropped = {reason: result.counts[reason] for reason in DROPS if result.counts[reason]}
     if dropped:
