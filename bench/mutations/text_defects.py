@@ -270,18 +270,16 @@ MUTANTS = (
         "identification/regression.py",
         "means(motion.tau + CTv - g)",
         "means(motion.tau + CTv + g)",
-        ("estimation/test_calibration.py::test_corrects_a_model_that_is_wrong",),
+        ("estimation/test_calibration.py::test_refuses_a_hand_that_the_description_lacks",),
     ),
     Mutant(
         130,
         "calibration",
-        "false alarms per hour are taken as per minute, so the thresholds are too low",
+        "thresholds are the same whatever rate of false alarms is allowed",
         "estimation/thresholds.py",
         "alarms_per_hour * BLOCK / 3600.0",
-        "alarms_per_hour * BLOCK / 60.0",
-        (
-            "estimation/test_calibration.py::test_the_level_of_few_maxima_belongs_to_alarms_per_hour",
-        ),
+        "BLOCK / 3600.0",
+        ("estimation/test_calibration.py::test_the_level_lies_above_all_that_was_seen",),
     ),
     Mutant(
         131,
@@ -313,10 +311,10 @@ MUTANTS = (
     Mutant(
         134,
         "calibration",
-        "a joint with reversed effort is calibrated without an error",
+        "what the check calls wrong, such as a reversed effort, is calibrated without an error",
         "identification/calibration.py",
-        "scale.is_reversed or scale.ratio > CERTAIN",
-        "scale.ratio > CERTAIN",
+        'if line.level == "bad" and line.topic in REFUSED]',
+        'if line.level == "bad" and line.topic not in REFUSED]',
         ("estimation/test_calibration.py::test_refuses_a_joint_whose_effort_is_no_torque",),
     ),
     Mutant(

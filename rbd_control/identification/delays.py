@@ -104,7 +104,7 @@ def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
     shown = SHOWN * rest.error
     if np.isfinite(shown) and (rest.value > shown or shown > UNKNOWN):
         return (
-            f"the velocity is late by {1e3 * rest.value:.0f} ± {1e3 * rest.error:.0f} ms, too "
+            f"the velocity is late by {1e3 * rest.value:.1f} ± {1e3 * rest.error:.1f} ms, too "
             "uncertain to be corrected: record fast starts and stops as well, or they may count "
             "as contacts",
         )

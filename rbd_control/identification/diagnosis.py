@@ -573,6 +573,8 @@ BEFORE = 20.0
 """Time before a contact whose samples are kept [s]."""
 MOST_EXPLAINED = 20.0
 """Time after which a contact is not explained any more [s]."""
+LEAST_BEFORE = 20
+"""Smallest number of filtered samples before the contact, about a second."""
 STORED = 2048
 """Number of stored samples: 41 s."""
 PICKED_UP = 0.3
@@ -657,7 +659,7 @@ class PayloadWatch:
             return None
         evidence = evidence.rows(np.abs(evidence.t - since) > PICKED_UP)
         before, L = evidence.t < since, evidence.layout
-        if before.all():
+        if before.all() or np.count_nonzero(before) < LEAST_BEFORE:
             return None
         evidence.columns[before, :, L.payload] = 0.0
         search = Search(

@@ -324,7 +324,7 @@ def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
 def _of_gravity(parameters: DetectorParameters) -> _Verdict:
     """Return the kind of an effort whose gravity share differs from the declaration."""
     if parameters.effort_kind == "torque_without_gravity":
-        return _Verdict("torque", "bad", "includes gravity", "set effort_kind to torque")
+        return _Verdict("torque", "bad", "with gravity", "set effort_kind to torque")
     remedy = "set effort_kind to torque_without_gravity"
     return _Verdict("torque_without_gravity", "bad", "without gravity", remedy)
 

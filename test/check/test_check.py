@@ -163,7 +163,7 @@ def test_gravity_that_the_driver_takes_off(free: RecordedMotion, model: Model) -
     declared = DetectorParameters(effort_kind="torque_without_gravity")
     assert complaints(check(motion, model, declared)) == {}
     # Declared, and yet it is there.
-    assert "includes gravity" in complaints(check(free, model, declared))["effort"][0]
+    assert "with gravity" in complaints(check(free, model, declared))["effort"][0]
 
 
 def test_a_hand_that_is_not_as_described(model: Model) -> None:
@@ -233,7 +233,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "contact_detector:\n  ros__parameters: {effort_kind: torque_without_gravity}\n"
     )
     assert main([*arguments, "--config", str(config)]) == 1
-    assert re.search(r"WRONG.*effort.*includes gravity", capsys.readouterr().out)
+    assert re.search(r"WRONG.*effort.*with gravity", capsys.readouterr().out)
     assert main(["check", str(tmp_path / "none"), "--urdf", str(urdf)]) == 2
 
 
