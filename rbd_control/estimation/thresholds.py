@@ -57,8 +57,8 @@ recordings of the calibration contain these errors as well, up to ``covered_erro
 motions, such as stops, raise the threshold.
 
 A late velocity also shows a reversal too late, so that the friction of the model has the wrong sign
-before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` with its
-present acceleration.
+before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` and one
+more period with its present acceleration.
 
 ``unknown_i`` allows for torque that changes much within a period, and for lost samples
 (:mod:`~rbd_control.estimation.validity`). The collision threshold is ``collision_i`` plus
@@ -375,7 +375,8 @@ def reversals(dt, v, speed, pole, delay=0.0):
     for k in range(out.shape[0]):
         for i in range(v.shape[1]):
             fade = np.exp(-pole[i] * dt[k])
-            ahead = v[k + 1, i] + delay * (v[k + 1, i] - v[k, i]) / dt[k]
+            lead = 1.0 + delay / dt[k] if delay > 0.0 else 0.0
+            ahead = v[k + 1, i] + lead * (v[k + 1, i] - v[k, i])
             trace[i] = reversing(v[k + 1, i], v[k, i], ahead, trace[i], speed[i], fade)
             out[k, i] = trace[i]
     return out
@@ -426,7 +427,7 @@ def follow_motion(setting, joint, v, last_v, dt, fade, delay):
         delay: time by which the velocities may be late, ``delay_error`` [s].
     """
     acceleration = (v - last_v) / dt
-    ahead = v + delay * acceleration
+    ahead = v + (delay + dt) * acceleration if delay > 0.0 else v
     joint.reversal = reversing(v, last_v, ahead, joint.reversal, setting.reversal_speed, fade)
     joint.speed = max(abs(v), fade * joint.speed)
     joint.acceleration = fade * joint.acceleration + (1.0 - fade) * acceleration

@@ -155,10 +155,9 @@ class FreeMotion:
             known.for_joints(name, model.nv)
             for name in ("observer_gain", "reversal_speed", "inertia_error")
         )
-        delay = known.delay_error
         p, _, _ = momentum_terms(true, part.q, part.v)
         drive = np.ascontiguousarray(part.tau - gravity_torque(true, part.q))
-        error = motion_errors(dt, p, drive, inertia, delay, pole)
+        error = motion_errors(dt, p, drive, inertia, known.delay_error, pole)
         smooth = MomentumObserver(true, RATE_GAIN)
         rates = [
             np.abs(smooth.filter(dt, np.diff(each, axis=0) / dt[:, None]))[settled]
@@ -170,7 +169,8 @@ class FreeMotion:
             speed=np.abs(part.v[1:][settled]),
             described=observer.filter(dt, external_means(part, model))[settled],
             residual=observer.filter(np.diff(noise[0]), noise[1])[settled],
-            trace=reversals(dt, part.v, slow, pole, delay)[settled],
+            # Without the delay, with which the detector's allowance is larger.
+            trace=reversals(dt, part.v, slow, pole)[settled],
             held_out=observer.filter(dt, held_out)[settled],
             error=error[settled],
             largest_rates=np.array([rate.max(axis=0, initial=0.0) for rate in rates]),

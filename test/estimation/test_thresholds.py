@@ -120,9 +120,9 @@ def test_friction_explains_no_more_than_its_allowance() -> None:
 
 
 def test_a_late_velocity_reverses_earlier() -> None:
-    """The joint slows down by 20 rad/s²; 4 ms later it stands still."""
+    """The joint slows down by 20 rad/s²; with a period of 1 ms, 4 ms later it stands still."""
     v = np.concatenate([np.full(150, 0.5), 0.49 - 0.02 * np.arange(31)])
-    late = reversals(np.full(len(v) - 1, 0.001), v[:, None], SLOW, POLE, 0.004)[:, 0]
+    late = reversals(np.full(len(v) - 1, 0.001), v[:, None], SLOW, POLE, 0.003)[:, 0]
     first = [100 + int(np.argmax(trace[100:] == 1.0)) for trace in (traces(v), late)]
     assert first[0] - first[1] == 4
 
