@@ -44,7 +44,7 @@ def said(
     Args:
         blocks: the samples as the node judges them, each with the contact flags (k,).
         warnings: the warnings of ``replay`` on the whole recording.
-        free: a part of the recording without contact, as somebody records it for ``check``.
+        free: a part of the recording without contact, as recorded for ``check``.
         model: the model that the detector uses.
         parameters: of the detector.
     """
