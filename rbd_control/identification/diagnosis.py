@@ -535,7 +535,11 @@ class MotionWatch:
             self._samples.extend(zip(*kept, strict=True))
 
     def remarks(self, detector: ContactDetector) -> tuple[Line, ...]:
-        """Return what the collected samples show about arm, efforts and payload.
+        """Return what the collected samples show about the arm; see :meth:`in_steps`."""
+        return finish(self.in_steps(detector))
+
+    def in_steps(self, detector: ContactDetector) -> Generator[None, None, tuple[Line, ...]]:
+        """Yield after each step; return what the collected samples show about arm and efforts.
 
         Args:
             detector: its model, parameters and tare (``bias``) are used; it is unchanged.
@@ -557,13 +561,13 @@ class MotionWatch:
         gap = max(parameters.maximum_gap, 1.5 * float(np.median(np.diff(t))))
         parameters = replace(parameters, maximum_gap=gap)
         try:
-            evidence = gather([motion], model, parameters)
+            evidence = yield from gather_in_steps([motion], model, parameters)
         except RecordingError:
             return ()
         threshold = parameters.for_joints("contact_threshold", model.nv)
         if not (evidence.residual_rms() > RELEVANT * threshold).any():
             return ()
-        found = finish(diagnose_in_steps(evidence, [motion], model, parameters))
+        found = yield from diagnose_in_steps(evidence, [motion], model, parameters)
         return tuple(line for line in found.lines if line.level != "good" and line.is_finding)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
+from typing import Generic, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.timer import Timer
@@ -173,6 +174,47 @@ class StartCheckStatus:
         self._taken.add(time.perf_counter() - begun)
 
 
+Result = TypeVar("Result")
+
+
+class Slices(Generic[Result]):
+    """Runs a computation in slices between samples, so that it delays no verdict.
+
+    Args:
+        node: the node.
+        steps: the computation, which yields after each step.
+        on_end: called with its result.
+    """
+
+    def __init__(
+        self,
+        node: FaultTolerantNode,
+        steps: Generator[None, None, Result],
+        on_end: Callable[[Result], None],
+    ) -> None:
+        self._node, self._steps, self._on_end = node, steps, on_end
+        self._timer: Timer | None = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+
+    def end(self) -> None:
+        """End the computation without a result, if it has not ended."""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def _go_on(self) -> None:
+        """Compute for about :data:`SLICE`; a failure ends the computation."""
+        begun = time.perf_counter()
+        try:
+            while time.perf_counter() - begun < SLICE:
+                next(self._steps)
+        except StopIteration as end:
+            self.end()
+            self._on_end(end.value)
+        except Exception:
+            self.end()
+            raise
+
+
 class PayloadNotice:
     """Explains an open contact as a payload in slices between samples, and reports it.
 
@@ -185,8 +227,7 @@ class PayloadNotice:
 
     def __init__(self, node: FaultTolerantNode, detector: ContactDetector) -> None:
         self._node, self._detector = node, detector
-        self._steps: Generator[None, None, Line | None] | None = None
-        self._timer: Timer | None = None
+        self._slices: Slices[Line | None] | None = None
         self._said: Line | None = None
         self.restart()
 
@@ -198,10 +239,9 @@ class PayloadNotice:
 
     def end(self) -> None:
         """End a computation that runs."""
-        self._steps = None
-        if self._timer is not None:
-            self._node.destroy_timer(self._timer)
-            self._timer = None
+        if self._slices is not None:
+            self._slices.end()
+            self._slices = None
 
     def add(self, sample: JointSample, is_touched: bool) -> None:
         """Take a sample; ignore one without velocity or effort."""
@@ -210,28 +250,19 @@ class PayloadNotice:
         if not is_touched:
             self._said = None
         self._watch.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched)
-        if self._steps is None and self._said is None and self._watch.is_due:
-            self._steps = self._watch.in_steps(self._detector.bias)
-            self._timer = self._node.create_timer(PERIOD, self._go_on, clock=self._node.steady)
+        if self._slices is None and self._said is None and self._watch.is_due:
+            steps = self._watch.in_steps(self._detector.bias)
+            self._slices = Slices(self._node, steps, self._explained)
 
     def report(self, status: Status) -> None:
         """Add the payload that explains the open contact, if there is one, as a warning."""
         if self._said is not None:
             status.raise_to(WARN, self._said.text)
 
-    def _go_on(self) -> None:
-        begun, steps = time.perf_counter(), self._steps
-        try:
-            while steps is not None and time.perf_counter() - begun < SLICE:
-                next(steps)
-        except StopIteration as end:
-            self.end()
-            self._said = end.value
-            if self._said is not None:
-                self._node.get_logger().warning(self._said.text)
-        except Exception:
-            self.end()
-            raise
+    def _explained(self, line: Line | None) -> None:
+        self._slices, self._said = None, line
+        if line is not None:
+            self._node.get_logger().warning(line.text)
 
 
 FIRST_SECONDS = 10.0
@@ -271,6 +302,7 @@ class ModelChecks:
         self._start_check: StartCheckStatus | None = None
         self._fit: MotionWatch | None = None
         self._remarks: tuple[Line, ...] = ()
+        self._comparison: Slices[tuple[Line, ...]] | None = None
 
     def configure(self, detector: ContactDetector) -> None:
         """Use this detector; log warnings about settings that disable or nearly disable detection.
@@ -304,8 +336,14 @@ class ModelChecks:
     def end(self) -> None:
         """End the check of the first seconds; its findings stay in the diagnostics."""
         self._payload.end()
+        self._end_comparison()
         if self._start_check is not None:
             self._start_check.end()
+
+    def _end_comparison(self) -> None:
+        if self._comparison is not None:
+            self._comparison.end()
+            self._comparison = None
 
     def parameters_changed(self) -> None:
         """Check the detector's new parameters, and compare model and robot again.
@@ -324,6 +362,7 @@ class ModelChecks:
 
         The comparison uses the next :data:`FIRST_SECONDS`.
         """
+        self._end_comparison()
         self._fit, self._remarks = MotionWatch(FIRST_SECONDS), ()
         self._payload.restart()
 
@@ -378,10 +417,14 @@ class ModelChecks:
         if sample.v is None or sample.tau is None:
             return
         if fit.add(sample.stamp, sample.q, sample.v, sample.tau):
-            self._remarks = fit.remarks(self._detector)
             self._fit = None
-            for remark in self._remarks:
-                self._node.get_logger().warning(f"if nothing touches the arm: {remark.text}")
+            self._comparison = Slices(self._node, fit.in_steps(self._detector), self._compared)
+
+    def _compared(self, remarks: tuple[Line, ...]) -> None:
+        """Log the differences between model and robot."""
+        self._remarks = remarks
+        for remark in remarks:
+            self._node.get_logger().warning(f"if nothing touches the arm: {remark.text}")
 
     def _check_effort_kind(self, sample: JointSample) -> None:
         """Check ``effort_kind``; if it is refuted, there is no verdict from the next sample on."""
