@@ -40,6 +40,5 @@ def test_contacts_stop_the_arm_as_its_deceleration_allows(
     delays = [each.flag - each.onset for each in stops]
     assert np.median(delays) < 0.009
     for each in stops:
-        # Of the 20 ms from the onset to the request, 2 ms are the guard's and those of the wire.
         assert 0.0 < each.flag - each.onset < 0.045, each
         assert each.overrun < SETTLING, each
