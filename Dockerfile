@@ -31,5 +31,7 @@ COPY environments/docker_entrypoint.sh /entrypoint.sh
 USER 1001
 ENV HOME=/home/rbd
 WORKDIR /home/rbd
+# The code is for the processor of this machine; on one of another kind the first start compiles.
+RUN /entrypoint.sh ros2 run rbd_control rbd-control warmup
 ENTRYPOINT ["/entrypoint.sh"]
 CMD ["ros2", "run", "rbd_control", "rbd-control", "demo", "--report", "report"]

@@ -39,7 +39,7 @@ from rbd_control.startup.arm_launch import (
     require_sections,
 )
 
-SHARED = ("namespace", "joint_states", "robot_description", "frame_prefix")
+SHARED = ("urdf", "namespace", "joint_states", "robot_description", "frame_prefix")
 """Arguments that this file takes of those which launch files share."""
 
 ARGUMENTS = {
@@ -58,11 +58,8 @@ ARGUMENTS = {
 }
 """Arguments with their default and description."""
 
-REQUIRED = {
-    "recording": "a rosbag2 folder, .db3, .mcap or CSV file",
-    "urdf": "path of the recorded robot's URDF",
-}
-"""Arguments without a default."""
+RECORDING = "a rosbag2 folder, .db3, .mcap or CSV file"
+"""Description of ``recording``, the only argument without a default."""
 
 SWITCHES = {name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", "rviz")}
 """Arguments that are true or false."""
@@ -72,10 +69,7 @@ def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
     return LaunchDescription(
         [
-            *(
-                DeclareLaunchArgument(name, description=description)
-                for name, description in REQUIRED.items()
-            ),
+            DeclareLaunchArgument("recording", description=RECORDING),
             *declared(ARGUMENTS),
             *declared_switches(SWITCHES),
             DeclareLaunchArgument(
@@ -91,11 +85,12 @@ def generate_launch_description() -> LaunchDescription:
 
 def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return detector and player, tied together."""
-    names = (*REQUIRED, *ARGUMENTS, *SWITCHES, "loop")
+    names = ("recording", *ARGUMENTS, *SWITCHES, "loop")
     given = {name: LaunchConfiguration(name).perform(context) for name in names}
     require_sections(given["params_file"], given["namespace"], ["contact_detector"])
     detector, player = _detector(given), _player(given)
-    passed = {name: given[name] for name in (*SHARED, *SWITCHES, "urdf")}
+    passed = {name: given[name] for name in (*SHARED, *SWITCHES)}
+    passed["urdf"] = str(_parameters("contact_detector", given).get("urdf", ""))
     return [
         included("robot_state.launch.py", passed),
         RegisterEventHandler(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import kernel_cache
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.startup.compilation import storage
+from rbd_control.startup.warmup import CONTROLLER
 
 
 def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +45,25 @@ def test_warmup_reports_once_that_no_code_can_be_stored(
     (line,) = told.err.splitlines()
     assert line.startswith("rbd-control: cannot keep compiled code in")
     assert str(tmp_path / "file") in line
+
+
+@pytest.mark.parametrize(
+    ("cores", "beside", "count"),
+    [(2, partial(list, (1.0, 2.0)), 2), (2, partial(os._exit, 1), 1), (1, partial(os._exit, 1), 1)],
+    ids=["two processors", "the other process dies", "one processor"],
+)
+def test_another_process_compiles_the_controller(
+    cores: int,
+    beside: Callable[[], list[float]],
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("rbd_control.cli.warmup.usable_cores", lambda: cores)
+    monkeypatch.setattr("rbd_control.cli.warmup.compile_controller", beside)
+    here = [(CONTROLLER, lambda: compiled(lambda x: 4.0 * x)(1.0))]
+    monkeypatch.setattr("rbd_control.cli.warmup.steps", lambda: here)
+    main(["warmup"])
+    told = capsys.readouterr().out
+    assert f"{CONTROLLER}: {count} function" in told
+    assert f"compiled {count} functions in" in told

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rbd_control.dynamics.kernel_cache import use
+from rbd_control.fleet.workers import end_with_parent, usable_cores
 from rbd_control.startup.compilation import CompilationWatch, storage
-from rbd_control.startup.warmup import Step, steps
+from rbd_control.startup.standard_streams import one_thread_in_children
+from rbd_control.startup.warmup import CONTROLLER, Step, compile_controller, steps
 
 
 class _Display:
@@ -47,6 +52,14 @@ class _Display:
             done=lambda _kernel, seconds: times.append(seconds),
         ):
             run()
+        return self._done(name, times)
+
+    def wait(self, name: str, beside: Future[list[float]]) -> int:
+        """Wait for a step in another process; return the number of functions it compiled there."""
+        self._doing(name)
+        return self._done(name, beside.result())
+
+    def _done(self, name: str, times: list[float]) -> int:
         if times:
             what = "function" if len(times) == 1 else "functions"
             text = f"{name}: {len(times)} {what} compiled in {sum(times):.1f} s"
@@ -67,18 +80,33 @@ class _Display:
 def run_warmup() -> int:
     """Compile all code that nodes, ``replay``, ``calibrate`` and ``demo`` use, and store it.
 
-    Code that is stored already is only loaded. The number of compiled functions, the duration and
-    the folder of the compiled code are printed.
+    Code that is stored already is only loaded. With more than one processor, another process
+    compiles the code of the controller at the same time. The number of compiled functions, the
+    duration and the folder of the compiled code are printed.
 
     Returns:
         The exit code: 0, or 1 if the code of a function cannot be stored in any folder, so that
         later starts compile it again.
     """
     begin = time.perf_counter()
-    every = list(steps())
+    here = dict(steps())
     console = Console(highlight=False, soft_wrap=True)
-    with _Display(len(every), console) as display, CompilationWatch(warn=_warn):
-        count = sum(display.run(step) for step in every)
+    with (
+        _Display(len(here), console) as display,
+        CompilationWatch(warn=_warn),
+        ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as other,
+    ):
+        beside = None
+        if CONTROLLER in here and usable_cores() > 1:
+            controller = here.pop(CONTROLLER)
+            with one_thread_in_children():
+                beside = other.submit(compile_controller)
+        count = sum(display.run(step) for step in here.items())
+        if beside is not None:
+            try:
+                count += display.wait(CONTROLLER, beside)
+            except BrokenProcessPool:  # too little memory for two, for example
+                count += display.run((CONTROLLER, controller))
     seconds = time.perf_counter() - begin
     done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
     console.print(f"{done} {seconds:.1f} s", markup=False)

@@ -19,6 +19,7 @@ from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
 from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
 from rbd_control.startup.compilation import (
+    CompilationWatch,
     rehearse_arm,
     rehearse_controller,
     rehearse_detector,
@@ -27,6 +28,9 @@ from rbd_control.startup.compilation import (
 
 Array = NDArray[np.float64]
 Step = tuple[str, Callable[[], object]]
+
+CONTROLLER = "passivity controller"
+"""The step that compiles for as long as all others together."""
 
 
 def steps() -> Iterator[Step]:
@@ -40,10 +44,18 @@ def steps() -> Iterator[Step]:
     yield "contact detector", partial(rehearse_detector, model, DetectorParameters())
     for parameters, choice in _alternatives():
         yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
-    yield "passivity controller", partial(rehearse_controller, model)
+    yield CONTROLLER, partial(rehearse_controller, model)
     yield "simulated arm", partial(_rehearse_arm, model)
     yield "replay", partial(_replay, model)
     yield "calibrate", partial(_calibrate, model)
+
+
+def compile_controller() -> list[float]:
+    """Compile the functions of :data:`CONTROLLER`; return the time that each took [s]."""
+    times: list[float] = []
+    with CompilationWatch(done=lambda _kernel, seconds: times.append(seconds)):
+        dict(steps())[CONTROLLER]()
+    return times
 
 
 def _rehearse_arm(model: Model) -> None:
