@@ -39,7 +39,7 @@ from rbd_control.startup.arm_launch import (
     require_sections,
 )
 
-SHARED = ("urdf", "namespace", "joint_states", "robot_description", "frame_prefix")
+SHARED = ("namespace", "joint_states", "robot_description", "frame_prefix")
 """Arguments that this file takes of those which launch files share."""
 
 ARGUMENTS = {
@@ -54,6 +54,7 @@ ARGUMENTS = {
         "joints of the arm, separated by commas; empty: params_file's, else those of the "
         "description whose effort was recorded",
     ),
+    "urdf": ("", "path of the recorded robot's URDF; empty: params_file's"),
     **{name: arm_launch.ARGUMENTS[name] for name in SHARED},
 }
 """Arguments with their default and description."""

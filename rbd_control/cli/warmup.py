@@ -15,7 +15,8 @@ from rbd_control.dynamics.kernel_cache import use
 from rbd_control.fleet.workers import end_with_parent, usable_cores
 from rbd_control.startup.compilation import CompilationWatch, storage
 from rbd_control.startup.standard_streams import one_thread_in_children
-from rbd_control.startup.warmup import CONTROLLER, Step, compile_controller, steps
+from rbd_control.startup.warmup import BESIDE, Step, compile_beside, steps
+from rbd_control.wording import listed
 
 
 class _Display:
@@ -54,10 +55,10 @@ class _Display:
             run()
         return self._done(name, times)
 
-    def wait(self, name: str, beside: Future[list[float]]) -> int:
-        """Wait for a step in another process; return the number of functions it compiled there."""
-        self._doing(name)
-        return self._done(name, beside.result())
+    def wait(self, beside: Future[dict[str, list[float]]]) -> int:
+        """Wait for steps in another process; return the number of functions compiled there."""
+        self._doing(listed(BESIDE))
+        return sum(self._done(name, times) for name, times in beside.result().items())
 
     def _done(self, name: str, times: list[float]) -> int:
         if times:
@@ -81,7 +82,7 @@ def run_warmup() -> int:
     """Compile all code that nodes, ``replay``, ``calibrate`` and ``demo`` use, and store it.
 
     Code that is stored already is only loaded. With more than one processor, another process
-    compiles the code of the controller at the same time. The number of compiled functions, the
+    compiles half of the code at the same time. The number of compiled functions, the
     duration and the folder of the compiled code are printed.
 
     Returns:
@@ -96,17 +97,15 @@ def run_warmup() -> int:
         CompilationWatch(warn=_warn),
         ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as other,
     ):
-        beside = None
-        if CONTROLLER in here and usable_cores() > 1:
-            controller = here.pop(CONTROLLER)
-            with one_thread_in_children():
-                beside = other.submit(compile_controller)
+        others = {name: here.pop(name) for name in BESIDE if name in here and usable_cores() > 1}
+        with one_thread_in_children():
+            beside = other.submit(compile_beside) if others else None
         count = sum(display.run(step) for step in here.items())
         if beside is not None:
             try:
-                count += display.wait(CONTROLLER, beside)
+                count += display.wait(beside)
             except BrokenProcessPool:  # too little memory for two, for example
-                count += display.run((CONTROLLER, controller))
+                count += sum(display.run(step) for step in others.items())
     seconds = time.perf_counter() - begin
     done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
     console.print(f"{done} {seconds:.1f} s", markup=False)

@@ -130,7 +130,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.offer("reset", partial(self._reset, clear_tare=True))
         self.offer("tare", self._tare)
         self.offer("friction", self._friction)
-        self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
+        self.create_timer(REPEAT_PERIOD, self._repeat)
         self._has_judged = self._is_late = False
         self._model_error = ""
         """Reason why the last sample shows that the model is wrong; empty if it does not."""

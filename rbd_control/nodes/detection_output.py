@@ -147,7 +147,7 @@ class EventOutput:
         self._publisher = node.open(EVENTS)
         self._waiting: deque[DiagnosticArray] = deque(maxlen=MOST_REFUSED)
         self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
-        node.create_timer(LOG_PERIOD, self._log, clock=node.steady)
+        node.create_timer(LOG_PERIOD, self._log)
 
     def add(self, event: ContactEvent, stamp: Stamp, frame: str) -> None:
         """Publish an event; if the middleware refuses it, :meth:`publish` tries again.
@@ -279,7 +279,7 @@ class DriftOutput:
         self._publisher = node.open(DRIFT)
         self.detector: ContactDetector | None = None
         self._recoveries = 0
-        node.create_timer(DRIFT_PERIOD, self._publish, clock=node.steady)
+        node.create_timer(DRIFT_PERIOD, self._publish)
 
     def _publish(self) -> None:
         detector = self.detector

@@ -102,7 +102,7 @@ class StartCheckStatus:
         self._failure = ""
         self._timer: Timer | None = None
         if seconds > 0.0:
-            self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+            self._timer = node.create_timer(PERIOD, self._go_on)
 
     @property
     def is_running(self) -> bool:
@@ -193,7 +193,7 @@ class Slices(Generic[Result]):
         on_end: Callable[[Result], None],
     ) -> None:
         self._node, self._steps, self._on_end = node, steps, on_end
-        self._timer: Timer | None = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+        self._timer: Timer | None = node.create_timer(PERIOD, self._go_on)
 
     def end(self) -> None:
         """End the computation without a result, if it has not ended."""

@@ -139,8 +139,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self.while_waiting: Callable[[], None] | None = None
         self._unreported: AnsweredSample | None = None
         self._watchdog = CallbackWatchdog(lambda: self.parameters.timeout, self._send_zero)
-        self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
-        self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
+        self.create_timer(WATCH_PERIOD, self._watch)
+        self.create_timer(RIVALS_PERIOD, self._look_around)
         self.diagnostics.append(self._report_status)
 
     @property

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
@@ -94,9 +93,7 @@ class Diagnostics:
         self._sources = sources
         self._others = others
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        # A member: rclpy keeps no reference to a timer's clock.
-        self._clock = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(1.0, self.publish, clock=self._clock)
+        node.create_timer(1.0, self.publish)
 
     def publish(self) -> None:
         """Call ``sources`` and ``others``, and publish the statuses in one message."""

@@ -266,7 +266,7 @@ class JointStateInput:
         self.while_inactive: Callable[[JointSample], None] | None = None
         self._is_destroyed = False
         self.afterwards: Sequence[Callable[[], None]] = ()
-        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
+        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch)
         node.diagnostics.append(self._report)
 
     def destroy(self) -> None:

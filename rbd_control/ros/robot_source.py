@@ -346,9 +346,7 @@ class PayloadInput:
     def _keep_time(self) -> None:
         """Call :meth:`settle` periodically while a payload is pending."""
         if self._pending is not None and self._timer is None:
-            self._timer = self._node.create_timer(
-                SETTLE_PERIOD, self.settle, clock=self._node.steady
-            )
+            self._timer = self._node.create_timer(SETTLE_PERIOD, self.settle)
         elif self._pending is None and self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None

@@ -29,8 +29,8 @@ from rbd_control.startup.compilation import (
 Array = NDArray[np.float64]
 Step = tuple[str, Callable[[], object]]
 
-CONTROLLER = "passivity controller"
-"""The step that compiles for as long as all others together."""
+BESIDE = ("passivity controller", "simulated arm")
+"""Steps that compile for as long as all others together; few functions are in both halves."""
 
 
 def steps() -> Iterator[Step]:
@@ -44,17 +44,19 @@ def steps() -> Iterator[Step]:
     yield "contact detector", partial(rehearse_detector, model, DetectorParameters())
     for parameters, choice in _alternatives():
         yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
-    yield CONTROLLER, partial(rehearse_controller, model)
+    yield "passivity controller", partial(rehearse_controller, model)
     yield "simulated arm", partial(_rehearse_arm, model)
     yield "replay", partial(_replay, model)
     yield "calibrate", partial(_calibrate, model)
 
 
-def compile_controller() -> list[float]:
-    """Compile the functions of :data:`CONTROLLER`; return the time that each took [s]."""
-    times: list[float] = []
-    with CompilationWatch(done=lambda _kernel, seconds: times.append(seconds)):
-        dict(steps())[CONTROLLER]()
+def compile_beside() -> dict[str, list[float]]:
+    """Run the steps in :data:`BESIDE`; return the compilation times of their functions [s]."""
+    times: dict[str, list[float]] = {name: [] for name in BESIDE}
+    every = dict(steps())
+    for name, found in times.items():
+        with CompilationWatch(done=lambda _kernel, seconds, found=found: found.append(seconds)):
+            every[name]()
     return times
 
 
