@@ -6,6 +6,7 @@ import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 
 from rich.console import Console
@@ -15,7 +16,7 @@ from rbd_control.dynamics.kernel_cache import use
 from rbd_control.fleet.workers import end_with_parent, usable_cores
 from rbd_control.startup.compilation import CompilationWatch, storage
 from rbd_control.startup.standard_streams import one_thread_in_children
-from rbd_control.startup.warmup import BESIDE, Step, compile_beside, steps
+from rbd_control.startup.warmup import BESIDE, Step, compilation_times, compile_beside, steps
 from rbd_control.wording import listed
 
 
@@ -46,14 +47,8 @@ class _Display:
     def run(self, step: Step) -> int:
         """Run one step of the warm-up; return the number of functions that were compiled."""
         name, run = step
-        times: list[float] = []
         self._doing(name)
-        with CompilationWatch(
-            begins=lambda kernel: self._compiling(name, kernel),
-            done=lambda _kernel, seconds: times.append(seconds),
-        ):
-            run()
-        return self._done(name, times)
+        return self._done(name, compilation_times(run, partial(self._compiling, name)))
 
     def wait(self, beside: Future[dict[str, list[float]]]) -> int:
         """Wait for steps in another process; return the number of functions compiled there."""

@@ -52,11 +52,22 @@ def steps() -> Iterator[Step]:
 
 def compile_beside() -> dict[str, list[float]]:
     """Run the steps in :data:`BESIDE`; return the compilation times of their functions [s]."""
-    times: dict[str, list[float]] = {name: [] for name in BESIDE}
     every = dict(steps())
-    for name, found in times.items():
-        with CompilationWatch(done=lambda _kernel, seconds, found=found: found.append(seconds)):
-            every[name]()
+    return {name: compilation_times(every[name]) for name in BESIDE}
+
+
+def compilation_times(
+    run: Callable[[], object], begins: Callable[[str], None] = lambda _name: None
+) -> list[float]:
+    """Return the compilation time of each kernel that is compiled during a call of ``run`` [s].
+
+    Args:
+        run: called without arguments.
+        begins: called with the name of each kernel before its compilation.
+    """
+    times: list[float] = []
+    with CompilationWatch(begins, lambda _kernel, seconds: times.append(seconds)):
+        run()
     return times
 
 
