@@ -241,8 +241,8 @@ MUTANTS = (
         "detector",
         "on a robot with a floating base the force belongs to another link than the named one",
         "estimation/isolation.py",
-        "weights[places.body != best + self._first] = 0.0",
-        "weights[places.body != best] = 0.0",
+        "own = row == best",
+        "own = places.body == best",
         ("estimation/test_isolation.py::test_branched_and_floating_robots",),
     ),
     Mutant(

@@ -254,3 +254,39 @@ def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) ->
     # Some thousand of the forces count, so the mean is known to some percent.
     assert evidence[0, 0] == pytest.approx(sampled, abs=0.2)
     assert evidence[1, 0] < evidence[0, 0] - 2.0
+
+
+def test_an_obstacle_that_touches_a_second_link_later(model: Model) -> None:
+    """The first link stays named, although the larger residuals of both contacts exclude it."""
+    rng = np.random.default_rng(9)
+    isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
+    named = {6: 0, 0: 0}  # by the number of looks before the second contact
+    for _ in range(20):
+        q, offset, force, first = random_contact(model, rng, "link_4", 60.0)
+        both = first + torque(model, q, "link_7", offset, force)
+        for before in named:
+            isolation.begin()
+            for residual in [first] * before + [both] * 6:
+                found = isolation.look(q, residual, hard=True)
+            named[before] += "link_4" in found.candidates
+    assert named[6] >= 18
+    assert named[0] <= 5
+
+
+def test_a_push_on_the_surface_of_a_wide_link(model: Model) -> None:
+    """Its lever arm about the middle of the link is too long for a push near the middle."""
+    rng = np.random.default_rng(10)
+    half = np.array([0.2, 0.2, 0.05])
+    noise = 0.03**2 * np.eye(7)
+    known = LinkIsolation(model, noise, 20.0, box_surface(model, 4, half))
+    unknown = LinkIsolation(model, noise, 20.0)
+    named = {known: 0, unknown: 0}
+    for _ in range(40):
+        q = rng.uniform(-1.2, 1.2, model.nv)
+        force = rng.normal(size=3)
+        offset = half * np.array([rng.choice([-1.0, 1.0]), 0.0, 0.0])
+        r = torque(model, q, "link_5", offset, 20.0 * force / np.linalg.norm(force))
+        for isolation in named:
+            named[isolation] += "link_5" in isolation.isolate(q, r).candidates
+    assert named[known] >= 38
+    assert named[unknown] <= 30
