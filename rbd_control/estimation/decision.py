@@ -17,11 +17,11 @@ standard deviation that this adds ``age`` after the onset is, with the mass matr
 accelerations a and the standard deviations s of the residuals without contact::
 
     jolt_i² = MASSES² sum_j (M_ij a_j)² + (SHAKE s_i max_j |r_j / s_j| exp(-age / FADE))²
-              + (STUCK friction_i)²
+              + (REVERSED friction_i)²
 
 An obstacle stops joints and turns them back and forth. Friction then has either sign, or holds the
-joint with any torque up to its size, for as long as the collision lasts: ``friction_i`` is the
-margin of the threshold for friction, as at a reversal.
+joint with any torque up to its size: in a collision every joint counts as one that reverses, and
+``friction_i`` is the threshold's whole margin for friction.
 
 **Compiled loop from momentum balance to verdict, with all memory of previous samples.**
 
@@ -105,9 +105,6 @@ MASSES = 0.05
 SHAKE = 0.02
 """Standard deviation that the onset of a collision adds to all residuals, as a fraction of the
 largest residual, both in standard deviations of the residuals without contact."""
-STUCK = 0.2
-"""Standard deviation of the residual in a collision, as a fraction of the threshold's margin for
-friction."""
 FADE = 0.03
 """Time constant with which the standard deviation :data:`SHAKE` decays [s]."""
 
@@ -159,7 +156,7 @@ def jolt_doubt(
     torque = mass_matrix(model, q) * memory.joint["acceleration"]
     shake = SHAKE * noise * float(np.max(np.abs(memory.residual) / noise)) * np.exp(-age / FADE)
     joint = settings.joint
-    friction = STUCK * joint["contact_threshold"] * (1.0 - joint["moving_ratio"])
+    friction = REVERSED * joint["contact_threshold"] * (1.0 - joint["moving_ratio"])
     return np.sqrt(MASSES**2 * (torque**2).sum(axis=1) + shake**2 + friction**2)
 
 
