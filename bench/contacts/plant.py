@@ -38,7 +38,10 @@ _CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
 class Plant:
-    """An arm in MuJoCo, with an obstacle that can be placed and joint friction.
+    """An arm in MuJoCo, with two obstacles that can be placed, and joint friction.
+
+    The plate touches one ball on one link, at a planned point. The box touches the convex hulls of
+    all links.
 
     ``seed`` selects the specimen. Friction grows with the size of the joint: Coulomb 0.25 N·m plus
     0.4 % of the effort limit, viscous 0.45 N·m·s/rad plus 0.65 % of it per rad/s, each within 30 %.
@@ -100,9 +103,7 @@ class Plant:
     def _add_box(self, spec: mujoco.MjSpec) -> None:
         """Add a box that touches the convex hulls of the links, with dry friction."""
         box = spec.worldbody.add_body(name="box", mocap=True, pos=AWAY)
-        box.add_geom(
-            name="box", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.1, 0.1, 0.1], **_UNTOUCHED
-        )
+        box.add_geom(name="box", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.1, 0.1, 0.1], **_UNTOUCHED)
         for row, surface in self.surface.items():
             name = f"hull_{row}"
             spec.add_mesh(name=name, uservert=surface.corners.ravel())

@@ -56,12 +56,12 @@ def targets(outcome: Outcome) -> list[Target]:
     found = [
         Target("no push of 20 N is missed", str(missed), missed == 0),
         Target(
-            "pushes: link among those named >= 98 %",
+            "link among those named, pushes >= 98 %",
             f"{among_pushes:.1%}, {alone_pushes:.1%} alone",
             among_pushes >= 0.98,
         ),
         Target(
-            "collisions and obstacles: link among those named >= 95 %",
+            "link among those named, collisions and obstacles >= 95 %",
             f"{among_hard:.1%}, {alone_hard:.1%} alone",
             among_hard >= 0.95,
         ),

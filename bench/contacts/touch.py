@@ -34,7 +34,7 @@ TRIES = 100
 BOX = (0.02, 0.15)
 """Range of half the lengths of an obstacle's edges [m]."""
 FACE, EDGE = 0.4, 0.25
-"""Shares of obstacles that show a face or an edge to the motion; the others have any orientation."""
+"""Shares of obstacles that show a face or an edge to the motion; others have any orientation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Contact:
     end: float
     """End of the contact [s]."""
     point: np.ndarray
-    """(3,) point of contact in the frame of the link [m]."""
+    """(3,) point of contact in the frame of the link [m]; NaN for an obstacle with several."""
     force: np.ndarray
     """(3,) mean force on the link during the contact, world axes [N]."""
     size: float
@@ -244,6 +244,7 @@ class Obstacle(Collision):
         if forces.any():
             if not self._samples:
                 self._impulses = np.zeros(len(forces))
+                self.point = np.full(3, np.nan)
             self._impulses += np.linalg.norm(forces, axis=1)
             self.row = int(self._impulses.argmax())
         return np.asarray(forces.sum(axis=0))

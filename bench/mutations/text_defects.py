@@ -232,8 +232,8 @@ MUTANTS = (
         "detector",
         "an onset carries a list of links from which the touched link may be missing",
         "estimation/isolation.py",
-        "np.cumsum(probability[order]), NAMED)) + 1",
-        "np.cumsum(probability[order]), NAMED))",
+        "NAMED_HARD if hard else NAMED)) + 1",
+        "NAMED_HARD if hard else NAMED))",
         ("estimation/test_isolation.py::test_touched_link_is_among_those_named",),
     ),
     Mutant(

@@ -77,8 +77,9 @@ COLLISION, CONTACT = 0.95, 0.5
 """Prior probability that a contact of each level is with an obstacle and not a push."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
 """Standard deviations of the force along each axis [N], with equal prior probabilities."""
-NAMED = 0.9
-"""Total probability that the named candidate links must reach."""
+NAMED, NAMED_HARD = 0.95, 0.9
+"""Total probability that the named candidate links must reach, in a push and in a collision, whose
+probabilities are averages."""
 KNOWN = 0.4
 """Largest standard deviation of an observable force, as a fraction of the force."""
 PLACED = 0.06
@@ -117,7 +118,7 @@ class Isolation:
     """The most probable link."""
     candidates: tuple[str, ...]
     """The most probable links, ``link`` first; the contact is on one of them with a probability of
-    at least :data:`NAMED`."""
+    at least :data:`NAMED`, in a collision :data:`NAMED_HARD`."""
     confidence: float
     """Probability of ``link``, in [0, 1]; NaN if the residual is beyond the range of any arm."""
     force: np.ndarray | None
@@ -317,7 +318,9 @@ class LinkIsolation:
         self._known = bool(deviation < min(self._limit, KNOWN * np.linalg.norm(mean)))
         placed = self._known and self._result[3, 0] < PLACED**2
         links = self._model.body_links
-        named = int(np.searchsorted(np.cumsum(probability[order]), NAMED)) + 1
+        named = (
+            int(np.searchsorted(np.cumsum(probability[order]), NAMED_HARD if hard else NAMED)) + 1
+        )
         return Isolation(
             link=links[best],
             candidates=tuple(links[i] for i in order[:named]),
