@@ -12,6 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from bench.contacts.plant import OBSTACLE, TIP, Plant
 
+Kind = Literal["push", "collision", "obstacle"]
+
 FEELABLE = 0.01
 """Smallest joint torque that a push of 20 N must cause, as a fraction of the effort limit.
 
@@ -41,7 +43,7 @@ FACE, EDGE = 0.4, 0.25
 class Contact:
     """True values of one contact."""
 
-    kind: Literal["push", "collision", "obstacle"]
+    kind: Kind
     link: str
     start: float
     """Start of the contact [s]."""
@@ -75,7 +77,7 @@ class Touch(ABC):
         into_surface: whether the force lies in the friction cone of the surface.
     """
 
-    kind: Literal["push", "collision", "obstacle"]
+    kind: Kind
 
     def __init__(self, start: float, length: float, seed: int) -> None:
         self.planned, self.length = start, length
@@ -133,7 +135,7 @@ class Touch(ABC):
 class Push(Touch):
     """A constant force of ``size`` [N] on a random point of a random link."""
 
-    kind = "push"
+    kind: Kind = "push"
 
     def __init__(self, start: float, length: float, seed: int, size: float) -> None:
         super().__init__(start, length, seed)
@@ -181,7 +183,7 @@ class Collision(Touch):
     moves outward fast enough, there is no contact.
     """
 
-    kind = "collision"
+    kind: Kind = "collision"
 
     def before(self, plant: Plant, t: float) -> None:
         """Place the obstacle shortly before the planned contact, and remove it afterwards."""
@@ -232,7 +234,7 @@ class Obstacle(Collision):
     them. The link of the contact is the one that takes the largest impulse.
     """
 
-    kind = "obstacle"
+    kind: Kind = "obstacle"
 
     def __init__(self, start: float, length: float, seed: int) -> None:
         super().__init__(start, length, seed)
@@ -289,9 +291,11 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     found: list[Touch] = []
+    kinds: list[float | type[Collision]] = [*pushes, *[Collision] * collisions]
+    kinds += [Obstacle] * obstacles
     t = first
     for _ in range(rounds):
-        for kind in (*pushes, *[Collision] * collisions, *[Obstacle] * obstacles):
+        for kind in kinds:
             length, own = rng.uniform(*LENGTH), int(rng.integers(2**31))
             if isinstance(kind, float):
                 found.append(Push(t, length, own, kind))

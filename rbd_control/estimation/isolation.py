@@ -302,7 +302,7 @@ class LinkIsolation:
         weights = np.exp(logarithm - logarithm.max())
         row = places.body - self._first
         probability = np.bincount(row, weights.sum(axis=1), minlength=self._links)
-        probability /= probability.sum()
+        probability = probability / probability.sum()
         self._touched *= KEPT_HARD if hard else KEPT
         self._touched += (np.linalg.norm(whitening @ residual) + 1e-12) * probability
         if hard:
