@@ -51,7 +51,7 @@ class RecordedMotions:
     missing: dict[str, int]
     """Number of samples without velocity, key ``velocity``, or effort, key ``effort``; no zeros."""
     dropped: dict[str, int]
-    """Number of dropped messages by reason, without those that lack joints of the model."""
+    """Number of dropped messages by reason."""
     notes: tuple[str, ...]
     """Notes on the matching of joint names."""
 
@@ -108,8 +108,7 @@ def read_motions(
         jumps=tuple(clock.jumps),
         messages=recording.count,
         missing={what: count for what, count in counts.items() if count},
-        # Messages of a gripper on the same topic do not count as dropped.
-        dropped={why: n for why, n in intake.dropped.items() if why != "missing joint"},
+        dropped=intake.dropped,
         notes=tuple(notes),
     )
 

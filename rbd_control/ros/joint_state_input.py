@@ -479,9 +479,14 @@ class JointStateInput:
             status.add(what, count)
             new = count - self._counted.get(what, 0)
             # Missing velocity or effort matters to some nodes only, and these report it.
-            if new and what in (*DROPS, "stamp replaced"):
+            # Messages without the joints of the arm are normal beside others, as of a gripper.
+            is_normal = what == "missing joint" and not self.is_silent
+            if new and what in (*DROPS, "stamp replaced") and not is_normal:
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
             self._counted[what] = count
+        if intake.parts.joined:
+            status.add("joined from parts", intake.parts.joined)
+            status.add("age of the oldest part [s]", intake.parts.age)
         if intake.missing:
             status.add("last missing", intake.missing)
         self._report_missed(status)
@@ -517,7 +522,8 @@ class JointStateInput:
         types = {p.topic_type for p in publishers} - {"sensor_msgs/msg/JointState"}
         if types:
             status.raise_to(level, f"{topic} is published as {', '.join(sorted(types))}")
-        if len(publishers) > 1:
+        # An arm and its gripper may share the topic, or the parts of an arm.
+        if len(publishers) > max(self._intake.lists, 1):
             status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
         report_unreceived(self._node, topic, self._qos, status, level)
         status.add("publishers", len(publishers))
