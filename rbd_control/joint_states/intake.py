@@ -35,6 +35,7 @@ from rbd_control.joint_states.acceptance import (
 )
 from rbd_control.joint_states.messages import JointBlock, JointMessage, JointSample, SampleBlock
 from rbd_control.joint_states.parts import LONGEST_AGE, Parts
+from rbd_control.joint_states.velocities import filter_samples, new_filter
 from rbd_control.wording import listed, quoted
 
 _MAX_ORDERS = 64
@@ -54,6 +55,8 @@ class JointStateIntake:
             than :data:`FUTURE_TOLERANCE` before the last sample, or the stamps of
             :data:`JUMP_MESSAGES` messages in a row. The next sample is then marked ``after_jump``,
             and usually older than the previous one. If false, old messages are dropped.
+        velocity_filter: time constant with which velocities are computed from positions, and
+            samples are filtered, see :mod:`~.velocities` [s]; 0 for the velocities of the messages.
 
     Attributes:
         counts: number of messages ``accepted``, by each reason of :data:`DROPS`, and by each remark
@@ -78,8 +81,15 @@ class JointStateIntake:
         InputError: if ``joint_names`` is empty or names a joint twice.
     """
 
-    def __init__(self, joint_names: Sequence[str], *, follow_jumps: bool = False) -> None:
+    def __init__(
+        self,
+        joint_names: Sequence[str],
+        *,
+        follow_jumps: bool = False,
+        velocity_filter: float = 0.0,
+    ) -> None:
         self._follow_jumps = follow_jumps
+        self._velocity_filter = velocity_filter
         self.joint_names = tuple(joint_names)
         if not self.joint_names:
             raise InputError("no joints to take from joint states; name at least one")
@@ -94,6 +104,7 @@ class JointStateIntake:
         """Forget all times and counts, for example after a jump of the clock."""
         self._clock, self._tally = new_memory(self._follow_jumps)
         self.parts.clear()
+        self._filter = new_filter(len(self.joint_names))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -212,12 +223,18 @@ class JointStateIntake:
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
             self._drop("lengths")
             return None
+        if self._velocity_filter:
+            v = np.zeros(n)
         sample = np.empty((3, len(order)))
         has = accept_one(
             float(stamp), float(receipt), q, v, tau, order, self._clock, self._tally, sample
         )
         if has < 0:
             return None
+        if self._velocity_filter:
+            flags, time = np.array([has]), self._clock[LAST_STAMP : LAST_STAMP + 1]
+            self._compute_velocities(time, flags, sample[:, None])
+            has = int(flags[0])
         return JointSample(
             float(self._clock[LAST_STAMP]),
             sample[0],
@@ -252,11 +269,23 @@ class JointStateIntake:
             return self._drop("lengths", k)
         time, has = np.empty((2, k)), np.empty(k, dtype=np.int64)
         out = np.empty((3, k, len(order)))
+        velocity = np.zeros((k, n)) if self._velocity_filter else block.velocity
         accepted = accept_block(
-            *block[:2], *block[3:], order, self._clock, self._tally, time, has, out
+            *block[:2],
+            block.position,
+            velocity,
+            block.effort,
+            order,
+            self._clock,
+            self._tally,
+            time,
+            has,
+            out,
         )
         if not accepted:
             return []
+        if self._velocity_filter:
+            self._compute_velocities(time[0, :accepted], has[:accepted], out[:, :accepted])
         back = has[:accepted] & AFTER_JUMP != 0
         has = has[:accepted] & ~AFTER_JUMP
         changes = np.diff(has, prepend=-1, append=-1) != 0
@@ -273,6 +302,24 @@ class JointStateIntake:
             )
             for a, b in pairwise(edges)
         ]
+
+    def _compute_velocities(
+        self, time: NDArray[np.float64], has: NDArray[np.int64], out: NDArray[np.float64]
+    ) -> None:
+        """Filter samples and compute their velocities, in place.
+
+        Args:
+            time, has, out: (k,), (k,) and (3, k, n), as written by ``accept_block``.
+        """
+        q, v, tau = (np.ascontiguousarray(each) for each in out)
+        tau[has & EFFORT == 0] = np.nan
+        restarts = has & AFTER_JUMP != 0
+        constant = self._velocity_filter
+        filter_samples(np.ascontiguousarray(time), restarts, constant, self._filter, q, v, tau)
+        out[:] = q, v, tau
+        unknown = np.isnan(v).any(axis=1)
+        has[unknown] &= ~VELOCITY
+        self._tally[COUNTED.index("velocity missing")] += int(unknown.sum())
 
     def refusal(self, names: Sequence[str]) -> str:
         """Return the reason to drop every message with these joint names; empty if there is none.

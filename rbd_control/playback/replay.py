@@ -106,7 +106,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         names, notes = match_joints(model.joint_names, recorded, joints, others=model.other_joints)
     notes = [*notes, *unset(parameters, model), *filter(None, [surface.note])]
     parameters = with_default_thresholds(parameters, model)
-    intake = JointStateIntake(names, follow_jumps=True)
+    intake = JointStateIntake(names, follow_jumps=True, velocity_filter=parameters.velocity_filter)
     run = _Run(model, parameters, recording, labels, factors, surface)
     run.watch = watch
     with about(recording.path):

@@ -228,7 +228,7 @@ class JointStateInput:
         self._names = tuple(joint_names)
         self._prefix = prefix
         self._others = frozenset[str]() if prefix is None else prefix.others
-        self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
+        self._intake = self._new_intake(self._names)
         self._jumps = 0
         # The time of receipt from the executor would be better, but the events executor of
         # rclpy 9.1 fails when it is requested.
@@ -268,6 +268,13 @@ class JointStateInput:
         self.afterwards: Sequence[Callable[[], None]] = ()
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
         node.diagnostics.append(self._report)
+
+    def _new_intake(self, names: tuple[str, ...]) -> JointStateIntake:
+        return JointStateIntake(
+            names,
+            follow_jumps=self._on_jump is not None,
+            velocity_filter=self._node.parameters.velocity_filter,
+        )
 
     def destroy(self) -> None:
         """Destroy the subscription and the watchdog, and end the report in the diagnostics."""
@@ -402,7 +409,7 @@ class JointStateInput:
         for what in self._intake.counts:
             self._counted.pop(what, None)
         self._jumps = 0
-        self._intake = JointStateIntake(names_now, follow_jumps=self._on_jump is not None)
+        self._intake = self._new_intake(names_now)
         if self._on_jump is not None and self._node.is_active:
             self._on_jump()  # they may be those of another arm
 
