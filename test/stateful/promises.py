@@ -272,8 +272,8 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
     The work is that of gravity which is not compensated, of pushes, and of torque that was sent
     before the fault, or is held while no joint states come. Without this work, no joint is faster
     than 1.2 times its speed at the fault or its velocity limit; a push may make one joint faster
-    while it brakes the others, and a new level begins with its end. A mechanical stop returns energy,
-    and the brake for a payload that was announced but is not there is too strong.
+    while it brakes the others. A mechanical stop returns energy, and the brake for a payload that
+    was announced but is not there is too strong.
     """
     rig = s.rig
     is_lighter = rig.is_unknown and rig.payload > 0.0
