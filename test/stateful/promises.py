@@ -242,7 +242,7 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     apart = rig.controller.path.braked_apart
     # A joint whose limit leaves it too little of its brake is braked apart, the others more slowly.
     together = -(p.damping_rate or RATE) * np.einsum("kij,kj->ki", mass, v)
-    left = largest - np.sign(together) * np.clip(rig.safe_weight(q), -largest, largest)
+    left = largest - np.sign(together) * np.clip(weight, -largest, largest)
     kept = left / np.maximum(np.abs(together), ROUNDING)
     alone = apart | (kept < LEAST_ROOM)
     rate *= np.where(alone, 1.0, np.minimum(kept, 1.0)).min(axis=1, keepdims=True)
