@@ -101,7 +101,7 @@ def check_recording(
         ParameterError: for a per-joint parameter of the wrong length.
     """
     declared = parameters or DetectorParameters()
-    recorded = read_motions(recording, model, joints)
+    recorded = read_motions(recording, model, joints, declared.velocity_filter)
     lines = list(timing_lines(recorded, model, declared.maximum_gap))
     duration = float(recorded.times[-1]) if recorded.times.size else 0.0
     motions, touched = without_true_contact(recording, recorded)

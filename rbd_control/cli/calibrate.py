@@ -28,7 +28,6 @@ from rbd_control.cli.drive_gains import (
     refused_gains_shown,
 )
 from rbd_control.cli.exit_codes import console_for_output
-from rbd_control.dynamics import Model
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
 from rbd_control.identification import Calibration, DriveGain, RecordedMotion, calibrate
@@ -45,6 +44,7 @@ from rbd_control.reports.calibration_page import (
     model_table,
 )
 from rbd_control.reports.html import HtmlOutput, analysed_now
+from rbd_control.robot import Robot
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import printable
 
@@ -73,7 +73,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     model = robot.model
 
     def read(path: Path) -> list[RecordedMotion]:
-        return list(_motions(path, model, arguments.topic, arguments.joints, console))
+        return list(_motions(path, robot, arguments.topic, arguments.joints, console))
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
     kept = kept_parameters(arguments.out, arguments.urdf, robot, locked)
@@ -141,11 +141,11 @@ def _named(paths: list[Path]) -> str:
 
 
 def _motions(
-    path: Path, model: Model, topic: str, joints: list[str] | None, console: Console
+    path: Path, robot: Robot, topic: str, joints: list[str] | None, console: Console
 ) -> Iterator[RecordedMotion]:
     """Yield the motion in a recording, or several if its clock went back; print notes on it."""
     recording = read_recording(path, topic)
-    found = read_motions(recording, model, joints)
+    found = read_motions(recording, robot.model, joints, robot.parameters.velocity_filter)
     motions, said = free_motions(recording, found)
     notes = [*found.notes, *said]
     if found.unused:

@@ -351,7 +351,7 @@ def starting_parameters(
     """Return the initial parameters of a calibration, in the order of the model.
 
     Args:
-        robot: the arm, with kind and gain of the recorded effort.
+        robot: the arm, with what its driver publishes.
         observer: value of the parameter ``observer``.
         gain: observer gain [1/s]; None (50 at first) if the calibration chooses it.
         trusted: whether to use the declared effort kind even if the efforts refute it.
@@ -359,8 +359,7 @@ def starting_parameters(
     return replace(
         START,
         observer=observer,
-        effort_kind=robot.parameters.effort_kind,
-        effort_gain=robot.parameters.effort_gain,
+        **{name: getattr(robot.parameters, name) for name in EffortParameters.names()},
         observer_gain=(gain or 50.0,),
         check_effort_kind=not trusted,
     )

@@ -106,7 +106,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         names, notes = match_joints(model.joint_names, recorded, joints, others=model.other_joints)
     notes = [*notes, *unset(parameters, model), *filter(None, [surface.note])]
     parameters = with_default_thresholds(parameters, model)
-    intake = JointStateIntake(names, follow_jumps=True)
+    intake = JointStateIntake(names, follow_jumps=True, velocity_filter=parameters.velocity_filter)
     run = _Run(model, parameters, recording, labels, factors, surface)
     run.watch = watch
     with about(recording.path):
@@ -495,7 +495,9 @@ def warnings(
             f"{sum(told.values())} of {samples} samples dropped like lost messages: "
             f"{counted(told)}{last}"
         )
-    dropped = {reason: result.counts[reason] for reason in DROPS if result.counts[reason]}
+    # Messages that lack joints are normal beside those of the arm, as of a gripper.
+    counts = result.counts | {"missing joint": 0}
+    dropped = {reason: counts[reason] for reason in DROPS if counts[reason]}
     if dropped:
         said.append(f"messages dropped: {counted(dropped)}")
     if result.clock_jumps:
