@@ -399,8 +399,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "joint states with velocities; the present ones have none"
-        if sample.model_error:
-            return f"held joints where the model holds them: {sample.model_error}"
+        if self.contradiction or sample.model_error:
+            return f"a model that fits: {self.contradiction or sample.model_error}"
         if self.controller.observed.mixed:
             topic = self.resolve_topic_name("joint_states")
             return f"joint states of one source; on {topic} they contradict each other"

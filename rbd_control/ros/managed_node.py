@@ -434,6 +434,11 @@ class ManagedNode(FaultTolerantNode, Generic[P_co]):
             )
         return "" if self._source is None else self._source.missing()
 
+    @property
+    def contradiction(self) -> str:
+        """Why the model may be wrong: another description was published; empty if it was not."""
+        return "" if self._source is None else self._source.contradiction
+
     def _configure(self) -> None:
         self.refuse_when_stopping()
         interrupted = self.interrupts()
