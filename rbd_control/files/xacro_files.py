@@ -78,6 +78,7 @@ def expanded(source: str | os.PathLike[str]) -> str:
     try:
         words = shlex.split(os.fspath(source)[len(file) :])
         given = dict(word.split(":=", 1) for word in words)
+        path.open().close()  # xacro hides the reason why a file cannot be read
         packages.walk_up_from(path)
         # An include, because paths in the file are relative to its folder only then.
         included = escape(str(path), {'"': "&quot;"})
