@@ -133,7 +133,7 @@ setup(
         "numpy",
         "pyyaml",
         "rich",
-        "rosbags>=0.11",
+        "rosbags>=0.11.9",
         "scipy",
     ],
     extras_require={

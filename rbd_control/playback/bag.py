@@ -251,10 +251,7 @@ class _Storage:
         reader = self._rosbags.Reader(self._readable)
         try:
             reader.open()
-        except Exception as error:
-            _close([reader])
-            if not isinstance(error, self._rosbags.ReaderError):
-                raise
+        except self._rosbags.ReaderError as error:
             # The path, which some of its messages contain, would take the place of the reason.
             said = str(error).replace(str(self._readable), self.path.name)
             raise ValueError(said) from error
@@ -287,11 +284,9 @@ class _Storage:
 
 
 def _close(readers: Sequence[Any]) -> None:
-    """Close readers of rosbags, which may have opened their file and then failed."""
     for reader in readers:
-        for each in (reader, getattr(reader, "storage", reader)):
-            with suppress(Exception):  # it may be closed already, or not be open
-                each.close()
+        with suppress(Exception):  # its file may be damaged, or the process may end
+            reader.close()
 
 
 def _rosbags(module: str) -> Any:

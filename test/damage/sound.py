@@ -125,8 +125,8 @@ def write_bag(
         topics = {name for name, _ in descriptions}
         described = {name: writer.add_connection(name, STRING, typestore=types) for name in topics}
         for name, text in descriptions:
-            raw = types.serialize_cdr(types.types[STRING](data=text), STRING)
-            writer.write(described[name], round(1e9 * START), raw)
+            content = types.serialize_cdr(types.types[STRING](data=text), STRING)
+            writer.write(described[name], round(1e9 * START), content)
         truth = writer.add_connection("/truth/contact", BOOL, typestore=types)
         for time, raw in flags():
             writer.write(truth, time, raw)
@@ -144,8 +144,8 @@ def write_ros1(path: Path, motion: Motion, description: str = "") -> Path:
         if description:
             described = writer.add_connection("/robot_description", STRING, typestore=former)
             content = former.types[STRING](data=description)
-            raw = former.serialize_ros1(content, STRING)
-            writer.write(described, round(1e9 * START), bytes(raw))
+            text = bytes(former.serialize_ros1(content, STRING))
+            writer.write(described, round(1e9 * START), text)
         for time, raw in flags():
             writer.write(truth, time, bytes(types.cdr_to_ros1(raw, BOOL)))
         for time, raw in messages(motion):
