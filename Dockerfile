@@ -16,6 +16,8 @@ COPY package.xml src/rbd_control/package.xml
 RUN apt-get update \
     && rosdep update --rosdistro "$ROS_DISTRO" \
     && rosdep install -y --from-paths src --ignore-src --dependency-types exec \
+    && apt-get install -y --no-install-recommends python3-pip \
+    && python3 -m pip install --no-cache-dir --break-system-packages rosbags xacrodoc \
     && rm -rf /var/lib/apt/lists/* /root/.ros
 
 FROM dependencies AS build

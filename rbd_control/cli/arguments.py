@@ -150,8 +150,8 @@ RECORDING = "rosbag2 folder, or file .db3, .mcap, .bag (ROS 1) or .csv"
 """Help text for a recording."""
 
 URDF = (
-    "URDF of the robot, 'arm7' for the arm that ships with the package, or a parameter file "
-    "(.yaml) that names the arm in its section /**"
+    "URDF of the robot, a xacro file with its arguments NAME:=VALUE after it, 'arm7' for the arm "
+    "that ships with the package, or a parameter file (.yaml) that names the arm in its section /**"
 )
 """Help text for a robot description."""
 

@@ -19,6 +19,7 @@ from rbd_control.errors import ModelWarning, ParameterError, RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import ScratchFolder, replaces_file, write_whole
+from rbd_control.files.xacro_files import with_file
 from rbd_control.files.yaml_output import yaml_lines, yaml_text
 from rbd_control.identification import Calibration
 from rbd_control.parameters import Parameters, Section, parameter_sections, read_parameter_file
@@ -270,7 +271,7 @@ def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
     if arm.robot_description:
         lines.append(f"    robot_description: {yaml_text(arm.robot_description)}")
     if arm.urdf:
-        urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
+        urdf = arm.urdf if arm.urdf == ARM7 else with_file(arm.urdf, os.path.abspath)
         lines.append(f"    urdf: {yaml_text(urdf)}")
     lines.append(f"    joints: [{', '.join(map(yaml_text, robot.joints))}]")
     still = {**arm.locked, **locked}

@@ -15,7 +15,7 @@ from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
 from rbd_control.export.statements import default_prefix
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
-from rbd_control.playback.configuration import named
+from rbd_control.files.xacro_files import with_file
 from rbd_control.robot.robot import Robot
 
 
@@ -35,7 +35,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     header: Path = arguments.to
     if header.suffix != ".h":
         raise InputError(f"--to is {header.name}; give a file that ends with .h")
-    urdf = named(arguments.urdf)
+    urdf = arguments.urdf
     outputs = [NamedFile("--to", path) for path in (header, header.with_suffix(".c"))]
     refuse_clashes(arm_files(urdf, None, ("URDF", "")), outputs)
     for output in outputs:
@@ -43,7 +43,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     held = _held(urdf, dict(arguments.lock), arguments.joints)
     robot = Robot.load(urdf, locked=held)
     # Only the file name, because exported files may be published.
-    notes = [f"Made from: {Path(urdf).name}"]
+    notes = [f"Made from: {with_file(urdf, lambda path: Path(path).name)}"]
     if held:
         positions = ", ".join(f"{name} at {position:g}" for name, position in held.items())
         notes.append(f"Joints fixed at these positions: {positions} (rad or m).")

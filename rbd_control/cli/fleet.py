@@ -26,6 +26,7 @@ from rbd_control.cli.drive_gains import effort_options, gain_evidence
 from rbd_control.cli.exit_codes import NO_RESULT, complain, console_for_output, progress_bar
 from rbd_control.errors import InputError
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
+from rbd_control.files.xacro_files import file_of, with_file
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
 from rbd_control.fleet.run import Entry, FleetRun, run_fleet
 from rbd_control.fleet.sheet import SheetRow, find_recordings, read_sheet, row_of
@@ -223,7 +224,7 @@ def _entries(
 
 def _absolute(urdf: str) -> str:
     """Return the absolute path of an existing file, for workers elsewhere; else the same text."""
-    return str(Path(urdf).absolute()) if urdf and Path(urdf).exists() else urdf
+    return with_file(urdf, os.path.abspath) if urdf and Path(file_of(urdf)).exists() else urdf
 
 
 def _entry(job: ReplayJob | CalibrateJob, row: SheetRow, free: bool) -> Entry:

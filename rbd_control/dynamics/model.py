@@ -111,7 +111,8 @@ class Model:
         leader.
 
         Args:
-            source: URDF text or path; the path of a ``.xacro`` file where xacro is installed.
+            source: URDF text or path; the path of a ``.xacro`` file, with the arguments
+                ``NAME:=VALUE`` after it, where xacrodoc is installed.
             locked: positions at which joints are fixed, by name [rad or m].
             floating_base: whether the root link moves freely.
             gravity: acceleration of gravity, (3,) in world axes [m/s²].

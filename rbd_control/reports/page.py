@@ -338,7 +338,9 @@ class Analysed:
         if left > 0:
             facts.append(("", f"and {left} more recordings"))
         if self.robot or self.config:
-            facts.append(("robot description", self.robot or "named by the parameter file"))
+            facts.append(
+                ("robot description", self.robot or "of the parameter file or the recording")
+            )
             facts.append(("parameters", self.config or "defaults"))
         facts.append(
             ("made", f"{self.made:%Y-%m-%d %H:%M %Z}".strip() + f" by rbd-control {__version__}")
