@@ -19,8 +19,8 @@ from rbd_control.reports.check_page import (
     lines_table,
     push_table,
 )
+from rbd_control.reports.console import level_text
 from rbd_control.reports.html import HtmlOutput, analysed_now
-from rbd_control.reports.page import on_console
 from rbd_control.wording import printable
 
 
@@ -35,7 +35,9 @@ def print_check(result: CheckResult, console: Console) -> None:
     if found["weakest_pushes"]:
         console.print(push_table(found).on_console())
         console.print(PUSH_NOTE, style="dim")
-    console.print(f"{on_console(result.level)}: {OUTCOMES[result.level]}")
+    console.print(
+        level_text(result.level).append(f": {OUTCOMES[result.level]}", "not bold default")
+    )
 
 
 def write_check(result: CheckResult, folder: Path) -> None:

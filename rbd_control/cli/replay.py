@@ -9,9 +9,16 @@ from dataclasses import replace
 from rich.console import Console
 
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
-from rbd_control.cli.exit_codes import NO_RESULT, complain, console_for_output, progress_bar
+from rbd_control.cli.exit_codes import NO_RESULT, complain, progress_bar
+from rbd_control.cli.next_command import (
+    calibrate_words,
+    detector_words,
+    print_next,
+    robot_words,
+)
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
+from rbd_control.estimation.thresholds import uncalibrated
 from rbd_control.files.output_files import refuse_clashes
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.measures import FACTORS
@@ -27,6 +34,7 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label, read_labels
+from rbd_control.reports.console import console_for_output
 from rbd_control.reports.html import HtmlOutput
 from rbd_control.reports.replay_page import ReplayReport
 from rbd_control.robot.robot import Robot
@@ -80,7 +88,16 @@ def run_replay(arguments: argparse.Namespace) -> int:
     if arguments.report:
         write_report(outcome, arguments.report)
         console.print(f"report in {arguments.report}", markup=False)
-    return _refuse_silence(overview.results)
+    code = _refuse_silence(overview.results)
+    if code:
+        words = ("check", next(r.recording for r in overview.results if not r.valid_fraction))
+        print_next(console, "why there is no verdict", *words, *robot_words(arguments))
+    elif uncalibrated(parameters, robot.model):
+        words = calibrate_words(arguments, paths)
+        print_next(console, "with recordings without contact, 20 s or more in total", *words)
+    else:
+        print_next(console, "the detector beside the robot", *detector_words(arguments))
+    return code
 
 
 def _replay_each(
@@ -107,7 +124,7 @@ def _replay_each(
                 progress=lambda done: update(completed=done),
                 watch=report.watch(k),
             )
-        print_result(result, console)
+        print_result(result, console, str(arguments.config or arguments.urdf))
         if len(recordings) > 1:
             console.print()
         yield result

@@ -46,6 +46,7 @@ from rbd_control.live.requests import CommandNode
 from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario, ScenarioDriver
 from rbd_control.parameters import read_parameter_file
+from rbd_control.reports.console import console_for_output
 from rbd_control.results import LONGEST
 from rbd_control.ros.contact_messages import events_in
 from rbd_control.ros.messages import to_seconds
@@ -344,9 +345,7 @@ def run_demo(
         OSError: naming a file that cannot be written; before the demo runs, as far as it is known.
         KeyboardInterrupt: on SIGINT and SIGTERM during the run, after all nodes are stopped.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=140)
+    console = console_for_output()
     for path in _outputs(report, json_path):
         prepare_output(path)
     html = demo_html(html_path, report)
