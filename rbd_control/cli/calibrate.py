@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,7 +31,7 @@ from rbd_control.cli.exit_codes import NO_RESULT
 from rbd_control.cli.next_command import print_next, robot_words
 from rbd_control.dynamics import Model
 from rbd_control.files.input_files import about
-from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
+from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_json
 from rbd_control.identification import Calibration, DriveGain, RecordedMotion, calibrate
 from rbd_control.parameters import Section
 from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
@@ -152,8 +151,7 @@ def _write_further(
 ) -> None:
     """Write JSON and picture of a calibration if they are requested."""
     if arguments.json:
-        content = json.dumps(found, indent=2, allow_nan=False, ensure_ascii=False)
-        write_whole(arguments.json, f"{content}\n".encode())
+        write_json(found, arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
@@ -226,12 +224,12 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
     Keys: ``duration`` of the motion that was used [s], ``false_alarms_per_hour`` over all joints,
     ``effort_kind``, ``velocity_delay`` [s]; ``joints`` by name with ``unit`` of its torques,
     ``rms_before``, ``rms_after``, ``prediction_error``, ``largest``, ``threshold``,
-    ``collision_threshold`` [N·m or N], ``threshold_speed`` [N·m·s/rad or N·s/m], ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per
-    unit of effort), ``friction`` (by the names of its parameters), ``mass_correction`` [kg],
-    ``centre_correction`` (distance, [m]) and ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by
-    name with ``gain``, ``standard_error`` (N·m or N per unit of effort; None if infinite) and
-    ``given``, empty if no gain was identified; ``worse``, why
-    the arm is better off without the calibration, or empty; and ``warnings``.
+    ``collision_threshold`` [N·m or N], ``threshold_speed`` [N·m·s/rad or N·s/m],
+    ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per unit of effort), ``friction`` (by the
+    names of its parameters), ``mass_correction`` [kg], ``centre_correction`` (distance, [m]) and
+    ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by name with ``gain``, ``standard_error`` (N·m
+    or N per unit of effort; None if infinite) and ``given``, empty if no gain was identified;
+    ``worse``, why the arm is better off without the calibration, or empty; and ``warnings``.
     """
     parameters, n = calibration.parameters, len(calibration.joints)
     gain, observer, slope, collision = (

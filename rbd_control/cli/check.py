@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from rbd_control.check.page import print_check, write_check_json
+from rbd_control.check.page import print_check
 from rbd_control.check.run import CheckResult, check_recording
 from rbd_control.cli.command_files import input_files, result_files
 from rbd_control.cli.exit_codes import NO_RESULT
 from rbd_control.cli.next_command import RECORD, calibrate_words, print_next, robot_words
-from rbd_control.files.output_files import refuse_clashes
+from rbd_control.files.output_files import refuse_clashes, write_json
 from rbd_control.identification.calibration import LEAST_TIME
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
@@ -52,10 +52,10 @@ def run_check(arguments: argparse.Namespace) -> int:
         page = check_page(result.to_json(), result.evidence, analysed)
         html.write(page, console)
     if arguments.json:
-        write_check_json(result, arguments.json)
+        write_json(result.to_json(), arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
-        write_check_json(result, arguments.report / "check.json")
+        write_json(result.to_json(), arguments.report / "check.json")
         console.print(f"report in {arguments.report}", markup=False)
     _print_next(arguments, result, is_configured and max(parameters.contact_threshold) > 0.0)
     return NO_RESULT if result.level == "bad" else 0

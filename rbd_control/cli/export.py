@@ -33,11 +33,11 @@ def run_export(arguments: argparse.Namespace) -> int:
             an output would replace an input.
         OSError: naming a file that cannot be written.
     """
-    header: Path = arguments.to
+    header: Path = arguments.out
     if header.suffix != ".h":
-        raise InputError(f"--to is {header.name}; give a file that ends with .h")
+        raise InputError(f"--out is {header.name}; give a file that ends with .h")
     urdf = named(arguments.urdf)
-    outputs = [NamedFile("--to", path) for path in (header, header.with_suffix(".c"))]
+    outputs = [NamedFile("--out", path) for path in (header, header.with_suffix(".c"))]
     refuse_clashes(arm_files(urdf, None, ("URDF", "")), outputs)
     for output in outputs:
         prepare_output(output.path)

@@ -47,7 +47,7 @@ from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.console import ConsoleTable, console_for_output
 from rbd_control.reports.page import Row as TableRow
-from rbd_control.reports.page import Table
+from rbd_control.reports.page import Table, of_units
 from rbd_control.results import figures
 from rbd_control.wording import listed
 
@@ -358,15 +358,16 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"no results of a fleet in {arguments.folder}; run replay or calibrate with --fleet"
         )
-    folder = arguments.out or arguments.folder
+    folder = arguments.report or arguments.folder
     refuse_clashes(
         _report_inputs(arguments.folder, records),
-        [NamedFile("--out", folder / f"{name}.{kind}") for name in REPORT_TABLES],
+        [NamedFile("--report", folder / f"{name}.{kind}") for name in REPORT_TABLES],
     )
     prepare_output(folder / f"arms.{kind}")
     found = study(records)
     console = console_for_output()
-    _print_study(found, console)
+    units = [u for record in records for u in record.result.get("units", {}).values()]
+    _print_study(found, units, console)
     for name, rows in vars(found).items():
         if name != "bad" and rows:
             console.print(f"table in {write_table(rows, folder, name, kind)}", markup=False)
@@ -384,7 +385,7 @@ def _report_inputs(folder: Path, records: Sequence[Record]) -> Iterator[NamedFil
             yield NamedFile("a recording of the fleet in DIR", file)
 
 
-def _print_study(found: Study, console: Console) -> None:
+def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
     """Print the tables, and the number of recordings without a result."""
     if any(row["replayed"] for row in found.arms):
         console.print(
@@ -392,7 +393,7 @@ def _print_study(found: Study, console: Console) -> None:
         )
         console.print(_table("days", _DAY, found.days))
     if found.joints:
-        console.print(_table("medians (prismatic joints: N and m)", _JOINT, found.joints))
+        console.print(_table(of_units("medians", units), _JOINT, found.joints))
     significant = [row for row in found.drifts if row["significant"]]
     if found.drifts:
         console.print(

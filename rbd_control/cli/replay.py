@@ -19,7 +19,7 @@ from rbd_control.cli.next_command import (
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.estimation.thresholds import uncalibrated
-from rbd_control.files.output_files import refuse_clashes
+from rbd_control.files.output_files import refuse_clashes, write_json
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.measures import FACTORS
 from rbd_control.playback.recording import Recording, read_recording
@@ -29,7 +29,6 @@ from rbd_control.playback.report import (
     print_overview,
     print_result,
     report_files,
-    write_json,
     write_report,
 )
 from rbd_control.playback.result import Overview, ReplayResult
@@ -83,7 +82,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     outcome = overview if several else overview.results[0]
     report.write(outcome.to_json(), arguments, console)
     if arguments.json:
-        write_json(outcome, arguments.json)
+        write_json(outcome.to_json(), arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         write_report(outcome, arguments.report)

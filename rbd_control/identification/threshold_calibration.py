@@ -422,8 +422,8 @@ def refuse_contact(motions: Sequence[FreeMotion], coulomb: Array, model: Model) 
                         f"{motion.name}: the residual of joint {joint!r} at {t[begin]:.2f} s "
                         f"reaches {peak:.2f} {model.torque_unit(i)} and stays above "
                         f"{limit[i]:.2f} for {t[end - 1] - t[begin]:.2f} s, its usual spread "
-                        f"being {spread[i]:.2g}: this looks like contact; remove this part, or record a motion without "
-                        f"contact"
+                        f"being {spread[i]:.2g}: this looks like contact; remove this "
+                        f"part, or record a motion without contact"
                     )
 
 

@@ -6,7 +6,6 @@ machine, because its torques must not reach another robot.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -31,7 +30,7 @@ from std_msgs.msg import Bool
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.files.output_files import prepare_output, write_json
 from rbd_control.live.demo_report import (
     DemoLog,
     DemoResult,
@@ -379,14 +378,13 @@ def _write(
     json_path: str | Path | None,
     console: Console,
 ) -> None:
-    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     if report:
         draw_demo(result, Path(report) / "demo.png")
         console.print(f"picture in {Path(report) / 'demo.png'}", markup=False)
     else:
         console.print("--report DIR draws a picture of it")
     for path in _outputs(report, json_path):
-        write_whole(path, text.encode("utf-8"))
+        write_json(result.to_json(), path)
     if json_path:
         console.print(f"JSON in {json_path}", markup=False)
 

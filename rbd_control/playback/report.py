@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from rbd_control.files.output_files import write_whole
+from rbd_control.files.output_files import write_json, write_whole
 from rbd_control.identification import Calibration
 from rbd_control.playback.result import JointResidual, Overview, ReplayResult
 from rbd_control.playback.truth import CONFIDENCE, Summary
@@ -53,8 +52,7 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
         OSError: naming the file that cannot be written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(result, folder / "report.json")
+    write_json(result.to_json(), folder / "report.json")
     overview = result if isinstance(result, Overview) else Overview((result,))
     for k, each in enumerate(overview.results):
         draw_residuals(each, folder / _picture(each.recording, k + 1 if result is overview else 0))
@@ -65,18 +63,6 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
 def _picture(recording: str | Path, number: int) -> str:
     """Return the file name of a picture of residuals; ``number`` is 0 for a single recording."""
     return f"residual_{number}_{Path(recording).stem}.png" if number else "residual.png"
-
-
-def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
-    """Write ``result.to_json()`` to ``path``, whose folder is created if it does not exist.
-
-    Raises:
-        OSError: naming the file that cannot be written.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    write_whole(path, (text + "\n").encode("utf-8", errors="backslashreplace"))
 
 
 def print_result(result: ReplayResult, console: Console, parameters: str = "") -> None:

@@ -111,13 +111,14 @@ class ConsoleTable:
             yield Text(table.title, style="italic")
         keys, others = self._columns()
         room = options.max_width - _EDGE - sum(key.width + _BORDER for key in keys)
-        while others:
-            block = [others.pop(0)]
-            spare = room - block[0].width - _BORDER
-            while others and others[0].width + _BORDER <= spare:
+        while keys:
+            block, spare = list(keys), room
+            while others and (len(block) == len(keys) or others[0].width + _BORDER <= spare):
                 block.append(others.pop(0))
                 spare -= block[-1].width + _BORDER
-            yield self._block(keys + block, spare)
+            yield self._block(block, spare)
+            if not others:
+                break
         if table.note:
             yield Text(table.note, style="dim italic")
 
