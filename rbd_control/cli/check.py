@@ -43,7 +43,11 @@ def run_check(arguments: argparse.Namespace) -> int:
     )
     is_configured = arguments.config is not None or arguments.urdf.endswith(YAML)
     result = check_recording(
-        recording, model, parameters if is_configured else None, joints=arguments.joints
+        recording,
+        model,
+        parameters if is_configured else None,
+        joints=arguments.joints,
+        file=str(arguments.config or arguments.urdf),
     )
     console = console_for_output()
     print_check(result, console)

@@ -421,6 +421,9 @@ def _run_monitor(arguments: argparse.Namespace) -> int:
     code: int = run_monitor(arguments.detector, arguments.duration, arguments.once)
     namespace = arguments.detector.rpartition("/")[0]
     words = ("--namespace", namespace) if namespace else ()
+    if code:
+        _go_on(0, "the nodes that run", "ros2", "node", "list")
+        return code
     return _go_on(code, "the same in 3D in the browser", "view", *words)
 
 

@@ -34,9 +34,9 @@ def print_next(console: Console, why: str, *words: str | Path) -> None:
 def program() -> str:
     """Return ``rbd-control``, with the path by which it was started if ``PATH`` has it not."""
     path = Path(sys.argv[0])
-    found = shutil.which(path.name)
-    is_known = path.name != "rbd-control" or (found and Path(found).samefile(path))
-    return "rbd-control" if is_known else sys.argv[0]
+    if path.name != "rbd-control" or shutil.which("rbd-control") == str(path.absolute()):
+        return "rbd-control"
+    return str(path)
 
 
 def robot_words(arguments: argparse.Namespace, urdf: str | Path = "") -> list[str]:

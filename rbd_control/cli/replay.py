@@ -88,9 +88,10 @@ def run_replay(arguments: argparse.Namespace) -> int:
         write_report(outcome, arguments.report)
         console.print(f"report in {arguments.report}", markup=False)
     code = _refuse_silence(overview.results)
-    if code:
-        words = ("check", next(r.recording for r in overview.results if not r.valid_fraction))
-        print_next(console, "why there is no verdict", *words, *robot_words(arguments))
+    doubtful = [result.recording for result in overview.results if result.warnings]
+    if doubtful:
+        words = ("check", doubtful[0], *robot_words(arguments))
+        print_next(console, "the cause of the warnings", *words)
     elif uncalibrated(parameters, robot.model):
         words = calibrate_words(arguments, paths)
         print_next(console, "with recordings without contact, 20 s or more in total", *words)

@@ -84,7 +84,7 @@ def print_result(result: ReplayResult, console: Console, parameters: str = "") -
     console.print(f"{_safe(result.recording)}: {samples}\n{escape(verdicts)}")
     if parameters:
         is_file = parameters.endswith((".yaml", ".yml"))
-        used = f"of {parameters}" if is_file else f"defaults, robot of {parameters}"
+        used = parameters if is_file else f"defaults, for the robot in {parameters}"
         console.print(f"parameters: {used}", markup=False)
     if found["events"]:
         console.print(

@@ -24,6 +24,7 @@ from rbd_control.reports.page import (
     Table,
     TimePlots,
     count,
+    number,
     of_units,
 )
 from rbd_control.reports.replay_page import ratio_panels
@@ -197,7 +198,7 @@ def model_table(found: Json) -> Table:
     is_corrected = any(one["mass_correction"] or one["centre_correction"] for one in joints)
 
     def mass(one: Json) -> str:
-        return f"{one['mass_correction']:+.2f}" if is_corrected else "-"
+        return number(one["mass_correction"], 2) if is_corrected else "-"
 
     def centre(one: Json) -> str:
         return f"{1e3 * one['centre_correction']:.0f}" if is_corrected else "-"
@@ -229,10 +230,10 @@ def friction_table(found: Json) -> Table:
         found,
         "friction",
         {
-            "Coulomb [N·m]": lambda one: f"{one['friction']['coulomb']:.3f}",
-            "viscous [N·m·s/rad]": lambda one: f"{one['friction']['viscous']:.3f}",
-            "offset [N·m]": lambda one: f"{one['friction']['offset']:.3f}",
-            "Stribeck [N·m]": lambda one: f"{one['friction']['stribeck']:.3f}",
+            "Coulomb [N·m]": lambda one: number(one["friction"]["coulomb"], 3),
+            "viscous [N·m·s/rad]": lambda one: number(one["friction"]["viscous"], 3),
+            "offset [N·m]": lambda one: number(one["friction"]["offset"], 3),
+            "Stribeck [N·m]": lambda one: number(one["friction"]["stribeck"], 3),
             "velocity scale [rad/s]": lambda one: f"{one['friction']['velocity_scale']:.3f}",
         },
     )

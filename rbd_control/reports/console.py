@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table as RichTable
@@ -152,13 +152,13 @@ class ConsoleTable:
             widths[lacking.index(max(lacking))] += 1
         shown = RichTable(show_header=any(self.table.headings))
         for column, width in zip(columns, widths, strict=True):
-            justify = "left" if column.is_left else "right"
-            shown.add_column(Text(column.heading), justify=justify, width=width)
+            side: Literal["left", "right"] = "left" if column.is_left else "right"
+            shown.add_column(Text(column.heading), justify=side, width=width)
         for cells in zip(*(column.cells for column in columns), strict=True):
             shown.add_row(*cells)
         return shown
 
 
-def level_text(level: Level | str) -> Text:
+def level_text(level: Level | Literal[""]) -> Text:
     """Return the label of a level in its colour; empty for no level."""
-    return Text(WORDS[level], STYLES[level]) if level in WORDS else Text()  # type: ignore[index]
+    return Text(WORDS[level], STYLES[level]) if level in WORDS else Text()
