@@ -210,7 +210,7 @@ def _thresholds(
     if parameters is not None and max(parameters.contact_threshold) > 0.0:
         return parameters, model, Line("thresholds", "good", f"from {file}")
     declared = parameters or DetectorParameters()
-    why = "solve the red lines first"
+    why = "solve the lines marked WRONG first"
     seconds = sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
     if level != "bad" and seconds < LEAST_TIME:
         why = f"{seconds:.0f} s of motion without contact, at least {LEAST_TIME:.0f} s are needed"

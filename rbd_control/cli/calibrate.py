@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from rbd_control.cli.arm_file import (
     OWN_FRICTION,
+    Sections,
     alarms,
     is_friction_doubtful,
     kept_in_words,
@@ -33,7 +34,6 @@ from rbd_control.dynamics import Model
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_json
 from rbd_control.identification import Calibration, DriveGain, RecordedMotion, calibrate
-from rbd_control.parameters import Section
 from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.recording import read_recording
@@ -123,9 +123,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print_warnings(
-    calibration: Calibration, kept: Mapping[Section, Mapping[str, Any]], console: Console
-) -> None:
+def _print_warnings(calibration: Calibration, kept: Sections, console: Console) -> None:
     """Print warnings and notes, the most serious first."""
     if calibration.worse:
         console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")

@@ -90,8 +90,8 @@ def run_replay(arguments: argparse.Namespace) -> int:
     code = _refuse_silence(overview.results)
     doubtful = [result.recording for result in overview.results if result.warnings]
     if doubtful:
-        words = ("check", doubtful[0], *robot_words(arguments))
-        print_next(console, "the cause of the warnings", *words)
+        check = ("check", doubtful[0], *robot_words(arguments))
+        print_next(console, "the cause of the warnings", *check)
     elif uncalibrated(parameters, robot.model):
         words = calibrate_words(arguments, paths)
         print_next(console, "with recordings without contact, 20 s or more in total", *words)
