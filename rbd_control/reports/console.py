@@ -143,13 +143,13 @@ class ConsoleTable:
         return columns[:keys], columns[keys:]
 
     def _block(self, columns: Sequence[_Column], spare: int) -> RichTable:
-        """Return columns as a table, in which the longest texts get the spare characters."""
+        """Return columns as a table; spare characters go to those that lack the fewest."""
         widths = [column.width for column in columns]
-        for _ in range(spare):
-            lacking = [column.most - width for column, width in zip(columns, widths, strict=True)]
-            if max(lacking) <= 0:
-                break
-            widths[lacking.index(max(lacking))] += 1
+        lacking = [max(column.most - column.width, 0) for column in columns]
+        for k in sorted(range(len(columns)), key=lacking.__getitem__):
+            more = min(lacking[k], spare)
+            widths[k] += more
+            spare -= more
         shown = RichTable(show_header=any(self.table.headings))
         for column, width in zip(columns, widths, strict=True):
             side: Literal["left", "right"] = "left" if column.is_left else "right"
