@@ -150,6 +150,7 @@ def arm_file(
         f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
         f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
         f"# The thresholds imply {alarms(calibration)} per hour in motions like these.",
+        *([f"# Do not use: {calibration.worse}."] if calibration.worse else []),
         *(f"# Warning: {printable(note)}" for note in calibration.notes),
         *_drives(calibration),
         "",

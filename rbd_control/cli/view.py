@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from rbd_control.cli.exit_codes import console_for_output
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
+from rbd_control.reports.console import console_for_output
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.shapes import mesh_files, surface_of_robot
 from rbd_control.startup.prompt_end import stop_requests

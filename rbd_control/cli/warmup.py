@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rbd_control.cli.next_command import print_next
 from rbd_control.dynamics.kernel_cache import use
 from rbd_control.fleet.workers import end_with_parent, usable_cores
 from rbd_control.startup.compilation import CompilationWatch, storage
@@ -107,6 +108,7 @@ def run_warmup() -> int:
     if use.refused:
         return 1
     console.print(f"compiled code is stored in {storage()}", markup=False)
+    print_next(console, "a simulated arm that is pushed", "demo")
     return 0
 
 

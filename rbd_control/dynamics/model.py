@@ -187,6 +187,14 @@ class Model:
         """(nv,) whether each degree of freedom is a prismatic joint; false for a floating base."""
         return np.asarray(self.arrays.joint_type[self.dof_row] == PRISMATIC)
 
+    def torque_unit(self, dof: int | None = None) -> str:
+        """Return the unit of the torque of a degree of freedom, ``N·m`` or ``N`` (prismatic).
+
+        Without ``dof`` it is that of all, and ``N·m or N`` if they differ.
+        """
+        linear = self.prismatic if dof is None else self.prismatic[[dof]]
+        return "N" if linear.all() and linear.size else "N·m or N" if linear.any() else "N·m"
+
     @property
     def mimic_joints(self) -> tuple[str, ...]:
         """Names of the moving joints that mimic another joint."""

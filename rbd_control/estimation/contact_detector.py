@@ -200,7 +200,7 @@ class ContactDetector:
                 "Python: reset(clear_tare=True)), and check model and payload if the contact "
                 "comes back"
             )
-        self._tare.refuse_unsteady(self.contact_threshold, self.model.joint_names)
+        self._tare.refuse_unsteady(self.contact_threshold, self.model)
         self._tare.add_mean(self._settings)
         return self.bias
 

@@ -61,15 +61,15 @@ def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
     moving = base + speed * parameters.for_joints("threshold_speed", n)
     said = []
     for i, joint in _joints(model):
-        limit = model.effort_limit[i]
+        limit, unit = model.effort_limit[i], model.torque_unit(i)
         for name, threshold, when in (
             ("contact_threshold", base[i], ""),
             ("threshold_speed", moving[i], " at full speed"),
         ):
             if 0.0 < limit <= threshold:
                 said.append(
-                    f"the threshold of joint {joint!r}{when} is {threshold:.3g} N·m or N ({name}), "
-                    f"and its effort limit is {limit:.3g} N·m or N: it will hardly ever report "
+                    f"the threshold of joint {joint!r}{when} is {threshold:.3g} {unit} ({name}), "
+                    f"and its effort limit is {limit:.3g} {unit}: it will hardly ever report "
                     f"contact{when}"
                 )
                 break

@@ -274,8 +274,8 @@ def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
     values = ", ".join(f"{threshold:.3g}" for threshold in used)
     return (
         f"contact thresholds are not calibrated: they are estimated from the effort limits and the "
-        f"reach of the arm ({values} N·m or N); rbd-control calibrate determines the thresholds of "
-        f"this arm"
+        f"reach of the arm ({values} {model.torque_unit()}); rbd-control calibrate determines the "
+        f"thresholds of this arm"
     )
 
 

@@ -55,6 +55,7 @@ from rbd_control.identification.threshold_calibration import (
     high_thresholds,
     refuse_contact,
     with_thresholds,
+    worse_than_none,
 )
 from rbd_control.robot.friction import IDENTIFIED
 from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
@@ -92,6 +93,8 @@ class JointCalibration:
     """Largest absolute residual of the identified model."""
     threshold: float
     """The contact threshold of the joint at rest."""
+    unit: str = "N·m"
+    """``N·m``, or ``N`` for a prismatic joint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +115,9 @@ class Calibration:
     The rate holds for motions like the recorded motions.
     """
     notes: tuple[str, ...]
-    """Notes for the user: samples that are left out, efforts that do not fit the model,
-    unidentified or implausible results, and thresholds above those without a calibration."""
+    """Notes for the user, the most serious first: thresholds above those without a calibration,
+    efforts that do not fit the model, samples that are left out, and unidentified or implausible
+    results."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
     """For each stretch of motion without gaps, after the observer has settled: the name of the
     recording, times (k,) [s], and three arrays (k, nv) [N·m or N]: residuals of the model as
@@ -123,6 +127,8 @@ class Calibration:
     """Gains of the drives in the order of the joints; empty if no gains were identified."""
     support: str = ""
     """Text on the accelerations that the motions contain, and how thresholds grow beyond them."""
+    worse: str = ""
+    """Why the arm is better off without this calibration; empty if it is not."""
 
 
 def calibrate(
@@ -209,7 +215,6 @@ def calibrate(
         as_torque = replace(start, effort_kind="torque", effort_gain=(1.0,))
         found_wrong = diagnose(recorded, model, as_torque).lines
         wrong = tuple(line.text for line in found_wrong if line.level == "bad")
-    notes = (*notes, *said, *wrong)
     free = _free_motions(stretches, known, felt, noise, unfitted, least_time)
     refuse_contact(free, found.friction.dry(felt.nv), felt)
     known = with_thresholds(
@@ -225,10 +230,11 @@ def calibrate(
         _joints(free, known, found.error, model),
         _duration(free),
         false_alarms_per_hour,
-        (*notes, *found.notes, *high_thresholds(known, model)),
+        (*high_thresholds(known, model), *wrong, *notes, *said, *found.notes),
         tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
         drives,
         support,
+        worse_than_none(known, free, felt),
     )
 
 
@@ -430,12 +436,13 @@ def _support(free: Sequence[FreeMotion], errors: MotionErrors, model: Model) -> 
     rates = np.max([motion.largest_rates for motion in free], axis=0)
     first = model.nv - len(model.joint_names)
     said = ", ".join(
-        f"{joint} {rates[0, i]:.3g} and {rates[1, i]:.3g}"
+        f"{joint} {rates[0, i]:.2g} and {rates[1, i]:.2g}"
         for i, joint in enumerate(model.joint_names, first)
     )
+    unit = model.torque_unit()
     return (
-        f"the motions contain accelerations with torques up to [N·m or N], and changes of the "
-        f"motor torque up to [N·m/s or N/s]: {said}; in faster motions, such as stops, thresholds "
+        f"the motions contain accelerations with torques up to [{unit}], and changes of the motor "
+        f"torque up to [{unit} per s]: {said}; in faster motions, such as stops, thresholds "
         f"grow by {_percent(errors.inertia)} of the torque of the acceleration, and by the change "
         f"of the motor torque in {1e3 * errors.delay:.2g} ms; record fast starts and stops to make "
         f"them grow less"
@@ -540,6 +547,7 @@ def _joints(
             prediction_error=float(error[i]),
             largest=float(np.abs(after[:, i]).max()),
             threshold=float(threshold[i]),
+            unit=model.torque_unit(model.joint_index(joint)),
         )
         for i, joint in enumerate(model.joint_names)
     )

@@ -449,6 +449,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
         for joint, tared in zip(joints, self._detector.bias, strict=True):
             status.add(f"tare {joint} [N·m]", float(tared))
+        if first := self._counts.first_verdict():
+            self.get_logger().info(first)
         if not self.has_verdict:
             status.raise_to(WARN, f"no verdict: {self._missing(detection)}")
         if detection is None:

@@ -38,7 +38,8 @@ class VerdictCounts:
     """
 
     def __init__(self) -> None:
-        self._samples = 0
+        self._samples, self._is_told = 0, False
+        self._begin = self._first = time.monotonic()
         self._reasons, self._drops = [0] * len(REASONS), [0] * len(REASONS)
         self._dropped = ""
 
@@ -50,11 +51,22 @@ class VerdictCounts:
             detection: the verdict with link, force and the text of the reasons; None if it was not
                 computed, which is the case only for samples that were not dropped.
         """
+        if verdict.valid and not self._reasons[0]:
+            self._first = time.monotonic()
         self._samples += 1
         self._reasons[verdict.reason_code] += 1
         if detection is not None and detection.dropped:
             self._drops[detection.dropped_code] += 1
             self._dropped = detection.dropped
+
+    def first_verdict(self) -> str:
+        """Return a line for the log about the first verdict, once after 1 s; empty otherwise."""
+        since = time.monotonic() - self._first
+        if self._is_told or not self._reasons[0] or since < 1.0:
+            return ""
+        self._is_told = True
+        rate = self._reasons[0] / since
+        return f"active, first verdict after {self._first - self._begin:.1f} s, {rate:.0f} Hz"
 
     def report(self, status: Status) -> None:
         """Add the counts to a status; samples dropped since the last report are a warning."""
@@ -425,6 +437,10 @@ class ModelChecks:
         self._remarks = remarks
         for remark in remarks:
             self._node.get_logger().warning(f"if nothing touches the arm: {remark.text}")
+        if not remarks:
+            self._node.get_logger().info(
+                f"nothing in {FIRST_SECONDS:g} s of joint states contradicts the model"
+            )
 
     def _check_effort_kind(self, sample: JointSample) -> None:
         """Check ``effort_kind``; if it is refuted, there is no verdict from the next sample on."""

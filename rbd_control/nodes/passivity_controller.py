@@ -327,7 +327,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             q: joint positions, (nq,) [rad or m].
 
         Raises:
-            InputError: naming the joint, its torque and its limit.
+            InputError: naming the joint and the share of its limit that it needs.
         """
         parameters = robot.in_model_order(self.parameters)
         limits = ArmLimits.of(robot.model, parameters)

@@ -179,7 +179,8 @@ class _Detector:
                 f"{detector.recoveries} contacts ended because a sudden change of friction "
                 "explained them"
             )
-        return [*notes, guarantee(detector.drift, detector.least_lasting_push)]
+        unit = detector.model.torque_unit()
+        return [*notes, guarantee(detector.drift, detector.least_lasting_push, unit)]
 
     def finish(self, offset: float) -> None:
         """Update level and peak of a contact that is open at the end; it gets no release."""
@@ -413,7 +414,11 @@ class _Run:
             "over_fraction": self._over / free,
         }
         return tuple(
-            JointResidual(joint, **{name: float(column[i]) for name, column in columns.items()})
+            JointResidual(
+                joint,
+                self._model.torque_unit(self._model.joint_index(joint)),
+                **{name: float(column[i]) for name, column in columns.items()},
+            )
             for i, joint in enumerate(self._model.joint_names)
         )
 
@@ -479,6 +484,12 @@ def warnings(
     if result.score is None:
         said += latched  # it may be a true contact
     said.extend(detector_warnings(parameters, model))
+    if result.rate < SLOW_RATE:
+        said.insert(
+            0,
+            f"samples come {1.0 / result.rate:.3g} s apart, too slow to detect contact; if the "
+            "times are in milliseconds, divide them by 1000",
+        )
     if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
     samples = result.counts["accepted"]
@@ -502,11 +513,6 @@ def warnings(
         said.append(f"messages dropped: {counted(dropped)}")
     if result.clock_jumps:
         said.append(_jumps(result.clock_jumps))
-    if result.rate < SLOW_RATE:
-        said.append(
-            f"samples come {1.0 / result.rate:.3g} s apart, too slow to detect contact; if the "
-            "times are in milliseconds, divide them by 1000"
-        )
     return said
 
 

@@ -201,7 +201,7 @@ class Robot:
             q: present joint positions, (nq,) [rad or m].
 
         Raises:
-            InputError: naming the joint, its torque and its limit.
+            InputError: naming the joint and the share of its limit that it needs.
         """
         limit = self.model.effort_limit
         before = needed_share(gravity_torque(former.model, q), limit)

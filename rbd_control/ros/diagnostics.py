@@ -49,8 +49,8 @@ class Status:
             self.messages.append(message)
 
     def add(self, key: str, value: object) -> None:
-        """Add one key-value pair; a float is written with six significant digits."""
-        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        """Add one key-value pair; a float has six significant digits, a bool is 0 or 1."""
+        text = f"{value:.6g}" if isinstance(value, (float, bool)) else str(value)
         self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
 
 

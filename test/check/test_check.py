@@ -123,7 +123,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "currents": (
         factor({i: 1.0 / gain for i, gain in enumerate(GAINS)}),
         "effort",
-        "motor current .*joint_2 0.111 times the model's torque, 9.01 N·m or N per unit of effort",
+        "motor current .*joint_2 0.111 times the model's torque, 9.01 N·m per unit of effort",
     ),
     "dead joint": (factor({4: 0.0}), "effort", "not measured: joint_5 exactly zero"),
     "efforts of two joints": (

@@ -26,7 +26,7 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
                 "contact_threshold": (1.0, 1.0, 1.0, 900.0, 1.0, 1.0, 1.0),
                 "collision_threshold": (1e3,),
             },
-            "threshold of joint 'joint_4' is 900 N·m or N .contact_threshold., and its effort",
+            "threshold of joint 'joint_4' is 900 N·m .contact_threshold., and its effort",
         ),
         (HIGH, "contact_threshold: the weakest push that is detected has 172 N .by joint"),
         (
