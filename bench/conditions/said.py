@@ -12,6 +12,7 @@ from rbd_control.check.run import check_recording
 from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
 from rbd_control.joint_states import SampleBlock
 from rbd_control.playback.recording import Recording
@@ -64,7 +65,7 @@ def _node(
 ) -> list[str]:
     """Return the warnings in log and diagnostics of a node that was activated at the start."""
     kind, fit = EffortKindJudge(model, parameters), MotionWatch(FIRST)
-    start = StartCheck(model, parameters, FIRST)
+    start, detector = StartCheck(model, parameters, FIRST), ContactDetector(model, parameters)
     payload = PayloadWatch(model, parameters)
     refuted: dict[str, None] = {}
     for block, flags in blocks:
@@ -77,16 +78,16 @@ def _node(
             if payload.is_due and (line := payload.explain(np.zeros(model.nv))):
                 refuted[line.text] = None
         if not start.is_full:
+            detector.update_block(block.stamp, block.q, block.v, block.tau)
             for sample, flag in zip(block.samples(), flags.tolist(), strict=True):
                 assert sample.v is not None
                 assert sample.tau is not None
                 start.add(sample.stamp, sample.q, sample.v, sample.tau, flag)
         if kind.is_refuted:
             refuted[f"no verdict: {kind.decision.text}"] = None
-    if fit.is_full:
-        told = [line.text for line in fit.remarks(ContactDetector(model, parameters))]
-    else:
-        told = []
+    told = [line.text for line in fit.remarks(detector)] if fit.is_full else []
+    if warning := rate_warning(detector.period, parameters):
+        told.append(warning)
     if start.is_full:
         for _ in start.in_slices():
             pass

@@ -273,7 +273,8 @@ def _carry(settings, memory, samples, k, dt):
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
         delay = settings.arm[0].delay_error
-        usual = 0.0 if is_long else usual_change(setting, dt, delay)
+        calibrated = settings.arm[0].calibrated_rate
+        usual = 0.0 if is_long else usual_change(setting, dt, arm.period, calibrated)
         bias, v, last_v = setting.bias, samples.v[k, i], memory.v[i]
         means = 0.0, 0.0
         if follows:

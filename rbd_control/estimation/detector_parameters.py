@@ -212,6 +212,17 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         found_by_calibrate=True,
         compiled=True,
     )
+    calibrated_rate: float = parameter(
+        0.0,
+        "Rate of the joint states in the calibration, whose thresholds cover the torque between "
+        "samples at this rate; at a lower one thresholds grow with it; 0: not calibrated",
+        unit="Hz",
+        lower=0.0,
+        upper=1e5,
+        expert=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
     moving_ratio: tuple[float, ...] = parameter(
         (1.0,),
         "Share of contact_threshold that applies while the joint moves, away from reversals",

@@ -33,7 +33,12 @@ from rbd_control.identification.drive_gains import (
     drive_gains,
 )
 from rbd_control.identification.efforts import are_unknown_currents, usable_efforts
-from rbd_control.identification.motion import RecordedMotion, judged_samples, refuse_little_motion
+from rbd_control.identification.motion import (
+    SLOW,
+    RecordedMotion,
+    judged_samples,
+    refuse_little_motion,
+)
 from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
     FOLDS,
@@ -123,6 +128,8 @@ class Calibration:
     """Gains of the drives in the order of the joints; empty if no gains were identified."""
     support: str = ""
     """Text on the accelerations that the motions contain, and how thresholds grow beyond them."""
+    moving: float = 0.0
+    """Time for which a joint moved in the motions [s]; friction falls as the joints warm up."""
 
 
 def calibrate(
@@ -192,7 +199,12 @@ def calibrate(
     ]
     unfitted = _held_out_means(stretches, felt, held_out)
     errors = estimate_motion_errors(stretches, unfitted, true, rest)
-    known = replace(known, inertia_error=tuple(errors.inertia), delay_error=errors.delay)
+    known = replace(
+        known,
+        inertia_error=tuple(errors.inertia),
+        delay_error=errors.delay,
+        calibrated_rate=1.0 / float(np.median(np.concatenate([np.diff(t) for t, _ in noise]))),
+    )
     if not keep_gain:
         gains = choose_gains(
             model,
@@ -229,6 +241,7 @@ def calibrate(
         tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
         drives,
         support,
+        _moving_time(recorded, gap),
     )
 
 
@@ -523,6 +536,12 @@ def _with_motion(motions: Sequence[RecordedMotion], model: Model) -> list[Record
 def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     """Return the duration of all motions together [s]; each has at least one sample."""
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
+
+
+def _moving_time(motions: Sequence[RecordedMotion], maximum_gap: float) -> float:
+    """Return the time for which a joint is faster than :data:`~.motion.SLOW`, without gaps [s]."""
+    steps = [(np.diff(m.t), (np.abs(m.v[1:]) > SLOW).any(axis=1)) for m in motions]
+    return sum(float(dt[moves & (dt <= maximum_gap)].sum()) for dt, moves in steps)
 
 
 def _joints(

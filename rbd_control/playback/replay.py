@@ -20,6 +20,7 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.estimation.detector_state import ZERO_EFFORT
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.estimation.drift import guarantee
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.estimation.validity import IN_MOTION
@@ -126,12 +127,14 @@ class _Detector:
 
     Attributes:
         free_time: time with a verdict and without known contact so far [s].
+        rate_warning: the first warning about another rate than in the calibration, or empty.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters, surface: Surface) -> None:
         self._detector = ContactDetector(model, parameters, surface=surface)
         self._events: dict[int, ContactEvent] = {}
         self.free_time = 0.0
+        self.rate_warning = ""
 
     @property
     def events(self) -> tuple[ContactEvent, ...]:
@@ -151,6 +154,8 @@ class _Detector:
         for _, event in found.events:
             self._keep(event, offset)
         self.free_time += float(steps[found.valid & free].sum())
+        detector = self._detector
+        self.rate_warning = self.rate_warning or rate_warning(detector.period, detector.parameters)
         return found
 
     def start_again(self, offset: float) -> None:
@@ -375,7 +380,7 @@ class _Run:
             true_torque_series=self._true_torques(names),
         )
         given = (self._model, self._parameters, self._latch, intake.missing)
-        said = warnings(result, self._remarks(), *given)
+        said = warnings(result, self._remarks(), *given, self._detector.rate_warning)
         return replace(result, warnings=tuple(said))
 
     def _remarks(self) -> tuple[Line, ...]:
@@ -459,6 +464,7 @@ def warnings(
     parameters: DetectorParameters,
     latch: LatchWatch,
     missing: str = "",
+    other_rate: str = "",
 ) -> list[str]:
     """Return the problems of a replay as texts for the user, the most serious first.
 
@@ -469,6 +475,7 @@ def warnings(
         parameters: the parameters with which the detector ran.
         latch: the longest time for which the flag was raised without known contact.
         missing: value that the last sample without velocity or effort lacks.
+        other_rate: warning about another rate than in the calibration, or empty.
     """
     said = _misfits(result, remarks, parameters)
     latched = _latched(latch, causes(remarks, parameters), is_free=result.score is not None)
@@ -478,7 +485,7 @@ def warnings(
         said.insert(0, "do not trust the events: the residual is not external torque alone")
     if result.score is None:
         said += latched  # it may be a true contact
-    said.extend(detector_warnings(parameters, model))
+    said.extend(filter(None, [other_rate, *detector_warnings(parameters, model)]))
     if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
     samples = result.counts["accepted"]

@@ -39,6 +39,7 @@ CHANGES: list[dict[str, Any]] = [
     {"threshold_speed": (50.0,)},
     {"inertia_error": (5.0,)},
     {"delay_error": 0.02},
+    {"calibrated_rate": 1000.0},
     {"inertia_error": (5.0,), "covered_error": (1.0,)},
     {"moving_ratio": (0.1,)},
     {"moving_ratio": (0.1,), "reversal_speed": (3.0,)},
