@@ -39,7 +39,6 @@ CHANGES: list[dict[str, Any]] = [
     {"threshold_speed": (50.0,)},
     {"inertia_error": (5.0,)},
     {"delay_error": 0.02},
-    {"calibrated_rate": 1000.0},
     {"inertia_error": (5.0,), "covered_error": (1.0,)},
     {"moving_ratio": (0.1,)},
     {"moving_ratio": (0.1,), "reversal_speed": (3.0,)},
@@ -103,8 +102,9 @@ CHANGES: list[dict[str, Any]] = [
 def test_every_parameter_is_among_them() -> None:
     tried = {list(change)[-1] for change in CHANGES}
     # What it changes is done by the node and by replay: test_effort_kind.py, test_replay.py.
-    # What happens at rest takes seconds: test_rest_changes.py.
-    elsewhere = {"check_effort_kind", "rest_threshold"}
+    # What happens at rest takes seconds: test_rest_changes.py. Torque that changes within a period
+    # and the rate: test_between_samples.py.
+    elsewhere = {"check_effort_kind", "rest_threshold", "calibrated_rate"}
     assert tried | elsewhere == {item.name for item in fields(DetectorParameters)}
 
 
