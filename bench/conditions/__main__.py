@@ -1,7 +1,7 @@
 """``python -m bench.conditions [arm ...]``: a calibrated detector under hard conditions.
 
 Each row of the table is a condition for which the detector was not calibrated; ``--only TEXT``
-selects the rows whose name has all words of this text. Results go to ``conditions.md`` and
+selects the rows with all words of the text in their name. Results go to ``conditions.md`` and
 ``conditions.json`` in the folder that ``--report`` names.
 """
 
@@ -57,10 +57,11 @@ def chosen(texts: Sequence[str] | None) -> list[int]:
     """
     if texts is None:
         return list(range(len(ROWS)))
-    words = [text.lower().split() for text in texts]
-    names = [row.name.lower() for row in ROWS]
+    wanted = [text.lower().split() for text in texts]
     found = [
-        k for k, name in enumerate(names) if any(all(w in name for w in each) for each in words)
+        k
+        for k, row in enumerate(ROWS)
+        if any(all(f" {word}" in f" {row.name.lower()}" for word in words) for words in wanted)
     ]
     return sorted({0, *found}) if found else []
 

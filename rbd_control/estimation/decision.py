@@ -85,6 +85,7 @@ from rbd_control.estimation.validity import (
     learn_period,
     repetition,
     residuals_in_range,
+    sampling_noise,
     unknown_torque,
     usual_change,
 )
@@ -293,7 +294,10 @@ def _carry(settings, memory, samples, k, dt):
         if follows:
             estimate, design = memory.drift[i, PRESENT], settings.design[i]
             advance_columns(settings.kind, design, gains, setting, joint, estimate, dt, means)
-        joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
+        unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
+        noise = setting.torque_noise
+        noise = sampling_noise(setting.observer_gain, noise, arm.period, calibrated)
+        joint.unknown = max(unknown, noise)
         follow_motion(setting, joint, v, last_v, dt, fade, delay)
         momentum_rate = (observer.p - p) / dt
         follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)

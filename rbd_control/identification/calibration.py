@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_parameters import LEAST_TORQUE_NOISE, DetectorParameters
 from rbd_control.estimation.observers import LONGEST_DELAY
 from rbd_control.estimation.thresholds import BLOCK
 from rbd_control.identification.delays import Delay, delay_note, estimate_delay, with_delay
@@ -204,6 +204,7 @@ def calibrate(
         inertia_error=tuple(errors.inertia),
         delay_error=errors.delay,
         calibrated_rate=1.0 / float(np.median(np.concatenate([np.diff(t) for t, _ in noise]))),
+        torque_noise=tuple(_torque_noise(stretches)),
     )
     if not keep_gain:
         gains = choose_gains(
@@ -536,6 +537,19 @@ def _with_motion(motions: Sequence[RecordedMotion], model: Model) -> list[Record
 def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     """Return the duration of all motions together [s]; each has at least one sample."""
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
+
+
+def _torque_noise(stretches: Sequence[RecordedMotion]) -> Array:
+    """Return the standard deviation of one sample of each torque, (nv,) [N·m or N].
+
+    The second difference of white noise has the variance 6; that of the torque of a motion is small
+    most of the time, so that the median tells the noise.
+
+    Args:
+        stretches: parts of the motions without gaps, ``tau`` as torque [N·m or N].
+    """
+    second = np.abs(np.concatenate([np.diff(part.tau, 2, axis=0) for part in stretches]))
+    return np.maximum(1.4826 * np.median(second, axis=0) / np.sqrt(6.0), LEAST_TORQUE_NOISE)
 
 
 def _moving_time(motions: Sequence[RecordedMotion], maximum_gap: float) -> float:
