@@ -5,6 +5,8 @@ Samples are lost in a lively motion, or the torque changes much within a period.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from detector_bench import PARAMETERS, Bench, Q, on_joint
@@ -163,6 +165,34 @@ def test_thresholds_cover_torque_between_samples_at_the_rate_of_the_calibration_
     # Calibrated thresholds have no allowance; those here are too low, as no calibration found them.
     for rate in (700.0, 1000.0, 1400.0):
         assert first_contact(0.0, rate) < np.inf
+
+
+def test_noise_that_fewer_samples_average_is_no_contact(model: Model) -> None:
+    """Thresholds for the noise at 1 kHz hold at all lower rates, and pushes are found."""
+    rng, noise, gain = np.random.default_rng(8), 0.5, 30.0
+    t = 1.0 + np.arange(60_000) / RATE
+    q, v = np.tile(Q, (t.size, 1)), rng.normal(0.0, 1e-9, (t.size, 7))
+    tau = gravity_torque(model, Q) + rng.normal(0.0, noise, (t.size, 7))
+    deviation = noise * np.sqrt(gain / RATE / 2.0)
+    parameters = DetectorParameters(
+        observer_gain=(gain,),
+        contact_threshold=(5.0 * deviation,),
+        rest_threshold=(100.0,),
+        collision_threshold=(1e3,),
+        onset_debounce=0.0,
+        torque_noise=(noise,),
+        calibrated_rate=RATE,
+    )
+    pushed = np.where(t > 31.0, 1.0, 0.0)[:, None] * on_joint(2, 12.0 * noise)
+    for step in (1, 2, 5, 10, 33):
+        detector = ContactDetector(model, parameters)
+        rows = slice(None, None, step)
+        found = detector.update_block(t[rows], q[rows], v[rows], (tau - pushed)[rows])
+        (event,) = [event for _, event in found.events if event.phase == "onset"]
+        assert 31.0 < event.detected < 31.0 + 3.0 / gain
+    # Without the noise the allowance for torque between samples does not suffice.
+    blind = ContactDetector(model, replace(parameters, torque_noise=(1e-6,)))
+    assert blind.update_block(t[::10], q[::10], v[::10], tau[::10]).contact.any()
 
 
 def test_a_contact_in_the_middle_of_such_a_change_is_found() -> None:
