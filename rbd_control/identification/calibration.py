@@ -38,6 +38,7 @@ from rbd_control.identification.motion import (
     RecordedMotion,
     judged_samples,
     refuse_little_motion,
+    repeated_samples,
 )
 from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
@@ -189,7 +190,12 @@ def calibrate(
         wrong = _refuse_what_is_wrong(motions, model, start)
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     felt = _felt(model, start.effort_kind)
-    start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
+    start = replace(
+        start,
+        effort_gain=tuple(gain),
+        onset_debounce=0.0,
+        torque_noise=tuple(_torque_noise(recorded)),
+    )
     recorded, found, known, rest, held_out = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)
@@ -204,7 +210,6 @@ def calibrate(
         inertia_error=tuple(errors.inertia),
         delay_error=errors.delay,
         calibrated_rate=1.0 / float(np.median(np.concatenate([np.diff(t) for t, _ in noise]))),
-        torque_noise=tuple(_torque_noise(stretches)),
     )
     if not keep_gain:
         gains = choose_gains(
@@ -539,16 +544,17 @@ def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
 
 
-def _torque_noise(stretches: Sequence[RecordedMotion]) -> Array:
+def _torque_noise(motions: Sequence[RecordedMotion]) -> Array:
     """Return the standard deviation of one sample of each torque, (nv,) [N·m or N].
 
     The second difference of white noise has the variance 6; that of the torque of a motion is small
     most of the time, so that the median tells the noise.
 
     Args:
-        stretches: parts of the motions without gaps, ``tau`` as torque [N·m or N].
+        motions: the motions as recorded, ``tau`` as torque [N·m or N].
     """
-    second = np.abs(np.concatenate([np.diff(part.tau, 2, axis=0) for part in stretches]))
+    fresh = [each.tau[~repeated_samples(each)] for each in motions]
+    second = np.abs(np.concatenate([np.diff(tau, 2, axis=0) for tau in fresh]))
     return np.maximum(1.4826 * np.median(second, axis=0) / np.sqrt(6.0), LEAST_TORQUE_NOISE)
 
 
