@@ -173,6 +173,11 @@ class _Detector:
         """The changes of friction that the detector has learned; empty if none is notable."""
         return "; ".join(each.text for each in self._detector.drift if each.text)
 
+    @property
+    def recovered(self) -> str:
+        """The changes of friction if a contact ended because they explained it; else empty."""
+        return self.friction if self._detector.recoveries else ""
+
     def friction_notes(self) -> list[str]:
         """Return notes on changes of friction, and the pushes that are never taken for one."""
         detector = self._detector
@@ -380,7 +385,7 @@ class _Run:
             true_torque_series=self._true_torques(names),
         )
         given = (self._model, self._parameters, self._latch, intake.missing)
-        said = warnings(result, self._remarks(), *given, self._detector.rate_warning)
+        said = warnings(result, self._remarks(), *given, self._detector)
         return replace(result, warnings=tuple(said))
 
     def _remarks(self) -> tuple[Line, ...]:
@@ -463,8 +468,8 @@ def warnings(
     model: Model,
     parameters: DetectorParameters,
     latch: LatchWatch,
-    missing: str = "",
-    other_rate: str = "",
+    missing: str,
+    detector: _Detector,
 ) -> list[str]:
     """Return the problems of a replay as texts for the user, the most serious first.
 
@@ -475,17 +480,18 @@ def warnings(
         parameters: the parameters with which the detector ran.
         latch: the longest time for which the flag was raised without known contact.
         missing: value that the last sample without velocity or effort lacks.
-        other_rate: warning about another rate than in the calibration, or empty.
+        detector: the detector.
     """
-    said = _misfits(result, remarks, parameters)
-    latched = _latched(latch, causes(remarks, parameters), is_free=result.score is not None)
+    why = causes(remarks, parameters, detector.recovered)
+    said = _misfits(result, remarks, why)
+    latched = _latched(latch, why, is_free=result.score is not None)
     if result.score is not None:
         said += latched
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
     if result.score is None:
         said += latched  # it may be a true contact
-    said.extend(filter(None, [other_rate, *detector_warnings(parameters, model)]))
+    said.extend(filter(None, [detector.rate_warning, *detector_warnings(parameters, model)]))
     if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
     samples = result.counts["accepted"]
@@ -515,10 +521,11 @@ def warnings(
     return said
 
 
-def _misfits(
-    result: ReplayResult, remarks: Sequence[Line], parameters: DetectorParameters
-) -> list[str]:
-    """Return warnings about differences between model, efforts and thresholds."""
+def _misfits(result: ReplayResult, remarks: Sequence[Line], why: str) -> list[str]:
+    """Return warnings about differences between model, efforts and thresholds.
+
+    ``why`` is what makes a residual exceed its threshold without contact.
+    """
     said = [remark.text for remark in remarks]
     # The comparison with gravity alone is used only without a better explanation.
     said += [fit.complaint for fit in result.efforts if fit.complaint and not remarks]
@@ -527,7 +534,7 @@ def _misfits(
         joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
         said.append(
             f"the residual is above its threshold for too much of the time, {joints}: unless there "
-            f"was contact for so long, {causes(remarks, parameters)}"
+            f"was contact for so long, {why}"
         )
     return said
 
@@ -549,15 +556,18 @@ def _latched(latch: LatchWatch, why: str, *, is_free: bool) -> list[str]:
     ]
 
 
-def causes(remarks: Sequence[Line], parameters: DetectorParameters) -> str:
+def causes(remarks: Sequence[Line], parameters: DetectorParameters, friction: str = "") -> str:
     """Return what makes a residual exceed its threshold without contact, as the end of a sentence.
 
     Args:
         remarks: differences between model and robot, which other warnings describe.
         parameters: the parameters of the detector.
+        friction: changes of friction that explained a contact, or empty.
     """
     if remarks:
         return "the differences that the other warnings name are the cause"
+    if friction:
+        return f"a sudden change of friction is the cause, which the detector follows: {friction}"
     friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
     return (
         f"{friction}, payload, model or thresholds do not fit; `rbd-control check` on this "
