@@ -72,7 +72,7 @@ class Node(ContactDetectorNode):
 
 def test_another_rate_than_in_the_calibration_is_named_once_in_the_log() -> None:
     """Joint states of the bench come at 1 kHz."""
-    node = FakeNode()
+    node: Any = FakeNode()
     parameters = replace(PARAMETERS, calibrated_rate=2000.0)
     bench = Bench(Model.from_urdf(panda_arm_urdf()), parameters)
     checks = ModelChecks(node, lambda: False, lambda: None)
