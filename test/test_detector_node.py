@@ -24,7 +24,7 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_detector import ContactDetectorNode, ContactDetectorParameters
 from rbd_control.nodes.detection_output import DriftOutput, FlagOutput, report_drift
-from rbd_control.nodes.model_checks import VerdictCounts
+from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
 from rbd_control.ros.diagnostics import Status
 
 
@@ -68,6 +68,29 @@ class Node(ContactDetectorNode):
         return {
             key.split()[1]: float(value) for key, value in values.items() if key.startswith("tare ")
         }
+
+
+def test_another_rate_than_in_the_calibration_is_named_once_in_the_log() -> None:
+    """Joint states of the bench come at 1 kHz."""
+    node: Any = FakeNode()
+    parameters = replace(PARAMETERS, calibrated_rate=2000.0)
+    bench = Bench(Model.from_urdf(panda_arm_urdf()), parameters)
+    checks = ModelChecks(node, lambda: False, lambda: None)
+    checks.configure(bench.detector)
+    said = "come at 1000 Hz, and thresholds were calibrated at 2000 Hz"
+
+    def reported() -> str:
+        status = Status()
+        checks.report(status)
+        return " ".join(status.messages)
+
+    assert said not in reported()
+    bench.run(0.5)
+    for _ in range(3):
+        assert said in reported()
+    assert sum(said in str(line) for line in node.lines) == 1
+    bench.detector.set_parameters(replace(parameters, calibrated_rate=1000.0))
+    assert "calibrated at" not in reported()
 
 
 @pytest.fixture

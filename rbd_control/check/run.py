@@ -104,7 +104,7 @@ def check_recording(
     """
     declared = parameters or DetectorParameters()
     recorded = read_motions(recording, model, joints, declared.velocity_filter)
-    lines = list(timing_lines(recorded, model, declared.maximum_gap))
+    lines = list(timing_lines(recorded, model, declared))
     duration = float(recorded.times[-1]) if recorded.times.size else 0.0
     motions, touched = without_true_contact(recording, recorded)
     name = str(recording.path)

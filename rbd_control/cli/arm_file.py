@@ -151,6 +151,7 @@ def arm_file(
         f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
         f"# The thresholds imply {alarms(calibration)} per hour in motions like these.",
         *([f"# Do not use: {calibration.worse}."] if calibration.worse else []),
+        *_circumstances(calibration),
         *(f"# Warning: {printable(note)}" for note in calibration.notes),
         *_drives(calibration),
         "",
@@ -228,6 +229,16 @@ def _refuse_unloadable(calibrated: str, text: str) -> None:
                 f"is not written because it would not load ({error.message}); give the arm by the "
                 "path of its URDF"
             ) from error
+
+
+def _circumstances(calibration: Calibration) -> list[str]:
+    """Return comments with the rate and kind of the efforts, and with the motion of the joints."""
+    known = calibration.parameters
+    return [
+        f"# Joint states came at {known.calibrated_rate:.4g} Hz with efforts of the kind",
+        f"# {known.effort_kind}; the joints moved for {calibration.moving:.0f} s. Motion before",
+        "# the recordings is unknown; it warms the joints, which lowers their friction.",
+    ]
 
 
 def _drives(calibration: Calibration) -> list[str]:

@@ -90,6 +90,7 @@ from rbd_control.estimation.validity import (
     learn_period,
     repetition,
     residuals_in_range,
+    sampling_noise,
     unknown_torque,
     usual_change,
 )
@@ -286,7 +287,8 @@ def _carry(settings, memory, samples, k, dt):
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
         delay = settings.arm[0].delay_error
-        usual = 0.0 if is_long else usual_change(setting, dt, delay)
+        calibrated = settings.arm[0].calibrated_rate
+        usual = 0.0 if is_long else usual_change(setting, dt, arm.period, calibrated)
         bias, v, last_v = setting.bias, samples.v[k, i], memory.v[i]
         means = 0.0, 0.0
         if follows:
@@ -305,7 +307,10 @@ def _carry(settings, memory, samples, k, dt):
         if follows:
             estimate, design = memory.drift[i, PRESENT], settings.design[i]
             advance_columns(settings.kind, design, gains, setting, joint, estimate, dt, means)
-        joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
+        unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
+        noise = setting.torque_noise
+        noise = sampling_noise(setting.observer_gain, noise, arm.period, calibrated)
+        joint.unknown = max(unknown, noise)
         follow_motion(setting, joint, v, last_v, dt, fade, delay)
         momentum_rate = (observer.p - p) / dt
         follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_parameters import LEAST_TORQUE_NOISE, DetectorParameters
 from rbd_control.estimation.observers import LONGEST_DELAY
 from rbd_control.estimation.thresholds import BLOCK
 from rbd_control.identification.delays import Delay, delay_note, estimate_delay, with_delay
@@ -33,7 +33,13 @@ from rbd_control.identification.drive_gains import (
     drive_gains,
 )
 from rbd_control.identification.efforts import are_unknown_currents, usable_efforts
-from rbd_control.identification.motion import RecordedMotion, judged_samples, refuse_little_motion
+from rbd_control.identification.motion import (
+    SLOW,
+    RecordedMotion,
+    judged_samples,
+    refuse_little_motion,
+    repeated_samples,
+)
 from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
     FOLDS,
@@ -129,6 +135,8 @@ class Calibration:
     """Text on the accelerations that the motions contain, and how thresholds grow beyond them."""
     worse: str = ""
     """Why the arm is better off without this calibration; empty if it is not."""
+    moving: float = 0.0
+    """Time for which a joint moved in the motions [s]; friction falls as the joints warm up."""
 
 
 def calibrate(
@@ -188,7 +196,12 @@ def calibrate(
         wrong = _refuse_what_is_wrong(motions, model, start)
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     felt = _felt(model, start.effort_kind)
-    start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
+    start = replace(
+        start,
+        effort_gain=tuple(gain),
+        onset_debounce=0.0,
+        torque_noise=tuple(_torque_noise(recorded)),
+    )
     recorded, found, known, rest, held_out = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)
@@ -198,7 +211,12 @@ def calibrate(
     ]
     unfitted = _held_out_means(stretches, felt, held_out)
     errors = estimate_motion_errors(stretches, unfitted, true, rest)
-    known = replace(known, inertia_error=tuple(errors.inertia), delay_error=errors.delay)
+    known = replace(
+        known,
+        inertia_error=tuple(errors.inertia),
+        delay_error=errors.delay,
+        calibrated_rate=1.0 / float(np.median(np.concatenate([np.diff(t) for t, _ in noise]))),
+    )
     if not keep_gain:
         gains = choose_gains(
             model,
@@ -235,6 +253,7 @@ def calibrate(
         drives,
         support,
         worse_than_none(known, free, felt),
+        _moving_time(recorded, gap),
     )
 
 
@@ -530,6 +549,26 @@ def _with_motion(motions: Sequence[RecordedMotion], model: Model) -> list[Record
 def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     """Return the duration of all motions together [s]; each has at least one sample."""
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
+
+
+def _torque_noise(motions: Sequence[RecordedMotion]) -> Array:
+    """Return the standard deviation of one sample of each torque, (nv,) [N·m or N].
+
+    The second difference of white noise has the variance 6; that of the torque of a motion is small
+    most of the time, so that the median tells the noise.
+
+    Args:
+        motions: the motions as recorded, ``tau`` as torque [N·m or N].
+    """
+    fresh = [each.tau[~repeated_samples(each)] for each in motions]
+    second = np.abs(np.concatenate([np.diff(tau, 2, axis=0) for tau in fresh]))
+    return np.maximum(1.4826 * np.median(second, axis=0) / np.sqrt(6.0), LEAST_TORQUE_NOISE)
+
+
+def _moving_time(motions: Sequence[RecordedMotion], maximum_gap: float) -> float:
+    """Return the time for which a joint is faster than :data:`~.motion.SLOW`, without gaps [s]."""
+    steps = [(np.diff(m.t), (np.abs(m.v[1:]) > SLOW).any(axis=1)) for m in motions]
+    return sum(float(dt[moves & (dt <= maximum_gap)].sum()) for dt, moves in steps)
 
 
 def _joints(

@@ -22,6 +22,7 @@ from rbd_control.estimation import (
     Verdict,
     detector_warnings,
 )
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
 from rbd_control.identification.findings import Level, Line
 from rbd_control.joint_states import JointSample
@@ -287,10 +288,11 @@ It begins with the activation, and again after new parameters, a tare or a reset
 class ModelChecks:
     """Runs the checks of a detector node, and reports their findings in log and diagnostics.
 
-    It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), whether the efforts
-    fit the parameter ``effort_kind`` (:mod:`~rbd_control.identification.effort_kind`), whether
-    model and robot agree (:class:`~rbd_control.identification.MotionWatch`), and the first seconds
-    of motion (:class:`StartCheckStatus`).
+    It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), the rate of the
+    joint states, whether the efforts fit the parameter ``effort_kind``
+    (:mod:`~rbd_control.identification.effort_kind`), whether model and robot agree
+    (:class:`~rbd_control.identification.MotionWatch`), and the first seconds of motion
+    (:class:`StartCheckStatus`).
 
     Args:
         node: the node.
@@ -315,6 +317,7 @@ class ModelChecks:
         self._fit: MotionWatch | None = None
         self._remarks: tuple[Line, ...] = ()
         self._comparison: Slices[tuple[Line, ...]] | None = None
+        self._is_other_rate = False
 
     def configure(self, detector: ContactDetector) -> None:
         """Use this detector; log warnings about settings that disable or nearly disable detection.
@@ -407,6 +410,7 @@ class ModelChecks:
             status.add("effort_kind", f"{decision.state}: {decision.text}")
         for warning in self._warnings:
             status.raise_to(WARN, warning)
+        self._check_rate(status)
         for remark in self._remarks:
             status.raise_to(WARN, remark.text)
         self._payload.report(status)
@@ -423,6 +427,15 @@ class ModelChecks:
         self._warnings = detector_warnings(self._detector.parameters, self._detector.model)
         for warning in self._warnings:
             self._node.get_logger().warning(warning)
+
+    def _check_rate(self, status: Status) -> None:
+        """Warn about joint states at another rate than in the calibration; log it at its start."""
+        warning = rate_warning(self._detector.period, self._detector.parameters)
+        if warning:
+            status.raise_to(WARN, warning)
+            if not self._is_other_rate:
+                self._node.get_logger().warning(warning)
+        self._is_other_rate = bool(warning)
 
     def _compare(self, fit: MotionWatch, sample: JointSample) -> None:
         """Compare model and robot once there are enough samples, and log the differences."""

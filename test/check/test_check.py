@@ -155,6 +155,17 @@ def test_each_fault_of_a_recording_is_named(
     assert any(re.search(says, text) for text in found[topic])
 
 
+def test_another_rate_than_in_the_calibration_is_named(free: RecordedMotion, model: Model) -> None:
+    """A driver that publishes every sample twice has the rate of its measurements."""
+    rate = 1.0 / float(np.median(np.diff(free.t)))
+    declared = DetectorParameters(calibrated_rate=4.0 * rate)
+    (text,) = complaints(check(free, model, declared))["calibrated rate"]
+    assert f"come at {rate:.4g} Hz, and thresholds were calibrated at {4.0 * rate:.4g} Hz" in text
+    declared = DetectorParameters(calibrated_rate=0.5 * rate)
+    assert "calibrated rate" not in complaints(check(repeated(free), model, declared))
+    assert "calibrated rate" in complaints(check(free, model, declared))
+
+
 def test_gravity_that_the_driver_takes_off(free: RecordedMotion, model: Model) -> None:
     motion = replace(free, tau=free.tau - gravity_torque(model, free.q))
     found = complaints(check(motion, model))
