@@ -1,9 +1,9 @@
 """Batch analysis of a fleet: two arms, three days each, of which one arm has become heavy to move.
 
 The recordings are made here as CSV files, without contact; the friction of the arm "right" grows by
-a quarter a day. Each recording is replayed through the detector of the node, in a worker process, and
-`study` sums them up. Prints false alarms and days by arm; on your recordings,
-`rbd-control replay bags/ --urdf arm.yaml --fleet results` and `fleet-report` do the same.
+a quarter a day. A worker process replays each through the detector of the node, and `study` sums
+them up. Prints the false alarms by arm and day. On the command line, `rbd-control replay bags/
+--urdf arm.yaml --fleet results` and `rbd-control fleet-report results` do the same.
 """
 
 import tempfile
@@ -48,4 +48,4 @@ if __name__ == "__main__":  # the worker processes import this file
         run = run_fleet(entries, Store(folder, "replay"), LocalWorkers(1))
         print("recordings without a verdict:", len(run.unusable))
         for row in study(run.records).days:
-            print(f"{row['arm']:5} {row['day']}: {row['events']} false alarms in 20 s")
+            print(f"{row['arm']:5} {row['day']}: false alarms: {row['events']}")

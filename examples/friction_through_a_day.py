@@ -1,9 +1,9 @@
-"""The friction of an arm through a day: it falls by 25 % as the arm warms up, and the detector follows.
+"""Friction through a day: it falls by 25 % as the arm warms up, and the detector follows it.
 
 The motion of the shipped arm is prescribed, and its efforts follow from inverse dynamics plus a
 friction that changes; each hour is shortened to a minute of motion. Prints the true and the
-learned change of friction, the contacts of the day, none of which is real, and the share of the last
-hour that a detector without `follow_friction` reports as contact.
+learned change of friction, the number of contacts, none of which would be real, and the share of
+the last hour that a detector without `follow_friction` reports as contact.
 """
 
 from dataclasses import replace
@@ -42,8 +42,9 @@ for hour in range(8):
     tau = inverse_dynamics(model, q, v, a) + friction + random.normal(0.0, 0.1, q.shape)
     found = detector.update_block(t, q, v, tau)
     contacts += sum(event.is_onset for _, event in found.events)
-    learned = detector.drift[1]
-    print(f"{hour + 1:4d} {change[-1, 0]:12.1%} {learned.share:15.1%} ± {learned.share_uncertainty:.1%}")
+    joint = detector.drift[1]
+    learned = f"{joint.share:15.1%} ± {joint.share_uncertainty:.1%}"
+    print(f"{hour + 1:4d} {change[-1, 0]:12.1%} {learned}")
 print("false contacts of the day:", contacts)
 fixed = ContactDetector(model, replace(parameters, follow_friction=False))
 last = fixed.update_block(t, q, v, tau)

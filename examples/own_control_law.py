@@ -2,9 +2,9 @@
 
 The reference velocity v_r = v_d - c tanh(e / w) closes in with at most c, however far the arm is
 away; everything else is `slotine_li_torque`, which returns M a_r + C v_r + g in one pass. As long
-as a_r is the derivative of v_r, the energy V = ½ sᵀMs of s = v - v_r falls at every step, whatever
-the law: that is the proof of passivity, and it is checked here on a simulated arm without friction.
-Prints the tracking error at the start and at the end, and the largest rise of V in one step.
+as a_r is the derivative of v_r, the energy V = ½ sᵀMs of s = v - v_r only falls, whatever the law:
+that is the proof of passivity, checked here on a simulated arm without friction. Prints the
+tracking error, V at the start and at the end, and its largest rise in a step, due to sampling.
 """
 
 import numpy as np

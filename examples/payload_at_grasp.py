@@ -1,13 +1,12 @@
 """Announce the payload when the gripper closes, so that its weight is no contact.
 
 One message on the topic `payload` reaches detector and controller. Start an arm first:
-`ros2 launch rbd_control demo.launch.py scenario:=false`. The simulated arm picks up 1 kg by a change
-of its parameter, which stands for your gripper. Prints the flag and the largest residual with empty
-hand, with an unannounced load and with an announced one.
+`ros2 launch rbd_control demo.launch.py scenario:=false`. The simulated arm picks up 1 kg by a
+parameter, in place of your gripper. Prints the flag and the largest residual with empty hand, with
+an unannounced load and with an announced one.
 """
 
 import sys
-import time
 
 import rclpy
 from geometry_msgs.msg import InertiaStamped
@@ -21,10 +20,11 @@ rclpy.init()
 node = rclpy.create_node("payload_at_grasp")
 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 payload = node.create_publisher(InertiaStamped, "payload", latched)
-arm, last = AsyncParameterClient(node, "simulated_arm"), {}
-node.create_subscription(Bool, "contact_detector/contact", lambda m: last.update(flag=m.data), 10)
-residual = "contact_detector/external_joint_torques"
-node.create_subscription(JointState, residual, lambda m: last.update(torque=m.effort), 10)
+arm = AsyncParameterClient(node, "simulated_arm")
+flags, torques = [], []
+node.create_subscription(Bool, "contact_detector/contact", lambda m: flags.append(m.data), 10)
+topic = "contact_detector/external_joint_torques"
+node.create_subscription(JointState, topic, lambda m: torques.append(m.effort), 1000)
 
 
 def lift(mass):
@@ -34,18 +34,18 @@ def lift(mass):
 
 
 def announce(mass):
-    """Tell detector and controller the mass [kg]; an empty frame_id is the link of the last joint."""
+    """Tell detector and controller the mass [kg], at the link of the last joint."""
     message = InertiaStamped()
     message.inertia.m = float(mass)
     payload.publish(message)
 
 
 def show(what):
-    """Print the verdict after a second."""
-    end = time.monotonic() + 1.0
-    while time.monotonic() < end or len(last) < 2:
-        rclpy.spin_once(node, timeout_sec=0.1)
-    print(f"{what}: contact {last['flag']}, {max(map(abs, last['torque'])):.1f} N·m")
+    """Print the verdict after the next 250 samples."""
+    flags.clear(), torques.clear()
+    while len(torques) < 250 or not flags:
+        rclpy.spin_once(node)
+    print(f"{what}: contact {flags[-1]}, {max(map(abs, torques[-1])):.1f} N·m")
 
 
 if not arm.wait_for_services(10.0):
@@ -54,7 +54,6 @@ for what, lifted, announced in (("empty", 0, 0), ("unannounced", 1, 0), ("announ
     lift(lifted)
     announce(announced)
     show(what)
-lift(0)
 announce(0)
-show("put down")
+lift(0)
 rclpy.shutdown()

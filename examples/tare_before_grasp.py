@@ -1,8 +1,9 @@
-"""Tare the detector before a grasp, so that the gripper's first touch is not hidden by model errors.
+"""Tare the detector before a grasp, so that model errors do not hide a weak touch.
 
 The service `~/tare` is refused with a reason while the residual is not steady; this script asks
-again. Start an arm first: `ros2 launch rbd_control demo.launch.py scenario:=false`. Prints the largest
-residual before and after the tare. A tare belongs to a posture and a load: `~/reset` clears it.
+again. Start an arm first: `ros2 launch rbd_control demo.launch.py scenario:=false`. Prints the
+largest residual before and after the tare. A tare belongs to a posture and a load: `~/reset`
+clears it.
 """
 
 import sys
@@ -45,10 +46,10 @@ node.create_subscription(JointState, "contact_detector/external_joint_torques", 
 print(f"before: {residual():.3f} N·m")
 for _ in range(20):
     answer = call("tare")
-    print(answer.message)
     if answer.success:
         break
+    print(answer.message)
     time.sleep(0.5)
 print(f"after: {residual():.3f} N·m")
-print("grasp here, then:", call("reset").message)
+call("reset")  # after the grasp
 rclpy.shutdown()

@@ -1,8 +1,8 @@
 """Teach by touch: the arm floats, a hand leads it, and each place where the hand lets go is stored.
 
 The hand is a push on the tool of the simulated arm, the end of a touch is the release of a contact
-of the detector. Then the arm follows the stored places by itself. Prints each place with the touched
-link, and how closely the arm comes to the last one.
+of the detector. Then the arm follows the stored places by itself. Prints the touched link of each
+place, and how closely the arm comes to the last one.
 """
 
 import numpy as np
