@@ -23,9 +23,9 @@ DAY, MIDNIGHT = 86400.0, 1.8e9  # seconds; a day in 2027
 
 
 def record(path, start, factor):
-    """Write 20 s of motion at 100 Hz with the friction of the file times a factor."""
+    """Write 10 s of motion at 100 Hz with the friction of the file times a factor."""
     model, random = Model.from_urdf(arm7_urdf()), np.random.default_rng(int(start))
-    t, w = np.arange(2000)[:, None] / 100.0, random.uniform(0.8, 1.6, 7)
+    t, w = np.arange(1000)[:, None] / 100.0, random.uniform(0.8, 1.6, 7)
     q = 0.4 * np.sin(w * t) + [0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0]
     v, a = 0.4 * w * np.cos(w * t), -0.4 * w**2 * np.sin(w * t)
     tau = inverse_dynamics(model, q, v, a) + factor * (3.0 * np.tanh(v / 0.05) + v)

@@ -17,11 +17,11 @@ FRICTION = {
     "friction_coulomb": (0.5,),
     "friction_viscous": (0.5,),
 }
-LAW = {"resonance": 0.0, "loop_delay": 0.002, "bandwidth": (40.0,), "damping_rate": 80.0}
+LAW = {"resonance": 0.0, "loop_delay": 0.002, "bandwidth": (20.0,), "damping_rate": 40.0}
 LAW |= {"friction_velocity_scale": (0.1,)}
 model = Model.from_urdf(arm7_urdf())
 home = (0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0)
-arm = SimulatedArm(model, SimulationParameters(home))
+arm = SimulatedArm(model, SimulationParameters(home, rate=500.0))
 controller = PassivityController(model, ControllerParameters(**FRICTION, **LAW))
 levels = {"contact_threshold": (1.0,), "collision_threshold": (40.0,), "velocity_delay": 0.0016}
 detector = ContactDetector(model, DetectorParameters(**FRICTION, **levels))
@@ -33,7 +33,7 @@ places = []
 
 def run(duration):
     """Let the arm move for a time [s]; store the place at the end of each touch."""
-    for _ in range(round(1000 * duration)):
+    for _ in range(round(500 * duration)):
         sample = arm.reading()
         event = detector.update(sample.stamp, sample.q, sample.v, sample.tau).event
         if event and not event.is_onset and controller.mode == "float":
