@@ -68,7 +68,7 @@ compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; re
 robots: $(VENV)/bench ## the controller on arms with real drives and failures in MuJoCo; results in report/
 	$(BIN)/python -m bench.robots --report report
 
-examples: $(VENV)/test warmup ## run all scripts of examples/, beside a simulated arm where they need one
+examples: warmup ## run all scripts of examples/, beside a simulated arm where they need one
 	$(BIN)/python -m bench.examples
 
 # Three jobs at once keep two processors busy: linters and type checker, compilation of the kernels,

@@ -6,6 +6,7 @@ arm while an example waits for contact, and takes the place of MoveIt's controll
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -24,6 +25,9 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 PUSHED = {"hand_guiding": True, "react_to_contact": False, "stop_moveit": False}
 """Examples for which the arm is pushed: always, or only until the detector finds the contact."""
+
+CONNECTED = 0.5
+"""Time from the appearance of a node until its topics and services are connected [s]."""
 
 LONGEST = 300.0
 """Time after which an example is killed; without compiled code it compiles first [s]."""
@@ -100,6 +104,10 @@ class StandIn:
     def _on_flag(self, message: Any) -> None:
         self._flag = message.data
 
+    def sees(self, name: str) -> bool:
+        """Return whether a node is there."""
+        return name in self._node.get_node_names()
+
     def spin(self, pushes: bool | None = None) -> None:
         """Wait for up to 0.1 s for a message; push the arm as an entry of :data:`PUSHED` says."""
         if pushes or (pushes is False and not self._flag):
@@ -155,16 +163,22 @@ def run(name: str, stand_in: StandIn | None = None) -> str:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    begin = math.inf
     try:
         while stand_in and process.poll() is None:
-            stand_in.spin(PUSHED.get(name))
+            if begin == math.inf and stand_in.sees(name):
+                begin = time.monotonic() + CONNECTED
+            stand_in.spin(PUSHED.get(name) if time.monotonic() > begin else None)
         output, _ = process.communicate(timeout=LONGEST)
     finally:
         process.kill()
     if process.returncode:
         raise RbdControlError(f"{name} ended with code {process.returncode}:\n{output}")
     if stand_in and stand_in.orders:
-        output += f"orders: {', '.join(stand_in.orders)}\n"
+        end = time.monotonic() + CONNECTED
+        while time.monotonic() < end:  # the last order may still wait
+            stand_in.spin()
+        output += f"orders: {', '.join(sorted(stand_in.orders))}\n"
         stand_in.orders.clear()
     return output
 
