@@ -239,7 +239,6 @@ def _run(
     kind = arguments.format or CSV
     refuse_format(kind)
     store = Store(arguments.fleet, command)
-    store.prepare()
     console = console_for_output()
     begin = time.monotonic()
     with _progress(command, len(entries)) as told:
