@@ -274,6 +274,8 @@ class Frozen(Check):
             has_effort = has_effort and np.isfinite(sample.effort[i])
             same_effort = same_effort and sample.effort[i] == each.last_effort
         arm.repeats = repeats(sample, memory)
+        if stamp < arm.repeated:  # the clock went back
+            arm.since = arm.effort_since = stamp
         if not arm.has_last or (arm.had_effort and not (has_effort and same_effort)):
             arm.effort_since = stamp
         had_last, arm.has_last, arm.had_effort = arm.has_last, True, has_effort

@@ -128,6 +128,17 @@ def test_a_brake_that_has_not_begun_to_act_shows_no_dead_drive() -> None:
     machine.teardown()
 
 
+def test_an_arm_at_rest_may_move_after_its_stamps_went_back() -> None:
+    # Its joint states had repeated since a time to come, and the first encoder count was a jump.
+    machine = ControllerMachine()
+    setup = {"damping_rate": 40.0, "bandwidth": (20.0,), **RIGID}
+    machine.begin(setup=Setup(make_arm("crane"), setup, resolution=(1e-6, 1e-4)))
+    machine.contradict(kind="none", seconds=0.02)
+    machine.jump_in_time(seconds=-100.0)
+    machine.cross_half_a_turn(pace=0.3, sign=-1.0)
+    machine.teardown()
+
+
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
     # Two samples of the push multiplied the inertia of the light wrist, whose torque then jumped
     # from one limit to the other with each sample.
