@@ -193,7 +193,7 @@ def test_a_tilted_arm_stays_where_it_is(
 def test_with_the_wrong_gravity_a_floating_arm_does_not_stay(
     assumed: tuple[float, ...], given: tuple[float, ...]
 ) -> None:
-    """docs/control_how_to.md says what each case lacks; `hold` corrects a part of it."""
+    """docs/how_to/torque_control.md says what each case lacks; `hold` corrects a part of it."""
     arm = OwnGravity(WALL, assumed, compensated_gravity=given)
     arm.run(0.2)
     arm.controller.modes.order("float")
