@@ -61,7 +61,7 @@ def test_friction_that_the_drives_compensate_is_not_added_again(model: Model) ->
     del plant["initial_position"]
     once = supplied(Loop(model, simulated=plant, friction_compensated=True, **FRICTION))
     twice = supplied(Loop(model, simulated=plant, **FRICTION))
-    assert twice == pytest.approx(0.61, abs=0.05)  # the figure of docs/control_measurements.md
+    assert twice == pytest.approx(0.61, abs=0.05)  # the figure of docs/control.md
     # The balance of a discrete-time loop is exact to the third order of the period.
     assert abs(once) < 1e-5
 
