@@ -35,7 +35,10 @@ Array = NDArray[np.float64]
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "test" / "data"
 
-REAL = (DATA / "real_panda" / "panda_exciting_trajectory.db3", ROOT / "config" / "panda_franka.yaml")
+REAL = (
+    DATA / "real_panda" / "panda_exciting_trajectory.db3",
+    ROOT / "config" / "panda_franka.yaml",
+)
 """Recording of a real arm, and its parameter file."""
 SIMULATED = ROOT / "config" / "panda_mujoco.yaml"
 """Parameter file of the simulated recordings."""
