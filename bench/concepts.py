@@ -95,10 +95,11 @@ def main(arguments: Sequence[str]) -> None:
 
 def chain() -> Figure:
     """Draw the way from the robot to your code, from top to bottom."""
-    figure = Figure(figsize=(WIDTH, 4.6), facecolor="white")
+    figure = Figure(figsize=(WIDTH, 4.2), facecolor="white")
     ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     ax.set_axis_off()
     ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.06, 1.0)
     high, gap = 0.135, 0.255
     for k, (name, content) in enumerate(STEPS):
         top = 0.98 - k * gap
