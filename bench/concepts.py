@@ -129,6 +129,7 @@ def residual() -> Figure:
     model = robot.model
     names = [name.replace("panda", "fer") for name in model.joint_names]
     samples = next(recording.sample_blocks(JointStateIntake(names)))
+    assert samples.v is not None and samples.tau is not None
     t = samples.stamp - samples.stamp[0]
     push = np.where((t >= PUSHED[0]) & (t < PUSHED[1]), PUSH, 0.0)
     # Along y of the root link; a motor that holds against a push has its torque less.
