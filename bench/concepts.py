@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -85,12 +86,13 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     # Text as text would be drawn with other fonts; the salt makes the file the same each time.
-    style = {"svg.fonttype": "path", "svg.hashsalt": "rbd_control", "font.size": 10.0}
+    style: Any = {"svg.fonttype": "path", "svg.hashsalt": "rbd_control", "font.size": 10.0}
     with mpl.rc_context(style):
         for name, draw in (("chain", chain), ("residual", residual), ("threshold", threshold)):
             path = given.out / f"{name}.svg"
-            FigureCanvasSVG(draw()).print_svg(path, metadata={"Date": None})
-            print(f"{path}")
+            canvas: Any = FigureCanvasSVG(draw())
+            canvas.print_svg(path, metadata={"Date": None})
+            print(path)
 
 
 def chain() -> Figure:
@@ -129,7 +131,8 @@ def residual() -> Figure:
     model = robot.model
     names = [name.replace("panda", "fer") for name in model.joint_names]
     samples = next(recording.sample_blocks(JointStateIntake(names)))
-    assert samples.v is not None and samples.tau is not None
+    assert samples.v is not None
+    assert samples.tau is not None
     t = samples.stamp - samples.stamp[0]
     push = np.where((t >= PUSHED[0]) & (t < PUSHED[1]), PUSH, 0.0)
     # Along y of the root link; a motor that holds against a push has its torque less.
