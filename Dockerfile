@@ -16,6 +16,8 @@ COPY package.xml src/rbd_control/package.xml
 RUN apt-get update \
     && rosdep update --rosdistro "$ROS_DISTRO" \
     && rosdep install -y --from-paths src --ignore-src --dependency-types exec \
+    && apt-get install -y --no-install-recommends python3-pip \
+    && python3 -m pip install --no-cache-dir --break-system-packages rosbags xacrodoc \
     && rm -rf /var/lib/apt/lists/* /root/.ros
 
 FROM dependencies AS build
@@ -31,5 +33,7 @@ COPY environments/docker_entrypoint.sh /entrypoint.sh
 USER 1001
 ENV HOME=/home/rbd
 WORKDIR /home/rbd
+# The code is for the processor of this machine; on one of another kind the first start compiles.
+RUN /entrypoint.sh ros2 run rbd_control rbd-control warmup
 ENTRYPOINT ["/entrypoint.sh"]
 CMD ["ros2", "run", "rbd_control", "rbd-control", "demo", "--report", "report"]

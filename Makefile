@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench bench-export contacts conditions bench-loop bench-fleet compare robots test imported-tests test-long mutations unchanged fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench bench-export contacts conditions bench-loop bench-fleet compare robots examples test imported-tests test-long mutations unchanged fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -67,6 +67,9 @@ compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; re
 
 robots: $(VENV)/bench ## the controller on arms with real drives and failures in MuJoCo; results in report/
 	$(BIN)/python -m bench.robots --report report
+
+examples: warmup ## run all scripts of examples/, beside a simulated arm where they need one
+	$(BIN)/python -m bench.examples
 
 # Three jobs at once keep two processors busy: linters and type checker, compilation of the kernels,
 # first import of the tests.

@@ -48,6 +48,9 @@ fleet = ["distributed>=2024.1", "pyarrow>=14"]
 # HTML reports with interactive plots.
 report = ["bokeh>=3.4,<4"]
 
+# Robot descriptions as xacro files.
+xacro = ["xacrodoc>=2,<3"]
+
 test = [
     *fleet,
     *report,
@@ -66,7 +69,7 @@ test = [
     "sympy",
     "types-PyYAML",
     "types-defusedxml",
-    "xacro",
+    *xacro,
 ]
 
 # What the benchmark compares with; the headers are for its C++ part.
@@ -130,7 +133,7 @@ setup(
         "numpy",
         "pyyaml",
         "rich",
-        "rosbags",
+        "rosbags>=0.11.9",
         "scipy",
     ],
     extras_require={
@@ -143,7 +146,7 @@ setup(
         "symbolic": ["sympy"],
         "test": test,
         "view": view,
-        "xacro": ["xacro"],
+        "xacro": xacro,
     },
     entry_points={
         "console_scripts": [

@@ -54,15 +54,13 @@ ARGUMENTS = {
         "joints of the arm, separated by commas; empty: params_file's, else those of the "
         "description whose effort was recorded",
     ),
+    "urdf": ("", "path of the recorded robot's URDF; empty: params_file's"),
     **{name: arm_launch.ARGUMENTS[name] for name in SHARED},
 }
 """Arguments with their default and description."""
 
-REQUIRED = {
-    "recording": "a rosbag2 folder, .db3, .mcap or CSV file",
-    "urdf": "path of the recorded robot's URDF",
-}
-"""Arguments without a default."""
+RECORDING = "a rosbag2 folder, .db3, .mcap or CSV file"
+"""Description of ``recording``, the only argument without a default."""
 
 SWITCHES = {name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", "rviz")}
 """Arguments that are true or false."""
@@ -72,10 +70,7 @@ def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
     return LaunchDescription(
         [
-            *(
-                DeclareLaunchArgument(name, description=description)
-                for name, description in REQUIRED.items()
-            ),
+            DeclareLaunchArgument("recording", description=RECORDING),
             *declared(ARGUMENTS),
             *declared_switches(SWITCHES),
             DeclareLaunchArgument(
@@ -91,11 +86,12 @@ def generate_launch_description() -> LaunchDescription:
 
 def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return detector and player, tied together."""
-    names = (*REQUIRED, *ARGUMENTS, *SWITCHES, "loop")
+    names = ("recording", *ARGUMENTS, *SWITCHES, "loop")
     given = {name: LaunchConfiguration(name).perform(context) for name in names}
     require_sections(given["params_file"], given["namespace"], ["contact_detector"])
     detector, player = _detector(given), _player(given)
-    passed = {name: given[name] for name in (*SHARED, *SWITCHES, "urdf")}
+    passed = {name: given[name] for name in (*SHARED, *SWITCHES)}
+    passed["urdf"] = str(_parameters("contact_detector", given).get("urdf", ""))
     return [
         included("robot_state.launch.py", passed),
         RegisterEventHandler(

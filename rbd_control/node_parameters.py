@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from rbd_control.errors import ParameterError
 from rbd_control.parameters import Parameters, parameter
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -82,7 +83,12 @@ class FrameParameters(Parameters):
 
 @dataclass(frozen=True)
 class CommandingParameters(ReceivingParameters):
-    """Parameters of a node that sends torque: its joint-state subscription, and its start."""
+    """Parameters of a node that sends torque: its joint-state subscription, and its start.
+
+    Raises:
+        ParameterError: for a ``velocity_filter``, because damping by late velocities may drive the
+            arm.
+    """
 
     HEADING = "Joint states, and other controllers"
 
@@ -104,6 +110,14 @@ class CommandingParameters(ReceivingParameters):
         upper=60.0,
         expert=True,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.velocity_filter:
+            raise ParameterError(
+                f"velocity_filter is {self.velocity_filter:g} s; a node that sends torque needs "
+                "the velocities of the driver: damping by late velocities may drive the arm"
+            )
 
 
 @dataclass(frozen=True)

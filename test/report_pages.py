@@ -73,6 +73,7 @@ def found(**changes: Any) -> dict[str, Any]:
         "residual_rms": dict.fromkeys(JOINTS, 0.125),
         "residual_over_threshold": dict.fromkeys(JOINTS, 0.034),
         "threshold": dict.fromkeys(JOINTS, 1.5),
+        "units": dict.fromkeys(JOINTS, "N·m"),
         "effort_over_gravity": {EVIL: 1.02},
         "rate": RATE,
         "gaps": 0,

@@ -11,6 +11,7 @@ from zlib import crc32
 
 SECONDS = {
     "test_tutorials.py": 99,
+    "test_examples.py": 80,
     "test_export.py": 55,
     "stateful/test_machines.py": 42,
     "system/test_contact_guard.py": 40,
@@ -61,7 +62,7 @@ ONE_AT_A_TIME = frozenset(
         "view",
         "whole_robot",
     )
-) | {"test_cycle_memory.py"}
+) | {"test_cycle_memory.py", "test_examples.py"}
 """Files that one process runs, one after another.
 
 Their nodes exchange joint states at 1 kHz or have deadlines of milliseconds, or they keep a

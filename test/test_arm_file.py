@@ -52,6 +52,18 @@ def written(parameters: CalibratedParameters, robot: Robot, file: Path) -> str:
     return text
 
 
+def test_the_circumstances_of_the_calibration_are_in_the_file(tmp_path: Path) -> None:
+    parameters = replace(identified(), calibrated_rate=499.98, effort_kind="current")
+    calibration = Calibration(parameters, (), 24.0, 1.0, (), (), moving=21.3)
+    file = tmp_path / "arm.yaml"
+    file.write_text(arm_file(calibration, [], Robot.of(RobotParameters(urdf="arm7")), {}))
+    said = " ".join(line.lstrip("# ") for line in file.read_text().splitlines() if line[:1] == "#")
+    assert "Joint states came at 500 Hz with efforts of the kind current" in said
+    assert "the joints moved for 21 s" in said
+    _, detector = configured_robot("", file, {})
+    assert detector.calibrated_rate == 499.98
+
+
 @pytest.mark.parametrize("joints", [(), JOINTS])
 def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]) -> None:
     """The order of ``joints`` changes the lists of the file, not the values of a joint."""

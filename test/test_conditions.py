@@ -47,8 +47,11 @@ def test_a_payload_raises_the_flag_and_check_names_it(known: Calibrated, nominal
     assert "payload 2 kg" in sheet("panda", [nominal, outcome]).markdown()
 
 
-def test_rows_are_chosen_by_a_part_of_their_name_beside_the_nominal_one() -> None:
+def test_rows_are_chosen_by_words_of_their_name_beside_the_nominal_one() -> None:
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names)
     assert [names[k] for k in chosen(["2 kg"])] == ["nominal", "payload 2 kg"]
+    ramps = ["nominal", "friction ramp to -30 % in 10 min", "friction ramp to +30 % in 10 min"]
+    assert [names[k] for k in chosen(["ramp"])] == ramps
+    assert [names[k] for k in chosen(["Friction min"])] == ramps
     assert chosen(["no such row"]) == []

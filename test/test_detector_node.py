@@ -24,6 +24,7 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_detector import ContactDetectorNode, ContactDetectorParameters
 from rbd_control.nodes.detection_output import DriftOutput, FlagOutput, report_drift
+from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
 from rbd_control.ros.diagnostics import Status
 
 
@@ -67,6 +68,29 @@ class Node(ContactDetectorNode):
         return {
             key.split()[1]: float(value) for key, value in values.items() if key.startswith("tare ")
         }
+
+
+def test_another_rate_than_in_the_calibration_is_named_once_in_the_log() -> None:
+    """Joint states of the bench come at 1 kHz."""
+    node: Any = FakeNode()
+    parameters = replace(PARAMETERS, calibrated_rate=2000.0)
+    bench = Bench(Model.from_urdf(panda_arm_urdf()), parameters)
+    checks = ModelChecks(node, lambda: False, lambda: None)
+    checks.configure(bench.detector)
+    said = "come at 1000 Hz, and thresholds were calibrated at 2000 Hz"
+
+    def reported() -> str:
+        status = Status()
+        checks.report(status)
+        return " ".join(status.messages)
+
+    assert said not in reported()
+    bench.run(0.5)
+    for _ in range(3):
+        assert said in reported()
+    assert sum(said in str(line) for line in node.lines) == 1
+    bench.detector.set_parameters(replace(parameters, calibrated_rate=1000.0))
+    assert "calibrated at" not in reported()
 
 
 @pytest.fixture
@@ -217,3 +241,16 @@ def test_drift_is_published_while_it_is_read_and_recoveries_are_logged() -> None
     tick()
     assert "sudden change of friction" in node.lines[-1]
     assert detector.drift[1].text in node.lines[-1]
+
+
+def test_the_log_tells_once_when_the_first_verdict_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr("rbd_control.nodes.model_checks.time.monotonic", lambda: now[0])
+    counts = VerdictCounts()
+    for k, reason in enumerate([1, 0, 0, 0, 0]):
+        now[0] = 12.375 + 0.25 * k
+        counts.add(SimpleNamespace(valid=not reason, reason_code=reason), None)  # type: ignore[arg-type]
+        assert counts.first_verdict() == ""
+    now[0] = 13.625
+    assert counts.first_verdict() == "active, first verdict after 2.6 s, 4 Hz"
+    assert counts.first_verdict() == ""

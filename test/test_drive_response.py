@@ -106,7 +106,7 @@ def test_motors_that_have_moved_their_joints_are_not_swapped(
         memory.joint[name] = 1.0
     memory.pairs[:], memory.arm["compared"] = [[0.0, 1.0], [1.0, 0.0]], 1.0
     memory.joint["proof"] = np.isin(np.arange(2), proven)
-    settings = make_settings(2, {"effort": 1.0, "slowest": 0.5}, {})
+    settings = make_settings(2, {"effort": 1.0, "slowest": 0.5}, {"delay": 0.0})
     i, j = find_fault(np.array([1.0, 1.0]), settings, memory, CERTAIN)
     assert (i, j) == ((0, 1) if is_named else (PASSED, NO_JOINT))
 

@@ -271,7 +271,7 @@ def test_the_command_writes_header_and_source(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "arm.hpp"], "--to is arm.hpp; give a file that ends with .h"),
+        (["--to", "arm.hpp"], "--out is arm.hpp; give a file that ends with .h"),
         (["--to", "arm.h", "--prefix", "a-b"], "prefix 'a-b' is no C identifier"),
         (["--to", "arm.h", "--joints", "elbow"], "no joint 'elbow'; joints are joint_1"),
     ],

@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Callable[[Array], Array], str]] = {
     ),
     "another unit": (
         column(lambda effort: 5.0 * effort),
-        "another unit than N·m or N: joint_2 5 times the model's torque",
+        "another unit than N·m, or than N of a prismatic joint: joint_2 5 times the model's torque",
     ),
     "all dead": (np.zeros_like, "effort is not measured on any joint: exactly zero throughout"),
 }

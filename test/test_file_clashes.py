@@ -66,8 +66,8 @@ CASES = [
         "--json",
     ),
     Case("replay . --urdf two.urdf --fleet .", "replay.csv", "RECORDING", "--fleet"),
-    Case("fleet-report done --out .", "arms.csv", "a recording of the fleet in DIR", "--out"),
-    Case("export linked.c --to linked.h", "linked.c", "URDF", "--to"),
+    Case("fleet-report done --report .", "arms.csv", "a recording of the fleet in DIR", "--report"),
+    Case("export linked.c --to linked.h", "linked.c", "URDF", "--out"),
     Case(
         "demo --report out --json out/demo.png", "out/demo.png", "--json", "--report", outputs=True
     ),

@@ -89,6 +89,12 @@ def test_a_smaller_hand_at_the_end_of_the_arm_is_left_out(fingers: int, first: s
     assert list(heard(*messages).chosen(carried(6, fingers))) == of["arm"]
 
 
+@pytest.mark.parametrize("first", [2, 3, 4])
+def test_the_halves_of_a_chain_are_one_arm(first: int) -> None:
+    arm = sets_of(6)["arm"]
+    assert list(heard(arm[:first], arm[first:]).chosen(carried(6, 0))) == arm
+
+
 @pytest.mark.parametrize(
     ("others", "named"),
     [

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.joint_states import JointMessage
-from rbd_control.joint_states.cdr import JointStateReader
+from rbd_control.joint_states.cdr import JointStateReader, Ros1Scan
 from rbd_control.playback.parts import decode_parts, in_order
 
 TYPES = get_typestore(Stores.LATEST)
+FORMER = get_typestore(Stores.ROS1_NOETIC)
+JOINT_STATE = "sensor_msgs/msg/JointState"
 WRONG = "what only the other decoder returns"
 
 
@@ -39,14 +41,35 @@ def serialized(
 
 def decode(receipt: float, raw: bytes) -> JointMessage:
     """Return the message that rosbags decodes from the bytes."""
-    read = TYPES.deserialize_cdr(raw, "sensor_msgs/msg/JointState")
+    return _message(receipt, TYPES.deserialize_cdr(raw, JOINT_STATE))
+
+
+def decode_ros1(receipt: float, raw: bytes) -> JointMessage:
+    """Return the message of ROS 1 that rosbags decodes from the bytes."""
+    return _message(receipt, FORMER.deserialize_ros1(raw, JOINT_STATE))
+
+
+def _message(receipt: float, read: object) -> JointMessage:
     stamp = read.header.stamp  # type: ignore[attr-defined]
     values = (read.position, read.velocity, read.effort)  # type: ignore[attr-defined]
     names = read.name  # type: ignore[attr-defined]
     return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, names, *values)
 
 
-ARM = serialized(("a", "elbow_ä"), ([1.0, 2.0], [3.0, 4.0], [np.nan, -0.0]))
+ARM_PARTS = ("a", "elbow_ä"), ([1.0, 2.0], [3.0, 4.0], [np.nan, -0.0])
+ARM = serialized(*ARM_PARTS)
+
+
+def same(ours: JointMessage, theirs: JointMessage) -> bool:
+    """Return whether two messages are equal to the last bit, NaN included."""
+    return (
+        ours[:2] == theirs[:2]
+        and [*ours.name] == [*theirs.name]
+        and all(
+            np.asarray(a, float).tobytes() == np.asarray(b, float).tobytes()
+            for a, b in zip(ours[3:], theirs[3:], strict=True)
+        )
+    )
 
 
 @settings(deadline=None, max_examples=200)
@@ -96,9 +119,47 @@ def test_a_block_holds_what_is_read_one_by_one(drawn: list[tuple[int, float]]) -
     single = [reader.read(raw, 1e-9 * k) for k, raw in enumerate(raws)]
     parts = decode_parts(range(len(raws)), raws, decode)
     blocks = [message for block in in_order(parts) for message in block.messages()]
-    for ours, theirs in zip(single, blocks, strict=True):
-        assert ours[:2] == theirs[:2]
-        assert tuple(ours.name) == tuple(theirs.name)
-        for a, b in zip(ours[3:], theirs[3:], strict=True):
-            assert np.asarray(a, float).tobytes() == np.asarray(b, float).tobytes()
+    assert all(map(same, single, blocks))
+    assert len(single) == len(blocks)
     assert all(a.stamp < b.stamp for a, b in pairwise(blocks))
+
+
+def test_messages_of_ros_1_are_read_by_their_layout() -> None:
+    """The other decoder is called once; ``header.seq``, stamp and numbers differ."""
+    raws = [
+        pack("<I", k) + bytes(TYPES.cdr_to_ros1(serialized(*ARM_PARTS, sec=k), JOINT_STATE))[4:]
+        for k in range(20)
+    ]
+    asked = []
+
+    def counting(receipt: float, raw: bytes) -> JointMessage:
+        asked.append(receipt)
+        return decode_ros1(receipt, raw)
+
+    (part,) = decode_parts(range(20), raws, counting, Ros1Scan)
+    assert len(asked) == 1
+    for raw, ours in zip(raws, part.block.messages(), strict=True):
+        assert same(ours, decode_ros1(ours.receipt, raw))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_damage_never_changes_what_is_read_of_ros_1(data: st.DataObject) -> None:
+    """In a block after a sound message, a changed one is what rosbags reads, or an error."""
+    sound = bytes(TYPES.cdr_to_ros1(ARM, JOINT_STATE))
+    raw = bytearray(sound)
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    raw = raw[: data.draw(st.integers(len(raw) - 9, len(raw)))]
+    try:
+        theirs = decode_ros1(1e-9, bytes(raw))
+    except Exception:
+        theirs = None
+    try:
+        blocks = in_order(decode_parts([0, 1], [sound, bytes(raw)], decode_ros1, Ros1Scan))
+        _, ours = (message for block in blocks for message in block.messages())
+    except Exception:
+        ours = None
+    assert (ours is None) == (theirs is None)
+    if ours is not None and theirs is not None:
+        assert same(ours, theirs)

@@ -14,9 +14,12 @@ import pytest
 from rbd_control.joint_states import (
     DROPS,
     JUMP_MESSAGES,
+    JointBlock,
+    JointMessage,
     JointSample,
     JointStateIntake,
 )
+from rbd_control.joint_states.intake import advice
 
 JOINTS = ("shoulder", "elbow", "wrist")
 
@@ -131,6 +134,40 @@ def test_fault(fault: Fault) -> None:
             assert getattr(sample, name) is None
         else:
             np.testing.assert_array_equal(getattr(sample, name), expected)
+
+
+def test_joints_in_several_messages_are_joined() -> None:
+    """Two halves of an arm at 100 Hz, of which one has a gripper and is 4 ms older."""
+    messages = []
+    for k in range(100):
+        t = 10.0 + 0.01 * k
+        upper = (t, t, ["wrist", "finger"], [0.3 * t, 0.0], [0.3, 0.0], [6.0, nan])
+        lower = (t + 0.004, t + 0.004, ["elbow", "shoulder"], [0.2, 0.1], [2.0, 1.0], [5.0, 4.0])
+        messages += [JointMessage(*upper), JointMessage(*lower)]
+    intake, blocks = JointStateIntake(JOINTS), JointStateIntake(JOINTS)
+    samples = [sample for each in messages if (sample := intake.accept(*each))]
+    assert len(samples) == 100
+    assert not intake.dropped
+    assert intake.parts.age == pytest.approx(0.004)
+    for k, sample in enumerate(samples):
+        assert sample.stamp == pytest.approx(10.004 + 0.01 * k)
+        np.testing.assert_allclose(sample.q, [0.1, 0.2, 0.3 * sample.stamp])
+        np.testing.assert_array_equal([sample.v, sample.tau], [[1.0, 2.0, 0.3], [4.0, 5.0, 6.0]])
+    found = [s for each in messages for s in blocks.accept_block(JointBlock.of(each))]
+    np.testing.assert_array_equal([each.q[0] for each in found], [each.q for each in samples])
+
+
+def test_a_half_that_ends_ends_the_joint_states() -> None:
+    """The old half is never used with the new one, and the advice says why."""
+    intake = JointStateIntake(JOINTS)
+    half = {"position": [0.1, 0.2], "velocity": [], "effort": []}
+    alone = {"position": [0.3], "velocity": [], "effort": []}
+    assert intake.accept(*message(10.0, name=["wrist"], **alone)) is None
+    for k in range(3, 100):
+        lower = message(10.0 + 0.01 * k, name=["shoulder", "elbow"], **half)
+        assert intake.accept(*lower) is None
+    assert intake.dropped == {"missing joint": 98}
+    assert "more than 20 ms apart" in advice("/joint_states", 2, intake)
 
 
 def test_any_order_gives_the_same_sample() -> None:

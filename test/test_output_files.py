@@ -96,7 +96,7 @@ def said(folder: Path, *arguments: str) -> str:
 @pytest.mark.parametrize("name", ["arm.urdf", "arm.xacro"])
 def test_a_robot_description_is_not_called_missing(closed: Path, name: str) -> None:
     if name.endswith("xacro"):
-        pytest.importorskip("xacro")
+        pytest.importorskip("xacrodoc")
     err = said(closed.parent, "export", f"closed/{name}", "--to", "arm.h")
     assert err.startswith(f"rbd-control: closed/{name}: ")
     assert "no such file" not in err

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from math import nan
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import lz4.frame
@@ -18,7 +17,6 @@ import numpy as np
 import pytest
 from damage import sound
 from damage.mcap_writer import mcap
-from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
@@ -301,62 +299,18 @@ def test_messages_in_a_write_ahead_log_are_not_left_out(tmp_path: Path) -> None:
 
 
 def test_a_recording_of_ros_1(tmp_path: Path) -> None:
-    types, former = get_typestore(Stores.LATEST), get_typestore(Stores.ROS1_NOETIC)
-    path = tmp_path / "log.bag"
-    with WriterOfRos1(path) as writer:
-        states = writer.add_connection(TOPIC, sound.JOINT_STATE, typestore=former)
-        truth = writer.add_connection("/truth/contact", sound.BOOL, typestore=former)
-        for time, raw in sound.flags():
-            writer.write(truth, time, bytes(types.cdr_to_ros1(raw, sound.BOOL)))
-        for time, raw in MESSAGES:
-            writer.write(states, time, bytes(types.cdr_to_ros1(raw, sound.JOINT_STATE)))
+    path = sound.write_ros1(tmp_path / "log.bag", MOTION)
     recording = read_recording(path)
     assert is_whole(recording)
     (contact,) = recording.true_contacts or ()
     assert contact == pytest.approx((sound.START + 0.4, sound.START + 0.6))
 
 
-class Reader:
-    """Stand-in for ``rosbag2_py.SequentialReader`` with the used functions."""
-
-    def open(self, storage: SimpleNamespace, converter: SimpleNamespace) -> None:
-        assert Path(storage.uri).name == "log.mcap"
-        assert converter.formats == ("", "")
-        self.left = list(MESSAGES)
-
-    def get_metadata(self) -> SimpleNamespace:
-        topic = SimpleNamespace(name=TOPIC, type=sound.JOINT_STATE, serialization_format="cdr")
-        counted = SimpleNamespace(topic_metadata=topic, message_count=len(MESSAGES))
-        return SimpleNamespace(topics_with_message_count=[counted])
-
-    def set_filter(self, wanted: SimpleNamespace) -> None:
-        assert wanted.topics == [TOPIC]
-
-    def has_next(self) -> bool:
-        return bool(self.left)
-
-    def read_next(self) -> tuple[str, bytes, int]:
-        time, raw = self.left.pop(0)
-        return TOPIC, raw, time
-
-
-@pytest.fixture
-def without_rosbags(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Return a recording in an environment without rosbags, as with a released ROS package."""
-    for name in ("rosbags.rosbag2", "rosbags.typesys"):
-        monkeypatch.setitem(sys.modules, name, None)
-    (tmp_path / "log.mcap").write_bytes(b"read by a stand-in")
-    return tmp_path / "log.mcap"
-
-
-def test_ros_reads_a_recording_without_rosbags(
-    without_rosbags: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_rosbags_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-    module = ModuleType("rosbag2_py")
-    module.SequentialReader = Reader  # type: ignore[attr-defined]
-    module.StorageOptions = SimpleNamespace  # type: ignore[attr-defined]
-    module.ConverterOptions = lambda *formats: SimpleNamespace(formats=formats)  # type: ignore[attr-defined]
-    module.StorageFilter = SimpleNamespace  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "rosbag2_py", module)
-    assert is_whole(read_recording(without_rosbags))
+    """A released ROS package is installed without it."""
+    monkeypatch.setitem(sys.modules, "rosbags.rosbag2", None)
+    (tmp_path / "log.mcap").write_bytes(b"not opened")
+    with pytest.raises(RecordingError, match=r"log.mcap: .* package rosbags .*: pip install rosb"):
+        read_recording(tmp_path / "log.mcap")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,15 @@ def test_no_contact_no_event_no_residual() -> None:
     assert result.rate == pytest.approx(RATE, rel=1e-6)
     assert result.valid_fraction == pytest.approx(1.0 - 0.1 / 4.0, abs=2 / 800)
     assert result.invalid == {"settling": pytest.approx(0.1, abs=2 / RATE)}
+
+
+def test_another_rate_than_in_the_calibration_is_a_warning() -> None:
+    """The recording has 200 Hz."""
+    at_half = replay(recorded(swing()), MODEL, replace(PARAMETERS, calibrated_rate=RATE / 2.0))
+    (warning,) = at_half.warnings
+    assert "come at 200 Hz, and thresholds were calibrated at 100 Hz" in warning
+    same = replay(recorded(swing()), MODEL, replace(PARAMETERS, calibrated_rate=1.1 * RATE))
+    assert same.warnings == ()
 
 
 def test_a_push_is_one_event_scored_against_the_truth() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from drifting_arm import panda
 from scipy.stats import poisson
 from swinging_arm import (
     LABELS,
@@ -18,7 +20,10 @@ from swinging_arm import (
 )
 
 from rbd_control.errors import RecordingError
+from rbd_control.joint_states import JointBlock
 from rbd_control.playback.measures import LatchWatch
+from rbd_control.playback.parts import Part
+from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import scores, truth_table
 from rbd_control.playback.truth import Label, Score, TrueContact, read_labels, score, summarise
@@ -120,6 +125,21 @@ def test_a_flag_that_stays_up_is_a_warning_with_the_remedy(known: bool) -> None:
         assert (result.summary.found, result.summary.masked) == (0, 2)
     short = replay(recorded(swing([(2.0, 4.0, 8.0)])), MODEL, PARAMETERS)
     assert not any("stayed up" in each for each in short.warnings)
+
+
+def test_a_flag_that_a_sudden_change_of_friction_raised_names_it() -> None:
+    """The detector has recovered; "payload, model or thresholds" would mislead."""
+    arm = panda()
+    t, *values = arm.samples(80.0, lambda t: np.where(t > 20.0, 0.75, 1.0))
+    names = arm.model.joint_names
+    part = Part(np.arange(t.size), JointBlock(t, t, names, *values))
+    recording = Recording(
+        Path("made"), "/joint_states", names, t.size, (), lambda size: iter([[part]])
+    )
+    result = replay(recording, arm.model, arm.parameters)
+    (text,) = [each for each in result.warnings if "stayed up" in each]
+    assert "a sudden change of friction is the cause" in text
+    assert re.search(r"friction of panda_joint1 is 2\d ± \d+ % below the file", text)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from numba import njit
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import kernel_cache
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.startup.compilation import storage
+from rbd_control.startup.warmup import BESIDE
 
 
 def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +46,29 @@ def test_warmup_reports_once_that_no_code_can_be_stored(
     (line,) = told.err.splitlines()
     assert line.startswith("rbd-control: cannot keep compiled code in")
     assert str(tmp_path / "file") in line
+
+
+@pytest.mark.parametrize(
+    ("cores", "beside", "count"),
+    [
+        (2, partial(dict, {BESIDE[0]: [1.0, 2.0]}), 2),
+        (2, partial(os._exit, 1), 1),
+        (1, partial(os._exit, 1), 1),
+    ],
+    ids=["two processors", "the other process dies", "one processor"],
+)
+def test_another_process_compiles_half_of_the_functions(
+    cores: int,
+    beside: Callable[[], dict[str, list[float]]],
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("rbd_control.cli.warmup.usable_cores", lambda: cores)
+    monkeypatch.setattr("rbd_control.cli.warmup.compile_beside", beside)
+    here = [(BESIDE[0], lambda: njit(lambda x: 4.0 * x)(1.0))]
+    monkeypatch.setattr("rbd_control.cli.warmup.steps", lambda: here)
+    main(["warmup"])
+    told = capsys.readouterr().out
+    assert f"{BESIDE[0]}: {count} function" in told
+    assert f"compiled {count} functions in" in told

@@ -1,7 +1,7 @@
 """``python -m bench.conditions [arm ...]``: a calibrated detector under hard conditions.
 
 Each row of the table is a condition for which the detector was not calibrated; ``--only TEXT``
-selects the rows with this text in their name. Results go to ``conditions.md`` and
+selects the rows with all words of the text in their name. Results go to ``conditions.md`` and
 ``conditions.json`` in the folder that ``--report`` names.
 """
 
@@ -31,7 +31,9 @@ def main(arguments: Sequence[str]) -> None:
     """Run the rows that the arguments select, print the tables and write them."""
     parser = argparse.ArgumentParser(prog="python -m bench.conditions", description=__doc__)
     parser.add_argument("arms", nargs="*", metavar="arm", help=f"of {', '.join(SETUPS)}; all")
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows with this in their name")
+    parser.add_argument(
+        "--only", nargs="+", metavar="ROW", help="rows with these words in their name"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the specimen (1)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
@@ -49,13 +51,18 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def chosen(texts: Sequence[str] | None) -> list[int]:
-    """Return the indices of the rows with one of the texts in their name; all without texts.
+    """Return the indices of the rows whose name has all words of a text; all without texts.
 
     The nominal row is always among them, as others are compared with it.
     """
     if texts is None:
         return list(range(len(ROWS)))
-    found = [k for k, row in enumerate(ROWS) if any(text in row.name for text in texts)]
+    wanted = [text.lower().split() for text in texts]
+    found = [
+        k
+        for k, row in enumerate(ROWS)
+        if any(all(f" {word}" in f" {row.name.lower()}" for word in words) for words in wanted)
+    ]
     return sorted({0, *found}) if found else []
 
 

@@ -96,7 +96,7 @@ _LATE = r"late by|ms late|later than|delayed by|velocity_delay"
 _NOISE = r"nois"
 _COARSE = r"coarse|resolution|quanti|multiples of"
 _LOSS = r"lost|^gaps:"
-_LOAD = r"the arm carries|the arm does not carry|payload_mass"
+_LOAD = r"looks like a payload|the arm carries|the arm does not carry|payload_mass"
 _GRAVITY = r"without_gravity|do not include gravity|subtracts gravity"
 _FRICTION = r"[Ff]riction (is|has|of)|less friction|more friction"
 _TILT = r"tilted|mounting: (?!as described|not determined)"
@@ -135,8 +135,8 @@ ROWS: tuple[Condition, ...] = (
     Condition("friction +10 %", _FRICTION, change=friction(1.10), begin=BEGIN),
     Condition("friction +25 %", _FRICTION, change=friction(1.25), begin=BEGIN),
     Condition("friction +30 %", _FRICTION, change=friction(1.30), begin=BEGIN),
-    Condition("friction to -30 % in 10 min", _FRICTION, None, friction(0.7), BEGIN, RAMP),
-    Condition("friction to +30 % in 10 min", _FRICTION, None, friction(1.3), BEGIN, RAMP),
+    Condition("friction ramp to -30 % in 10 min", _FRICTION, None, friction(0.7), BEGIN, RAMP),
+    Condition("friction ramp to +30 % in 10 min", _FRICTION, None, friction(1.3), BEGIN, RAMP),
     Condition("payload 0.5 kg", _LOAD, change=payload(0.5), begin=BEGIN),
     Condition("payload 2 kg", _LOAD, change=payload(2.0), begin=BEGIN),
     Condition("base tilted by 5 deg", _TILT, change=tilt(5.0)),

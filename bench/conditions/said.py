@@ -12,6 +12,7 @@ from rbd_control.check.run import check_recording
 from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
 from rbd_control.joint_states import SampleBlock
 from rbd_control.playback.recording import Recording
@@ -48,7 +49,7 @@ def said(
         model: the model that the detector uses.
         parameters: of the detector.
     """
-    found = [Sentence("node", text, FIRST) for text in _node(blocks, model, parameters)]
+    found = [Sentence("node", *each) for each in _node(blocks, model, parameters)]
     found += [Sentence("replay", text) for text in warnings]
     try:
         lines = check_recording(free, model, parameters).lines
@@ -61,12 +62,16 @@ def said(
 
 def _node(
     blocks: Sequence[tuple[SampleBlock, np.ndarray]], model: Model, parameters: DetectorParameters
-) -> list[str]:
-    """Return the warnings in log and diagnostics of a node that was activated at the start."""
+) -> list[tuple[str, float]]:
+    """Return the warnings in log and diagnostics of a node that was activated at the start.
+
+    Each has the time since the start at which the node gives it [s].
+    """
     kind, fit = EffortKindJudge(model, parameters), MotionWatch(FIRST)
-    start = StartCheck(model, parameters, FIRST)
+    start, detector = StartCheck(model, parameters, FIRST), ContactDetector(model, parameters)
     payload = PayloadWatch(model, parameters)
-    refuted: dict[str, None] = {}
+    refuted: dict[str, float] = {}
+    first = float(blocks[0][0].stamp[0]) if blocks else 0.0
     for block, flags in blocks:
         if block.v is None or block.tau is None:
             continue
@@ -75,20 +80,20 @@ def _node(
         for k in range(len(block.stamp)):
             payload.add(float(block.stamp[k]), block.q[k], block.v[k], block.tau[k], bool(flags[k]))
             if payload.is_due and (line := payload.explain(np.zeros(model.nv))):
-                refuted[line.text] = None
+                refuted.setdefault(line.text, float(block.stamp[k]) - first)
         if not start.is_full:
+            detector.update_block(block.stamp, block.q, block.v, block.tau)
             for sample, flag in zip(block.samples(), flags.tolist(), strict=True):
                 assert sample.v is not None
                 assert sample.tau is not None
                 start.add(sample.stamp, sample.q, sample.v, sample.tau, flag)
         if kind.is_refuted:
-            refuted[f"no verdict: {kind.decision.text}"] = None
-    if fit.is_full:
-        told = [line.text for line in fit.remarks(ContactDetector(model, parameters))]
-    else:
-        told = []
+            refuted.setdefault(f"no verdict: {kind.decision.text}", FIRST)
+    told = [line.text for line in fit.remarks(detector)] if fit.is_full else []
+    if warning := rate_warning(detector.period, parameters):
+        told.append(warning)
     if start.is_full:
         for _ in start.in_slices():
             pass
     lines = [f"{line.topic}: {line.text}" for line in start.lines if line.level != "good"]
-    return [*refuted, *told, *lines]
+    return [*refuted.items(), *((text, FIRST) for text in (*told, *lines))]

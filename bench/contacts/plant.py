@@ -28,6 +28,8 @@ STIFFNESS = 6.0
 DAMPING_RATIO = 0.7
 LEAST_INERTIA = 0.003
 """Smallest inertia of a joint including its motor, which the description lacks [kg·m²]."""
+BOX_FRICTION = [0.3, 0.3, 0.0, 0.0, 0.0]
+"""Coefficients of friction between the links and the box, as MuJoCo has them."""
 AWAY = (0.0, 0.0, -1000.0)
 """Position of an unused obstacle [m], out of reach of the arm and of the unused balls."""
 PARKED = (0.0, 0.0, 100.0)
@@ -36,7 +38,10 @@ _CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
 class Plant:
-    """An arm in MuJoCo, with an obstacle that can be placed and joint friction.
+    """An arm in MuJoCo, with two obstacles that can be placed, and joint friction.
+
+    The plate touches one ball on one link, at a planned point. The box touches the convex hulls of
+    all links.
 
     ``seed`` selects the specimen. Friction grows with the size of the joint: Coulomb 0.25 N·m plus
     0.4 % of the effort limit, viscous 0.45 N·m·s/rad plus 0.65 % of it per rad/s, each within 30 %.
@@ -79,18 +84,35 @@ class Plant:
             spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, **tip, **_UNTOUCHED)
             # The stiffness is 10 kN/m for each kg of the colliding mass.
             spec.add_pair(geomname1=link, geomname2="obstacle", solref=[0.01, 1.0])
+        self._add_box(spec)
         self.mj = spec.compile()
         self.data = mujoco.MjData(self.mj)
         # Views of MuJoCo's memory, because each access through its Python binding is slow.
         self._qvel, self._frictionloss = self.data.qvel, self.mj.dof_frictionloss
         self.body = np.array([self.mj.body(link).id for link in arm.model.joint_links])
         self.tip = np.array([self.mj.geom(link).id for link in arm.model.joint_links])
+        self._box = self.mj.geom("box").id
+        self._probe = mujoco.MjData(self.mj)
         rows = [int(self.mj.joint(name).dofadr[0]) for name in arm.model.joint_names]
         if rows != list(range(arm.model.nv)):
             raise ValueError(f"MuJoCo orders the joints of {arm.name} otherwise: {rows}")
         self._check()
         rng = np.random.default_rng(seed)
         self._make_specimen(rng, mass_error)
+
+    def _add_box(self, spec: mujoco.MjSpec) -> None:
+        """Add a box that touches the convex hulls of the links, with dry friction."""
+        box = spec.worldbody.add_body(name="box", mocap=True, pos=AWAY)
+        box.add_geom(name="box", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.1, 0.1, 0.1], **_UNTOUCHED)
+        for row, surface in self.surface.items():
+            name = f"hull_{row}"
+            spec.add_mesh(name=name, uservert=surface.corners.ravel())
+            spec.body(self.arm.model.joint_links[row]).add_geom(
+                name=name, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, **_UNTOUCHED
+            )
+            spec.add_pair(
+                geomname1=name, geomname2="box", solref=[0.01, 1.0], condim=3, friction=BOX_FRICTION
+            )
 
     def _make_specimen(self, rng: np.random.Generator, mass_error: tuple[float, float]) -> None:
         n = self.arm.model.nv
@@ -180,21 +202,42 @@ class Plant:
         self.data.mocap_pos[0] = centre
         mujoco.mju_quatZ2Vec(self.data.mocap_quat[0], facing / np.linalg.norm(facing))
 
+    def place_box(self, half: np.ndarray, centre: np.ndarray, rotation: np.ndarray) -> bool:
+        """Place the box; return whether it is clear of all links.
+
+        Args:
+            half: half the lengths of its edges, (3,) [m].
+            centre: centre, (3,) world axes [m].
+            rotation: from the axes of the box to world axes, (3, 3).
+        """
+        self.mj.geom_size[self._box] = half
+        self.mj.geom_rbound[self._box] = np.linalg.norm(half)
+        self.mj.geom_aabb[self._box, 3:] = half
+        self.data.mocap_pos[1] = centre
+        mujoco.mju_mat2Quat(self.data.mocap_quat[1], rotation.ravel())
+        probe = self._probe
+        probe.qpos[:] = self.data.qpos
+        probe.mocap_pos[:], probe.mocap_quat[:] = self.data.mocap_pos, self.data.mocap_quat
+        mujoco.mj_fwdPosition(self.mj, probe)
+        return bool(probe.ncon == 0)
+
     def remove_obstacle(self) -> None:
-        """Move the obstacle and the balls out of reach of the arm."""
-        self.data.mocap_pos[0] = AWAY
+        """Move the obstacles and the balls out of reach of the arm."""
+        self.data.mocap_pos[:] = AWAY
         self.mj.geom_pos[self.tip] = PARKED
 
-    def contact_force(self) -> np.ndarray:
-        """Return the force of the obstacle on the arm in the last step, (3,) world axes [N]."""
-        total, wrench = np.zeros(3), np.empty(6)
+    def contact_forces(self) -> np.ndarray:
+        """Return the force of obstacles on each link in the last step, (nv, 3) world axes [N]."""
+        forces, wrench = np.zeros((self.mj.nv, 3)), np.empty(6)
+        rows = {int(body): row for row, body in enumerate(self.body)}
         for i in range(self.data.ncon):
             mujoco.mj_contactForce(self.mj, self.data, i, wrench)
             contact = self.data.contact[i]
             # The force acts on the second geometry; the first axis of its frame is the normal.
-            sign = 1.0 if contact.geom[1] in self.tip else -1.0
-            total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
-        return total
+            first, second = (rows.get(int(self.mj.geom_bodyid[g]), -1) for g in contact.geom)
+            force = contact.frame.reshape(3, 3).T @ wrench[:3]
+            forces[max(first, second)] += force if second >= 0 else -force
+        return forces
 
     def contact_torque(self) -> np.ndarray:
         """Return the joint torques of the obstacle's force in the last step, (nv,) [N·m]."""

@@ -43,9 +43,9 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """Kind of the contact: the size of a push, ``8 N`` or ``20 N``, or ``collision``."""
+        """Kind of the contact: size of a push, ``8 N`` or ``20 N``, ``collision``, ``obstacle``."""
         push = self.contact.kind == "push"
-        return f"{self.contact.size:.0f} N" if push else "collision"
+        return f"{self.contact.size:.0f} N" if push else self.contact.kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,8 @@ def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
         names: the arms.
         seed: seed of the first specimen, its motions and contacts; those of the next arms are 100
             apart.
-        rounds: number of rounds; each has a push of 8 N, a push of 20 N and a collision.
+        rounds: number of rounds; each has a push of 8 N, a push of 20 N, a collision and an
+            obstacle.
     """
     verdicts: list[Verdict] = []
     false_events, total = 0, 0.0
@@ -95,7 +96,7 @@ def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
         own = seed + 100 * k
         plant = Plant(arm(name), own)
         parameters = calibrated(plant, own + 1)
-        touches = draw(own + 2, rounds=rounds)
+        touches = draw(own + 2, rounds=rounds, obstacles=1)
         duration = end_of(touches)
         episode = simulate(plant, own + 3, duration, touches)
         found, outside = match(episode, detect(plant, parameters, [episode]))
@@ -170,7 +171,7 @@ def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdic
 def force_error(verdict: Verdict) -> float | None:
     """Return the distance of the estimated from the true force of a push [N].
 
-    It is None for a missed push, without an estimate, and for a collision.
+    It is None for a missed push, without an estimate, and for other contacts.
     """
     event = verdict.event
     if event is None or event.force is None or verdict.contact.kind != "push":

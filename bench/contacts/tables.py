@@ -47,12 +47,24 @@ def targets(outcome: Outcome) -> list[Target]:
     """Return the targets of the study with the measured values."""
     verdicts = outcome.verdicts
     missed = sum(v.event is None for v in verdicts if v.kind == "20 N")
-    among, alone = named(verdicts)
+    pushes = [v for v in verdicts if v.contact.kind == "push"]
+    among_pushes, alone_pushes = named(pushes)
+    among_hard, alone_hard = named([v for v in verdicts if v.contact.kind != "push"])
+    _, alone = named(verdicts)
     single = float(np.mean([len(v.event.candidates) == 1 for v in verdicts if v.event]))
     error, part = forces(verdicts)
     found = [
         Target("no push of 20 N is missed", str(missed), missed == 0),
-        Target("link among those named >= 95 %", f"{among:.1%}", among >= 0.95),
+        Target(
+            "link among those named, pushes >= 98 %",
+            f"{among_pushes:.1%}, {alone_pushes:.1%} alone",
+            among_pushes >= 0.98,
+        ),
+        Target(
+            "link among those named, collisions and obstacles >= 95 %",
+            f"{among_hard:.1%}, {alone_hard:.1%} alone",
+            among_hard >= 0.95,
+        ),
         Target(
             "link named alone >= 70 %", f"{single:.1%}, and right in {alone:.1%}", single >= 0.70
         ),

@@ -8,8 +8,11 @@ from typing import Literal
 
 import mujoco
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from bench.contacts.plant import OBSTACLE, TIP, Plant
+
+Kind = Literal["push", "collision", "obstacle"]
 
 FEELABLE = 0.01
 """Smallest joint torque that a push of 20 N must cause, as a fraction of the effort limit.
@@ -30,20 +33,24 @@ LEAD = 0.03
 LEAST_SPEED, LEAST_FACING = 0.15, 0.5
 """Smallest speed of a colliding point [m/s], and cosine of its velocity to the outward normal."""
 TRIES = 100
+BOX = (0.02, 0.15)
+"""Range of half the lengths of an obstacle's edges [m]."""
+FACE, EDGE = 0.4, 0.25
+"""Shares of obstacles that show a face or an edge to the motion; others have any orientation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Contact:
     """True values of one contact."""
 
-    kind: Literal["push", "collision"]
+    kind: Kind
     link: str
     start: float
     """Start of the contact [s]."""
     end: float
     """End of the contact [s]."""
     point: np.ndarray
-    """(3,) point of contact in the frame of the link [m]."""
+    """(3,) point of contact in the frame of the link [m]; NaN for an obstacle with several."""
     force: np.ndarray
     """(3,) mean force on the link during the contact, world axes [N]."""
     size: float
@@ -70,7 +77,7 @@ class Touch(ABC):
         into_surface: whether the force lies in the friction cone of the surface.
     """
 
-    kind: Literal["push", "collision"]
+    kind: Kind
 
     def __init__(self, start: float, length: float, seed: int) -> None:
         self.planned, self.length = start, length
@@ -128,7 +135,7 @@ class Touch(ABC):
 class Push(Touch):
     """A constant force of ``size`` [N] on a random point of a random link."""
 
-    kind = "push"
+    kind: Kind = "push"
 
     def __init__(self, start: float, length: float, seed: int, size: float) -> None:
         super().__init__(start, length, seed)
@@ -176,7 +183,7 @@ class Collision(Touch):
     moves outward fast enough, there is no contact.
     """
 
-    kind = "collision"
+    kind: Kind = "collision"
 
     def before(self, plant: Plant, t: float) -> None:
         """Place the obstacle shortly before the planned contact, and remove it afterwards."""
@@ -195,16 +202,73 @@ class Collision(Touch):
             speed = float(np.linalg.norm(velocity))
             facing = normal @ plant.rotation(row).T @ velocity
             if speed > LEAST_SPEED and facing > LEAST_FACING * speed:
-                self.row, self.point = row, point
-                centre = point - TIP * normal
-                ahead = LEAD * velocity + (TIP + OBSTACLE) * velocity / speed
-                plant.place_obstacle(row, centre, plant.place(row, centre) + ahead, velocity)
-                return True
+                self.point = point
+                if self._place(plant, row, normal, velocity):
+                    self.row = row
+                    return True
         return False
+
+    def _place(self, plant: Plant, row: int, normal: np.ndarray, velocity: np.ndarray) -> bool:
+        """Place the obstacle ahead of the point of link ``row``; return whether there is room.
+
+        Args:
+            plant: the arm.
+            row: row of the joint that moves the link.
+            normal: outward normal of the link's surface, (3,) in the frame of the link.
+            velocity: of the point, (3,) world axes [m/s].
+        """
+        centre = self.point - TIP * normal
+        ahead = LEAD * velocity + (TIP + OBSTACLE) * velocity / np.linalg.norm(velocity)
+        plant.place_obstacle(row, centre, plant.place(row, centre) + ahead, velocity)
+        return True
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
         """Return the force of the obstacle, (3,) world axes [N]."""
-        return plant.contact_force()
+        return plant.contact_forces().sum(axis=0)
+
+
+class Obstacle(Collision):
+    """A box of any size and orientation in the way of a random point of the surface.
+
+    Links touch it with their convex hulls, in several points, with friction, and sometimes two of
+    them. The link of the contact is the one that takes the largest impulse.
+    """
+
+    kind: Kind = "obstacle"
+
+    def __init__(self, start: float, length: float, seed: int) -> None:
+        super().__init__(start, length, seed)
+        self._impulses = np.zeros(0)
+
+    def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force of the obstacle, (3,) world axes [N]."""
+        forces = plant.contact_forces()
+        if forces.any():
+            if not self._samples:
+                self._impulses = np.zeros(len(forces))
+                self.point = np.full(3, np.nan)
+            self._impulses += np.linalg.norm(forces, axis=1)
+            self.row = int(self._impulses.argmax())
+        return np.asarray(forces.sum(axis=0))
+
+    def _place(self, plant: Plant, row: int, normal: np.ndarray, velocity: np.ndarray) -> bool:
+        half = self.rng.uniform(*BOX, 3)
+        rotation = Rotation.random(rng=self.rng).as_matrix()
+        ahead = velocity / np.linalg.norm(velocity)
+        shown = self.rng.random()
+        if shown < FACE + EDGE:
+            rotation, _ = np.linalg.qr(np.column_stack([ahead, rotation[:, :2]]))
+            rotation *= np.sign(np.linalg.det(rotation))
+        if shown < EDGE:
+            turn = Rotation.from_rotvec(0.25 * np.pi * rotation[:, 2])
+            rotation = turn.as_matrix() @ rotation
+        along = rotation.T @ ahead
+        nearest = -rotation @ (half * np.sign(along) * (np.abs(along) > 1e-9))
+        at = plant.place(row, self.point) + LEAD * velocity
+        if plant.place_box(half, at - nearest, rotation):
+            return True
+        plant.remove_obstacle()
+        return False
 
 
 def draw(
@@ -213,28 +277,31 @@ def draw(
     pushes: tuple[float, ...] = (8.0, 20.0),
     rounds: int = 1,
     collisions: int = 1,
+    obstacles: int = 0,
     first: float = 2.0,
 ) -> list[Touch]:
-    """Return successive random contacts: in each round one push of each size, and collisions.
+    """Return successive random contacts: in each round pushes, collisions and obstacles.
 
     Args:
         seed: seed of times, lengths and contacts.
         pushes: sizes of the pushes of a round [N].
         rounds: number of rounds.
-        collisions: number of collisions of a round.
+        collisions, obstacles: number of contacts of each of these kinds in a round.
         first: planned start of the first contact [s].
     """
     rng = np.random.default_rng(seed)
     found: list[Touch] = []
+    kinds: list[float | type[Collision]] = [*pushes, *[Collision] * collisions]
+    kinds += [Obstacle] * obstacles
     t = first
     for _ in range(rounds):
-        for size in (*pushes, *[None] * collisions):
+        for kind in kinds:
             length, own = rng.uniform(*LENGTH), int(rng.integers(2**31))
-            if size is None:
-                found.append(Collision(t, length, own))
-                length += 0.2
+            if isinstance(kind, float):
+                found.append(Push(t, length, own, kind))
             else:
-                found.append(Push(t, length, own, size))
+                found.append(kind(t, length, own))
+                length += 0.2
             t += length + rng.uniform(*PAUSE)
     return found
 

@@ -232,8 +232,8 @@ MUTANTS = (
         "detector",
         "an onset carries a list of links from which the touched link may be missing",
         "estimation/isolation.py",
-        "np.cumsum(probability[order]), NAMED)) + 1",
-        "np.cumsum(probability[order]), NAMED))",
+        "NAMED_HARD if hard else NAMED)) + 1",
+        "NAMED_HARD if hard else NAMED))",
         ("estimation/test_isolation.py::test_touched_link_is_among_those_named",),
     ),
     Mutant(
@@ -241,8 +241,8 @@ MUTANTS = (
         "detector",
         "on a robot with a floating base the force belongs to another link than the named one",
         "estimation/isolation.py",
-        "weights[places.body != best + self._first] = 0.0",
-        "weights[places.body != best] = 0.0",
+        "own = row == best",
+        "own = places.body == best",
         ("estimation/test_isolation.py::test_branched_and_floating_robots",),
     ),
     Mutant(

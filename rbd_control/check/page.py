@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from rbd_control.check.run import CheckResult
-from rbd_control.files.output_files import write_whole
+from rbd_control.files.output_files import write_json
 from rbd_control.reports.check_page import (
     OUTCOMES,
     PUSH_NOTE,
@@ -19,8 +18,8 @@ from rbd_control.reports.check_page import (
     lines_table,
     push_table,
 )
+from rbd_control.reports.console import level_text
 from rbd_control.reports.html import HtmlOutput, analysed_now
-from rbd_control.reports.page import on_console
 from rbd_control.wording import printable
 
 
@@ -35,7 +34,9 @@ def print_check(result: CheckResult, console: Console) -> None:
     if found["weakest_pushes"]:
         console.print(push_table(found).on_console())
         console.print(PUSH_NOTE, style="dim")
-    console.print(f"{on_console(result.level)}: {OUTCOMES[result.level]}")
+    console.print(
+        level_text(result.level).append(f": {OUTCOMES[result.level]}", "not bold default")
+    )
 
 
 def write_check(result: CheckResult, folder: Path) -> None:
@@ -44,17 +45,6 @@ def write_check(result: CheckResult, folder: Path) -> None:
     Raises:
         OSError: naming the file that cannot be written.
     """
-    write_check_json(result, folder / "check.json")
+    write_json(result.to_json(), folder / "check.json")
     page = check_page(result.to_json(), result.evidence, analysed_now([Path(result.recording)]))
     HtmlOutput(None, folder / "check.html").write(page, Console(quiet=True))
-
-
-def write_check_json(result: CheckResult, path: Path) -> None:
-    """Write ``result.to_json()`` to ``path``, whose folder is made if it does not exist.
-
-    Raises:
-        OSError: naming the file that cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    write_whole(path, (text + "\n").encode("utf-8", errors="backslashreplace"))

@@ -78,6 +78,7 @@ def check_recording(
     parameters: DetectorParameters | None = None,
     *,
     joints: Sequence[str] | None = None,
+    file: str = "the parameter file",
 ) -> CheckResult:
     """Check a recording of an arm, preferably of a free motion in which every joint moves.
 
@@ -90,6 +91,7 @@ def check_recording(
             otherwise from effort limits and reach; ``thresholds`` of the result tells which.
         joints: recorded names of the model's joints, in the order of the model; by default the
             names of the model, or names that differ from all of them by one prefix.
+        file: name of the parameter file, for the line about thresholds.
 
     Returns:
         The findings. Without usable motion, velocity or effort there are only the findings about
@@ -101,8 +103,8 @@ def check_recording(
         ParameterError: for a per-joint parameter of the wrong length.
     """
     declared = parameters or DetectorParameters()
-    recorded = read_motions(recording, model, joints)
-    lines = list(timing_lines(recorded, model, declared.maximum_gap))
+    recorded = read_motions(recording, model, joints, declared.velocity_filter)
+    lines = list(timing_lines(recorded, model, declared))
     duration = float(recorded.times[-1]) if recorded.times.size else 0.0
     motions, touched = without_true_contact(recording, recorded)
     name = str(recording.path)
@@ -123,7 +125,7 @@ def check_recording(
         return CheckResult(name, duration, (*lines, line), (), (), "")
     lines += found.lines
     lines.append(_contact(found.touched, found.outlying, touched / max(duration, 1e-9)))
-    detection, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)))
+    detection, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)), file)
     lines += detection
     return CheckResult(name, duration, tuple(lines), found.efforts, pushes, source, found.recorded)
 
@@ -177,14 +179,16 @@ def _detection(
     model: Model,
     parameters: DetectorParameters | None,
     level: Level,
+    file: str,
 ) -> tuple[tuple[Line, Line], tuple[WeakestPush, ...], str]:
     """Return the lines about thresholds and weakest push, the pushes, and the thresholds' source.
 
     There are no pushes if the detector cannot be used with these thresholds; the source is then
-    empty. ``level`` is the worst level of the other lines; after a red line default thresholds are
+    empty. ``file`` names the source of given thresholds. ``level`` is the worst level of the other
+    lines; after a red line default thresholds are
     not tested, because model or efforts are wrong.
     """
-    known, known_model, line = _thresholds(motions, model, parameters, level)
+    known, known_model, line = _thresholds(motions, model, parameters, level, file)
     source = line.text
     if level != "bad" or line.level == "good":
         line = with_verdicts(line, known_model, known, motions)
@@ -200,12 +204,13 @@ def _thresholds(
     model: Model,
     parameters: DetectorParameters | None,
     level: Level,
+    file: str,
 ) -> tuple[DetectorParameters, Model, Line]:
     """Return the detector's parameters and model for the weakest push, and their source."""
     if parameters is not None and max(parameters.contact_threshold) > 0.0:
-        return parameters, model, Line("thresholds", "good", "from the parameter file")
+        return parameters, model, Line("thresholds", "good", f"from {file}")
     declared = parameters or DetectorParameters()
-    why = "solve the red lines first"
+    why = "solve the lines marked WRONG first"
     seconds = sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
     if level != "bad" and seconds < LEAST_TIME:
         why = f"{seconds:.0f} s of motion without contact, at least {LEAST_TIME:.0f} s are needed"

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rbd_control.dynamics import Model
+from rbd_control.estimation import DetectorParameters
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.identification import RecordedMotion
 from rbd_control.identification.delays import velocity_fits, wrong_velocities
 from rbd_control.identification.findings import Level, Line, graded
@@ -31,15 +33,18 @@ LOST = (0.0, 0.05)
 and bad."""
 
 
-def timing_lines(found: RecordedMotions, model: Model, maximum_gap: float) -> tuple[Line, ...]:
+def timing_lines(
+    found: RecordedMotions, model: Model, parameters: DetectorParameters
+) -> tuple[Line, ...]:
     """Return the findings about joints, rate, jitter, gaps, repeated and lost messages.
 
     Args:
         found: motions, times and counts of messages of the recording.
         model: the robot.
-        maximum_gap: time between samples above which the detector restarts [s].
+        parameters: of the detector.
     """
-    lines = [_joints(found, model), *step_lines(np.diff(found.times), maximum_gap)]
+    lines = [_joints(found, model), *step_lines(np.diff(found.times), parameters.maximum_gap)]
+    lines += _calibrated_rate(found.motions, parameters)
     lines.append(repeated_line(found.motions))
     lines.append(_lost(found))
     return tuple(lines)
@@ -100,6 +105,16 @@ def _rate(period: float) -> Line:
             f"divide them by 1000"
         )
     return Line("rate", level, text, {"rate": rate})
+
+
+def _calibrated_rate(
+    motions: Sequence[RecordedMotion], parameters: DetectorParameters
+) -> tuple[Line, ...]:
+    """Return the finding about a rate other than that of the calibration, or none."""
+    steps = [np.diff(motion.t[~repeated_samples(motion)]) for motion in motions]
+    step = np.concatenate([*steps, np.zeros(0)])
+    text = rate_warning(float(np.median(step)), parameters) if step.size else ""
+    return (Line("calibrated rate", "doubtful", text),) if text else ()
 
 
 def _jitter(step: np.ndarray, period: float) -> Line:

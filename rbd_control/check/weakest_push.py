@@ -37,6 +37,7 @@ from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
 from rbd_control.estimation.observers import delay_torques
 from rbd_control.estimation.thresholds import motion_errors, with_default_thresholds
+from rbd_control.estimation.validity import sampling_noise
 from rbd_control.identification.diagnosis import finish
 from rbd_control.identification.motion import RecordedMotion
 
@@ -171,7 +172,7 @@ class PushSamples:
     v: Array
     """(n, m, nv) joint velocities [rad/s or m/s]."""
     error: Array
-    """(n, m, nv) increase of the thresholds in motion faster than in the calibration [N·m or N]."""
+    """(n, m, nv) increase of the thresholds in motion other than in the calibration [N·m or N]."""
     residual: Array
     """(n, m, nv) residual without contact [N·m or N]."""
     risen: Array
@@ -215,20 +216,24 @@ class PushSamples:
 def _motion_allowances(
     model: Model, parameters: DetectorParameters, motion: RecordedMotion
 ) -> Array:
-    """Return the increase of the thresholds in motion faster than in the calibration, (k, nv).
+    """Return the increase of the thresholds in motion other than in the calibration, (k, nv).
 
-    It is that of the detector, ``error`` beyond ``covered_error`` [N·m or N]
-    (:mod:`~rbd_control.estimation.thresholds`).
+    It is that of the detector, ``error`` beyond ``covered_error``
+    (:mod:`~rbd_control.estimation.thresholds`), and the noise at a lower rate
+    (:func:`~rbd_control.estimation.validity.sampling_noise`) [N·m or N].
     """
-    inertia, covered, gain = (
+    inertia, covered, gain, noise = (
         parameters.for_joints(name, model.nv)
-        for name in ("inertia_error", "covered_error", "observer_gain")
+        for name in ("inertia_error", "covered_error", "observer_gain", "torque_noise")
     )
     balance, dt = parameters.balance(model).run(motion.q, motion.v, motion.tau), np.diff(motion.t)
     late = np.empty_like(balance.drive)
     delay_torques(dt, balance.drive, parameters.velocity_delay, late)
     error = motion_errors(dt, balance.p, late, inertia, parameters.delay_error, gain)
-    return np.maximum(np.concatenate([np.zeros_like(late[:1]), error]) - covered, 0.0)
+    period, rate = float(np.median(dt)), parameters.calibrated_rate
+    growth = getattr(sampling_noise, "py_func", sampling_noise)  # as Python
+    slower = [growth(*of, period, rate) for of in zip(gain, noise, strict=True)]
+    return np.maximum(np.concatenate([np.zeros_like(late[:1]), error]) - covered, 0.0) + slower
 
 
 def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
@@ -269,7 +274,7 @@ class DetectionThresholds:
         Unlike in the detector, the thresholds grow with the present speed only, not with its recent
         peak or torque that changes between samples, and the friction margin does not decay after a
         reversal. The margin for uncertain friction, which is small once the joints have moved, is
-        left out, and so are the thresholds of the force. The increase ``error`` in motion faster
+        left out, and so are the thresholds of the force. The increase ``error`` in motion other
         than in the calibration, (k, nv) [N·m or N], is zero by default.
         """
         parameters = with_default_thresholds(parameters, model)

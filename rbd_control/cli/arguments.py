@@ -150,8 +150,8 @@ RECORDING = "rosbag2 folder, or file .db3, .mcap, .bag (ROS 1) or .csv"
 """Help text for a recording."""
 
 URDF = (
-    "URDF of the robot, 'arm7' for the arm that ships with the package, or a parameter file "
-    "(.yaml) that names the arm in its section /**"
+    "URDF of the robot, a xacro file with its arguments NAME:=VALUE after it, 'arm7' for the arm "
+    "that ships with the package, or a parameter file (.yaml) that names the arm in its section /**"
 )
 """Help text for a robot description."""
 
@@ -171,8 +171,7 @@ def add_recording(command: argparse.ArgumentParser, name: str, **more: Any) -> N
 def add_robot(command: argparse.ArgumentParser) -> None:
     """Add the arguments for the robot, its joints, and the topic of its joint states.
 
-    They are ``--urdf``, ``--topic``, ``--lock`` and ``--recorded-joints`` (hidden also as
-    ``--joints``).
+    They are ``--urdf``, ``--topic``, ``--lock`` and ``--recorded-joints``.
 
     Args:
         command: the parser of the sub-command.
@@ -195,8 +194,6 @@ def add_robot(command: argparse.ArgumentParser) -> None:
         help="names of the model's joints in the recording, in the order of the model; needed "
         "only if they differ by more than a prefix",
     )
-    # The former name, which is also the name of a different parameter of the nodes.
-    command.add_argument("--joints", type=names, help=argparse.SUPPRESS)
 
 
 def add_lock(command: argparse.ArgumentParser, meaning: str) -> None:

@@ -19,6 +19,7 @@ from rbd_control.errors import ModelWarning, ParameterError, RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import ScratchFolder, replaces_file, write_whole
+from rbd_control.files.xacro_files import with_file
 from rbd_control.files.yaml_output import yaml_lines, yaml_text
 from rbd_control.identification import Calibration
 from rbd_control.parameters import Parameters, Section, parameter_sections, read_parameter_file
@@ -149,6 +150,8 @@ def arm_file(
         f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
         f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
         f"# The thresholds imply {alarms(calibration)} per hour in motions like these.",
+        *([f"# Do not use: {calibration.worse}."] if calibration.worse else []),
+        *_circumstances(calibration),
         *(f"# Warning: {printable(note)}" for note in calibration.notes),
         *_drives(calibration),
         "",
@@ -228,6 +231,16 @@ def _refuse_unloadable(calibrated: str, text: str) -> None:
             ) from error
 
 
+def _circumstances(calibration: Calibration) -> list[str]:
+    """Return comments with the rate and kind of the efforts, and with the motion of the joints."""
+    known = calibration.parameters
+    return [
+        f"# Joint states came at {known.calibrated_rate:.4g} Hz with efforts of the kind",
+        f"# {known.effort_kind}; the joints moved for {calibration.moving:.0f} s. Motion before",
+        "# the recordings is unknown; it warms the joints, which lowers their friction.",
+    ]
+
+
 def _drives(calibration: Calibration) -> list[str]:
     """Return comments with the gains of the drives and their standard errors."""
     if not calibration.gains:
@@ -270,7 +283,7 @@ def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
     if arm.robot_description:
         lines.append(f"    robot_description: {yaml_text(arm.robot_description)}")
     if arm.urdf:
-        urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
+        urdf = arm.urdf if arm.urdf == ARM7 else with_file(arm.urdf, os.path.abspath)
         lines.append(f"    urdf: {yaml_text(urdf)}")
     lines.append(f"    joints: [{', '.join(map(yaml_text, robot.joints))}]")
     still = {**arm.locked, **locked}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 
 from rbd_control.cli.arm_file import (
     OWN_FRICTION,
+    Sections,
     alarms,
     is_friction_doubtful,
     kept_in_words,
@@ -27,10 +28,10 @@ from rbd_control.cli.drive_gains import (
     payload_paths,
     refused_gains_shown,
 )
-from rbd_control.cli.exit_codes import console_for_output
-from rbd_control.dynamics import Model
+from rbd_control.cli.exit_codes import NO_RESULT
+from rbd_control.cli.next_command import print_next, robot_words
 from rbd_control.files.input_files import about
-from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
+from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_json
 from rbd_control.identification import Calibration, DriveGain, RecordedMotion, calibrate
 from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import free_motions, read_motions
@@ -44,18 +45,23 @@ from rbd_control.reports.calibration_page import (
     gain_table,
     model_table,
 )
+from rbd_control.reports.console import console_for_output
 from rbd_control.reports.html import HtmlOutput, analysed_now
+from rbd_control.robot import Robot
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.wording import printable
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
-    """Calibrate the detector from contact-free recordings, and write the parameter file; return 0.
+    """Calibrate the detector from contact-free recordings, and write the parameter file.
 
     The identified parameters are printed. JSON, HTML report and picture are written if requested.
 
     Args:
         arguments: the arguments that :mod:`rbd_control.cli.commands` defines.
+
+    Returns:
+        The exit code: 0, or 1 if the arm is better off without the calibration.
 
     Raises:
         RbdControlError: for bad input, for recordings that do not suffice for a calibration, and
@@ -73,7 +79,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     model = robot.model
 
     def read(path: Path) -> list[RecordedMotion]:
-        return list(_motions(path, model, arguments.topic, arguments.joints, console))
+        return list(_motions(path, robot, arguments.topic, arguments.joints, console))
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
     kept = kept_parameters(arguments.out, arguments.urdf, robot, locked)
@@ -99,8 +105,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     found = calibration_values(calibration)
     _print(calibration, found, console)
     write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked, kept)
-    if kept:
-        console.print(kept_in_words(kept), markup=False)
+    _print_warnings(calibration, kept, console)
     console.print(f"parameters in {arguments.out}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)
@@ -108,9 +113,26 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
             calibration_page(found, calibration, motions, analysed, _payload(arguments)), console
         )
     _write_further(calibration, found, arguments, console)
-    if is_friction_doubtful(kept):
-        console.print(f"note: {OWN_FRICTION}", markup=False)
+    first = arguments.recordings[0]
+    if calibration.worse:
+        again = ("check", first, *robot_words(arguments))
+        print_next(console, "look for the reason in the recordings", *again)
+        return NO_RESULT
+    words = ("replay", first, *robot_words(arguments, arguments.out))
+    print_next(console, "better with another recording, one with contacts", *words)
     return 0
+
+
+def _print_warnings(calibration: Calibration, kept: Sections, console: Console) -> None:
+    """Print warnings and notes, the most serious first."""
+    if calibration.worse:
+        console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")
+    for note in calibration.notes:
+        console.print(f"[bold red]warning:[/] {escape(printable(note))}")
+    notes = [OWN_FRICTION] if is_friction_doubtful(kept) else []
+    notes += [kept_in_words(kept)] if kept else []
+    for note in (*notes, calibration.support):
+        console.print(f"[yellow]note:[/] {escape(note)}")
 
 
 def output_files(arguments: argparse.Namespace) -> list[NamedFile]:
@@ -127,8 +149,7 @@ def _write_further(
 ) -> None:
     """Write JSON and picture of a calibration if they are requested."""
     if arguments.json:
-        content = json.dumps(found, indent=2, allow_nan=False, ensure_ascii=False)
-        write_whole(arguments.json, f"{content}\n".encode())
+        write_json(found, arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
@@ -141,11 +162,11 @@ def _named(paths: list[Path]) -> str:
 
 
 def _motions(
-    path: Path, model: Model, topic: str, joints: list[str] | None, console: Console
+    path: Path, robot: Robot, topic: str, joints: list[str] | None, console: Console
 ) -> Iterator[RecordedMotion]:
     """Yield the motion in a recording, or several if its clock went back; print notes on it."""
     recording = read_recording(path, topic)
-    found = read_motions(recording, model, joints)
+    found = read_motions(recording, robot.model, joints, robot.parameters.velocity_filter)
     motions, said = free_motions(recording, found)
     notes = [*found.notes, *said]
     if found.unused:
@@ -158,12 +179,12 @@ def _motions(
             "is cut there"
         )
     for note in notes:
-        console.print(f"note: {path.name}: {note}", markup=False)
+        console.print(f"[yellow]note:[/] {escape(printable(f'{path.name}: {note}'))}")
     yield from motions
 
 
 def _print(calibration: Calibration, found: dict[str, Any], console: Console) -> None:
-    """Print the identified parameters, the thresholds, and the warnings."""
+    """Print the identified parameters and the thresholds."""
     for table in (model_table(found), friction_table(found), detection_table(found)):
         console.print(table.on_console())
     joints = found["joints"].values()
@@ -175,9 +196,6 @@ def _print(calibration: Calibration, found: dict[str, Any], console: Console) ->
         console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
     if found["velocity_delay"]:
         console.print(f"velocity is late by {1e3 * found['velocity_delay']:.2g} ms")
-    for note in calibration.notes:
-        console.print(f"warning: {note}", markup=False)
-    console.print(calibration.support, markup=False)
     console.print(
         f"{MODEL_NOTE}\n{calibration.duration:.0f} s of motion were used. The thresholds imply "
         f"{alarms(calibration)} per hour in motions like these."
@@ -202,13 +220,14 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
     """Return the result of a calibration as plain values that ``json`` can write.
 
     Keys: ``duration`` of the motion that was used [s], ``false_alarms_per_hour`` over all joints,
-    ``effort_kind``, ``velocity_delay`` [s]; ``joints`` by name with ``rms_before``, ``rms_after``,
-    ``prediction_error``, ``largest``, ``threshold``, ``collision_threshold`` [N·m or N],
-    ``threshold_speed`` [N·m·s/rad or N·s/m], ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per
-    unit of effort), ``friction`` (by the names of its parameters), ``mass_correction`` [kg],
-    ``centre_correction`` (distance, [m]) and ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by
-    name with ``gain``, ``standard_error`` (N·m or N per unit of effort; None if infinite) and
-    ``given``, empty if no gain was identified; and ``warnings``.
+    ``effort_kind``, ``velocity_delay`` [s]; ``joints`` by name with ``unit`` of its torques,
+    ``rms_before``, ``rms_after``, ``prediction_error``, ``largest``, ``threshold``,
+    ``collision_threshold`` [N·m or N], ``threshold_speed`` [N·m·s/rad or N·s/m],
+    ``observer_gain`` [1/s], ``effort_gain`` (N·m or N per unit of effort), ``friction`` (by the
+    names of its parameters), ``mass_correction`` [kg], ``centre_correction`` (distance, [m]) and
+    ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by name with ``gain``, ``standard_error`` (N·m
+    or N per unit of effort; None if infinite) and ``given``, empty if no gain was identified;
+    ``worse``, why the arm is better off without the calibration, or empty; and ``warnings``.
     """
     parameters, n = calibration.parameters, len(calibration.joints)
     gain, observer, slope, collision = (
@@ -224,6 +243,7 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
         "velocity_delay": parameters.velocity_delay,
         "joints": {
             joint.joint: {
+                "unit": joint.unit,
                 "rms_before": joint.rms_before,
                 "rms_after": joint.rms_after,
                 "prediction_error": joint.prediction_error,
@@ -241,6 +261,7 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
             for i, joint in enumerate(calibration.joints)
         },
         "drive_gains": {one.joint: _drive_gain(one) for one in calibration.gains},
+        "worse": calibration.worse,
         "warnings": list(calibration.notes),
     }
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from rbd_control.check.page import print_check, write_check_json
-from rbd_control.check.run import check_recording
+from rbd_control.check.page import print_check
+from rbd_control.check.run import CheckResult, check_recording
 from rbd_control.cli.command_files import input_files, result_files
-from rbd_control.cli.exit_codes import NO_RESULT, console_for_output
-from rbd_control.files.output_files import refuse_clashes
+from rbd_control.cli.exit_codes import NO_RESULT
+from rbd_control.cli.next_command import RECORD, calibrate_words, print_next, robot_words
+from rbd_control.files.output_files import refuse_clashes, write_json
+from rbd_control.identification.calibration import LEAST_TIME
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.check_page import check_page
+from rbd_control.reports.console import console_for_output
 from rbd_control.reports.html import HtmlOutput, analysed_now
 
 
@@ -40,7 +43,11 @@ def run_check(arguments: argparse.Namespace) -> int:
     )
     is_configured = arguments.config is not None or arguments.urdf.endswith(YAML)
     result = check_recording(
-        recording, model, parameters if is_configured else None, joints=arguments.joints
+        recording,
+        model,
+        parameters if is_configured else None,
+        joints=arguments.joints,
+        file=str(arguments.config or arguments.urdf),
     )
     console = console_for_output()
     print_check(result, console)
@@ -49,9 +56,25 @@ def run_check(arguments: argparse.Namespace) -> int:
         page = check_page(result.to_json(), result.evidence, analysed)
         html.write(page, console)
     if arguments.json:
-        write_check_json(result, arguments.json)
+        write_json(result.to_json(), arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
-        write_check_json(result, arguments.report / "check.json")
+        write_json(result.to_json(), arguments.report / "check.json")
         console.print(f"report in {arguments.report}", markup=False)
+    _print_next(arguments, result, is_configured and max(parameters.contact_threshold) > 0.0)
     return NO_RESULT if result.level == "bad" else 0
+
+
+def _print_next(arguments: argparse.Namespace, result: CheckResult, is_calibrated: bool) -> None:
+    console = console_for_output()
+    same = (arguments.recording, *robot_words(arguments))
+    if result.level == "bad":
+        print_next(console, "after the lines marked WRONG are settled", "check", *same)
+    elif is_calibrated:
+        print_next(console, "the contacts in a recording", "replay", *same)
+    elif result.duration < LEAST_TIME:
+        text = f"record free motion of {LEAST_TIME:.0f} s or more for the calibration"
+        print_next(console, text, *RECORD)
+    else:
+        words = calibrate_words(arguments, [arguments.recording])
+        print_next(console, "identify friction and thresholds", *words)

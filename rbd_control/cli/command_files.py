@@ -16,6 +16,7 @@ from rbd_control.cli.drive_gains import payload_paths
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import NamedFile
+from rbd_control.files.xacro_files import file_of
 from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.configuration import YAML, described_arm
 from rbd_control.robot.robot import ARM7
@@ -81,7 +82,7 @@ def arm_files(
         options: the options that name ``urdf`` and ``config``.
     """
     if urdf and urdf != ARM7:
-        yield NamedFile(options[0], Path(urdf), is_arm_file=urdf.endswith(YAML))
+        yield NamedFile(options[0], Path(file_of(urdf)), is_arm_file=urdf.endswith(YAML))
     if config is not None:
         yield NamedFile(options[1], config)
     if config is None and urdf.endswith(YAML):
@@ -96,7 +97,7 @@ def arm_files(
         warnings.simplefilter("ignore")  # shown when the command reads the file
         named = described_arm("", file).arm.urdf
         if named and named != ARM7:
-            yield NamedFile(f"urdf in the file of {option}", Path(named))
+            yield NamedFile(f"urdf in the file of {option}", Path(file_of(named)))
 
 
 def result_files(arguments: argparse.Namespace, *in_report: str) -> list[NamedFile]:

@@ -64,7 +64,10 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     code: int = run_demo(
         arguments.duration, arguments.report, arguments.json, arguments.view, arguments.html
     )
-    return code
+    from rbd_control.cli.next_command import RECORD
+
+    why = "on your robot, in motion without contact that moves each joint, for 30 s"
+    return _go_on(code, why, *RECORD)
 
 
 def add_payload(commands: Commands) -> None:
@@ -113,6 +116,21 @@ def _run_payload(arguments: argparse.Namespace) -> int:
     with ros_needed("the command"):
         from rbd_control.live.requests import run_payload
     code: int = run_payload(payload, arguments.namespace)
+    return _go_on(code, "the residuals with this payload", *_monitor(arguments.namespace))
+
+
+def _monitor(namespace: str) -> tuple[str, ...]:
+    named = ("--detector", f"{namespace}/contact_detector") if namespace else ()
+    return ("monitor", *named)
+
+
+def _go_on(code: int, why: str, *words: str) -> int:
+    """Print the next command after a success, and return the exit code."""
+    if not code:
+        from rbd_control.cli.next_command import print_next
+        from rbd_control.reports.console import console_for_output
+
+        print_next(console_for_output(), why, *words)
     return code
 
 
@@ -148,7 +166,7 @@ def add_check(commands: Commands) -> None:
         help="name of the controller (default: /passivity_controller)",
     )
     loop.add_argument(
-        "--write",
+        "--out",
         type=Path,
         metavar="YAML",
         help="write the result into this parameter file, in the section passivity_controller",
@@ -161,7 +179,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         return _measure_loop(arguments)
     if arguments.recording is None:
         raise InputError("give a recording, or --loop to measure the loop of a running controller")
-    for name in ("node", "write"):
+    for name in ("node", "out"):
         if getattr(arguments, name) is not None:
             raise InputError(f"--{name} belongs to --loop; add --loop, or leave it out")
     from rbd_control.cli.check import run_check
@@ -174,7 +192,7 @@ def _measure_loop(arguments: argparse.Namespace) -> int:
         raise InputError("--loop needs a running controller and no recording; give one of them")
     with ros_needed("check --loop"):
         from rbd_control.live.requests import run_loop_check
-    code: int = run_loop_check(arguments.node or "/passivity_controller", arguments.write)
+    code: int = run_loop_check(arguments.node or "/passivity_controller", arguments.out)
     return code
 
 
@@ -238,6 +256,7 @@ def add_calibrate(commands: Commands) -> None:
         description="Identify joint friction and corrections of the masses, and choose observer "
         "gains and thresholds of the contact detector, from recordings without contact. The "
         "result is a parameter file of the node, with the false-alarm rate it implies.",
+        epilog="exit code 1 if the arm is better off without the calibration",
     )
     add_recording(calibrate, "recordings", nargs="+", help=f"{RECORDING}; at least 20 s in total")
     add_robot(calibrate)
@@ -362,7 +381,7 @@ def add_fleet_report(commands: Commands) -> None:
     )
     report.add_argument("folder", type=Path, metavar="DIR", help="the folder of --fleet")
     report.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the tables (default: the same folder)"
+        "--report", type=Path, metavar="DIR", help="folder for the tables (default: the same)"
     )
     add_format(report)
     report.set_defaults(run=_run_fleet_report)
@@ -400,7 +419,12 @@ def _run_monitor(arguments: argparse.Namespace) -> int:
     with ros_needed("the monitor"):
         from rbd_control.live.monitor import run_monitor
     code: int = run_monitor(arguments.detector, arguments.duration, arguments.once)
-    return code
+    namespace = arguments.detector.rpartition("/")[0]
+    words = ("--namespace", namespace) if namespace else ()
+    if code:
+        _go_on(0, "the nodes that run", "ros2", "node", "list")
+        return code
+    return _go_on(code, "the same in 3D in the browser", "view", *words)
 
 
 def add_view(commands: Commands) -> None:
@@ -459,7 +483,12 @@ def add_export(commands: Commands) -> None:
     )
     export.add_argument("urdf", metavar="URDF", help=URDF)
     export.add_argument(
-        "--to", type=Path, required=True, metavar="FILE.h", help="header to write; beside it FILE.c"
+        "--out",
+        "--to",
+        type=Path,
+        required=True,
+        metavar="FILE.h",
+        help="header to write; beside it FILE.c",
     )
     export.add_argument(
         "--functions",

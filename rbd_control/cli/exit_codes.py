@@ -21,16 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from rbd_control import __version__
 from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.files.input_files import concerned, reason
 from rbd_control.startup.standard_streams import say
 from rbd_control.wording import abridged, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _MARK = "rbd_control_standard_output"
 """Attribute that marks an exception that was raised by writing to standard output."""
@@ -98,9 +95,6 @@ MESSAGE_LENGTH = 200
 
 WARNING_LENGTH = 600
 """Maximum length of a warning [characters], enough for the names of twenty links."""
-
-_WIDTH = 120
-"""Width of the output if it is not a terminal [characters]."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -207,14 +201,6 @@ def _internal(error: Exception) -> str:
         f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
         f"the output of --debug"
     )
-
-
-def console_for_output() -> Console:
-    """Return a console on standard output, 120 columns wide if it is not a terminal."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
 
 @contextmanager

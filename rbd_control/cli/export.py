@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from rbd_control.cli.command_files import arm_files
-from rbd_control.cli.exit_codes import console_for_output
+from rbd_control.cli.next_command import print_next
 from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
 from rbd_control.export.statements import default_prefix
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
-from rbd_control.playback.configuration import named
+from rbd_control.files.xacro_files import with_file
+from rbd_control.reports.console import console_for_output
+from rbd_control.reports.page import Row, Table
 from rbd_control.robot.robot import Robot
 
 
@@ -32,18 +33,18 @@ def run_export(arguments: argparse.Namespace) -> int:
             an output would replace an input.
         OSError: naming a file that cannot be written.
     """
-    header: Path = arguments.to
+    header: Path = arguments.out
     if header.suffix != ".h":
-        raise InputError(f"--to is {header.name}; give a file that ends with .h")
-    urdf = named(arguments.urdf)
-    outputs = [NamedFile("--to", path) for path in (header, header.with_suffix(".c"))]
+        raise InputError(f"--out is {header.name}; give a file that ends with .h")
+    urdf = arguments.urdf
+    outputs = [NamedFile("--out", path) for path in (header, header.with_suffix(".c"))]
     refuse_clashes(arm_files(urdf, None, ("URDF", "")), outputs)
     for output in outputs:
         prepare_output(output.path)
     held = _held(urdf, dict(arguments.lock), arguments.joints)
     robot = Robot.load(urdf, locked=held)
     # Only the file name, because exported files may be published.
-    notes = [f"Made from: {Path(urdf).name}"]
+    notes = [f"Made from: {with_file(urdf, lambda path: Path(path).name)}"]
     if held:
         positions = ", ".join(f"{name} at {position:g}" for name, position in held.items())
         notes.append(f"Joints fixed at these positions: {positions} (rad or m).")
@@ -57,7 +58,9 @@ def run_export(arguments: argparse.Namespace) -> int:
         notes=notes,
     )
     source = files.write(header)
-    _print(files, header, source, console_for_output())
+    console = console_for_output()
+    _print(files, header, source, console)
+    print_next(console, "compile it", "cc", "-std=c99", "-O2", "-c", source)
     return 0
 
 
@@ -81,10 +84,8 @@ def _held(urdf: str, locked: Mapping[str, float], joints: Sequence[str] | None) 
 
 def _print(files: CFiles, header: Path, source: Path, console: Console) -> None:
     """Print the functions with their operations, and the size of the files."""
-    table = Table("function", "operations")
-    table.columns[1].justify = "right"
-    for name, count in files.operations.items():
-        table.add_row(name, str(count))
-    console.print(table)
+    rows = tuple(Row((name, str(count))) for name, count in files.operations.items())
+    headings = ("function", "operations")
+    console.print(Table("", headings, rows, left=headings[:1], no_wrap=headings[:1]).on_console())
     for path, text in ((header, files.header), (source, files.source)):
         console.print(f"{path}: {len(text) / 1e3:.0f} kB", markup=False)

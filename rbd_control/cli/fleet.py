@@ -17,15 +17,16 @@ from rich.progress import (
     TaskProgressColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table as ConsoleTable
 
 from rbd_control.cli.arm_file import existing_sections
 from rbd_control.cli.calibrate import output_files, run_calibrate
 from rbd_control.cli.command_files import arm_files, input_files
 from rbd_control.cli.drive_gains import effort_options, gain_evidence
-from rbd_control.cli.exit_codes import NO_RESULT, complain, console_for_output, progress_bar
+from rbd_control.cli.exit_codes import NO_RESULT, complain, progress_bar
+from rbd_control.cli.next_command import print_next
 from rbd_control.errors import InputError
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes
+from rbd_control.files.xacro_files import file_of, with_file
 from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
 from rbd_control.fleet.run import Entry, FleetRun, run_fleet
 from rbd_control.fleet.sheet import SheetRow, find_recordings, read_sheet, row_of
@@ -45,8 +46,9 @@ from rbd_control.fleet.study import Study, study
 from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers, usable_cores
 from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.truth import Label, Summary, read_labels
+from rbd_control.reports.console import ConsoleTable, console_for_output
 from rbd_control.reports.page import Row as TableRow
-from rbd_control.reports.page import Table
+from rbd_control.reports.page import Table, of_units
 from rbd_control.results import figures
 from rbd_control.wording import listed
 
@@ -145,7 +147,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
         (urdf,) = described.values()
         is_given = urdf == _absolute(arguments.urdf)
         changed = {"recordings": usable, "urdf": arguments.urdf if is_given else urdf}
-        run_calibrate(argparse.Namespace(**{**vars(arguments), **changed}))
+        return max(code, run_calibrate(argparse.Namespace(**{**vars(arguments), **changed})))
     return code
 
 
@@ -223,7 +225,7 @@ def _entries(
 
 def _absolute(urdf: str) -> str:
     """Return the absolute path of an existing file, for workers elsewhere; else the same text."""
-    return str(Path(urdf).absolute()) if urdf and Path(urdf).exists() else urdf
+    return with_file(urdf, os.path.abspath) if urdf and Path(file_of(urdf)).exists() else urdf
 
 
 def _entry(job: ReplayJob | CalibrateJob, row: SheetRow, free: bool) -> Entry:
@@ -237,7 +239,6 @@ def _run(
     kind = arguments.format or CSV
     refuse_format(kind)
     store = Store(arguments.fleet, command)
-    store.prepare()
     console = console_for_output()
     begin = time.monotonic()
     with _progress(command, len(entries)) as told:
@@ -249,6 +250,9 @@ def _run(
         complain(record.outcome.reason, record.recording)
     if len(run.unusable) > _MOST_NAMED:
         complain(f"{len(run.unusable) - _MOST_NAMED} more have no result; see {table}", "")
+    print_next(
+        console, "rates, thresholds and friction by arm and day", "fleet-report", store.folder
+    )
     return run, NO_RESULT if run.unusable else 0
 
 
@@ -354,15 +358,16 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"no results of a fleet in {arguments.folder}; run replay or calibrate with --fleet"
         )
-    folder = arguments.out or arguments.folder
+    folder = arguments.report or arguments.folder
     refuse_clashes(
         _report_inputs(arguments.folder, records),
-        [NamedFile("--out", folder / f"{name}.{kind}") for name in REPORT_TABLES],
+        [NamedFile("--report", folder / f"{name}.{kind}") for name in REPORT_TABLES],
     )
     prepare_output(folder / f"arms.{kind}")
     found = study(records)
     console = console_for_output()
-    _print_study(found, console)
+    units = [u for record in records for u in record.result.get("units", {}).values()]
+    _print_study(found, units, console)
     for name, rows in vars(found).items():
         if name != "bad" and rows:
             console.print(f"table in {write_table(rows, folder, name, kind)}", markup=False)
@@ -380,7 +385,7 @@ def _report_inputs(folder: Path, records: Sequence[Record]) -> Iterator[NamedFil
             yield NamedFile("a recording of the fleet in DIR", file)
 
 
-def _print_study(found: Study, console: Console) -> None:
+def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
     """Print the tables, and the number of recordings without a result."""
     if any(row["replayed"] for row in found.arms):
         console.print(
@@ -388,7 +393,7 @@ def _print_study(found: Study, console: Console) -> None:
         )
         console.print(_table("days", _DAY, found.days))
     if found.joints:
-        console.print(_table("medians (prismatic joints: N and m)", _JOINT, found.joints))
+        console.print(_table(of_units("medians", units), _JOINT, found.joints))
     significant = [row for row in found.drifts if row["significant"]]
     if found.drifts:
         console.print(
@@ -413,7 +418,8 @@ def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> Conso
     used = {name: text for name, text in columns.items() if any(name in row for row in rows)}
     cells = tuple(TableRow(tuple(_cell(row.get(name)) for name in used)) for row in rows)
     left = ("arm", "day", "joint", "quantity")
-    table = Table(title, tuple(used.values()), cells, left=left)
+    keys = sum(name in left for name in used)
+    table = Table(title, tuple(used.values()), cells, left=left, no_wrap=left, keys=keys)
     return table.shown(_ROWS, "the file").on_console()
 
 

@@ -18,6 +18,7 @@ from rbd_control.cli.arguments import add_debug
 from rbd_control.cli.commands import COMMANDS
 from rbd_control.cli.exit_codes import INTERRUPTED, run_command
 from rbd_control.files.output_files import remove_unfinished
+from rbd_control.files.xacro_files import joined
 from rbd_control.startup.prompt_end import PromptEnd, end_now
 from rbd_control.startup.standard_streams import (
     ensure_standard_streams,
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show must not cause an error.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
     # Python's last garbage collections would visit all objects of numba, for half a second.
     atexit.register(gc.freeze)
     with PromptEnd(INTERRUPTED, _end):

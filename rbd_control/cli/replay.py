@@ -9,10 +9,17 @@ from dataclasses import replace
 from rich.console import Console
 
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
-from rbd_control.cli.exit_codes import NO_RESULT, complain, console_for_output, progress_bar
+from rbd_control.cli.exit_codes import NO_RESULT, complain, progress_bar
+from rbd_control.cli.next_command import (
+    calibrate_words,
+    detector_words,
+    print_next,
+    robot_words,
+)
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.files.output_files import refuse_clashes
+from rbd_control.estimation.thresholds import uncalibrated
+from rbd_control.files.output_files import refuse_clashes, write_json
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.measures import FACTORS
 from rbd_control.playback.recording import Recording, read_recording
@@ -22,11 +29,11 @@ from rbd_control.playback.report import (
     print_overview,
     print_result,
     report_files,
-    write_json,
     write_report,
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label, read_labels
+from rbd_control.reports.console import console_for_output
 from rbd_control.reports.html import HtmlOutput
 from rbd_control.reports.replay_page import ReplayReport
 from rbd_control.robot.robot import Robot
@@ -75,12 +82,22 @@ def run_replay(arguments: argparse.Namespace) -> int:
     outcome = overview if several else overview.results[0]
     report.write(outcome.to_json(), arguments, console)
     if arguments.json:
-        write_json(outcome, arguments.json)
+        write_json(outcome.to_json(), arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         write_report(outcome, arguments.report)
         console.print(f"report in {arguments.report}", markup=False)
-    return _refuse_silence(overview.results)
+    code = _refuse_silence(overview.results)
+    doubtful = [result.recording for result in overview.results if result.warnings]
+    if doubtful:
+        check = ("check", doubtful[0], *robot_words(arguments))
+        print_next(console, "the cause of the warnings", *check)
+    elif uncalibrated(parameters, robot.model):
+        words = calibrate_words(arguments, paths)
+        print_next(console, "with recordings without contact, 20 s or more in total", *words)
+    else:
+        print_next(console, "the detector beside the robot", *detector_words(arguments))
+    return code
 
 
 def _replay_each(
@@ -107,7 +124,7 @@ def _replay_each(
                 progress=lambda done: update(completed=done),
                 watch=report.watch(k),
             )
-        print_result(result, console)
+        print_result(result, console, str(arguments.config or arguments.urdf))
         if len(recordings) > 1:
             console.print()
         yield result

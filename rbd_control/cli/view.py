@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from rbd_control.cli.exit_codes import console_for_output
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
-from rbd_control.robot.robot import ARM7, Robot
-from rbd_control.robot.shapes import MeshFiles, surface_of_robot
+from rbd_control.reports.console import console_for_output
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.shapes import mesh_files, surface_of_robot
 from rbd_control.startup.prompt_end import stop_requests
 from rbd_control.view.scene import Scene, scene_of
 
@@ -89,10 +88,8 @@ def scene_of_robot(robot: Robot) -> Scene:
         RbdControlError: if a package of the extra ``view`` is not installed.
         ModelError: if the description is not a URDF.
     """
-    path = robot.parameters.urdf
-    folder = Path(path).absolute().parent if path and path != ARM7 else None
     with extra_needed():
-        return scene_of(robot.model, robot.urdf, MeshFiles(folder))
+        return scene_of(robot.model, robot.urdf, mesh_files(robot.parameters))
 
 
 def _play(arguments: argparse.Namespace, place: Place, console: Console) -> int:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rbd_control.cli.next_command import print_next
 from rbd_control.dynamics.kernel_cache import use
+from rbd_control.fleet.workers import end_with_parent, usable_cores
 from rbd_control.startup.compilation import CompilationWatch, storage
-from rbd_control.startup.warmup import Step, steps
+from rbd_control.startup.standard_streams import one_thread_in_children
+from rbd_control.startup.warmup import BESIDE, Step, compilation_times, compile_beside, steps
+from rbd_control.wording import listed
 
 
 class _Display:
@@ -40,13 +48,15 @@ class _Display:
     def run(self, step: Step) -> int:
         """Run one step of the warm-up; return the number of functions that were compiled."""
         name, run = step
-        times: list[float] = []
         self._doing(name)
-        with CompilationWatch(
-            begins=lambda kernel: self._compiling(name, kernel),
-            done=lambda _kernel, seconds: times.append(seconds),
-        ):
-            run()
+        return self._done(name, compilation_times(run, partial(self._compiling, name)))
+
+    def wait(self, beside: Future[dict[str, list[float]]]) -> int:
+        """Wait for steps in another process; return the number of functions compiled there."""
+        self._doing(listed(BESIDE))
+        return sum(self._done(name, times) for name, times in beside.result().items())
+
+    def _done(self, name: str, times: list[float]) -> int:
         if times:
             what = "function" if len(times) == 1 else "functions"
             text = f"{name}: {len(times)} {what} compiled in {sum(times):.1f} s"
@@ -67,24 +77,38 @@ class _Display:
 def run_warmup() -> int:
     """Compile all code that nodes, ``replay``, ``calibrate`` and ``demo`` use, and store it.
 
-    Code that is stored already is only loaded. The number of compiled functions, the duration and
-    the folder of the compiled code are printed.
+    Code that is stored already is only loaded. With more than one processor, another process
+    compiles half of the code at the same time. The number of compiled functions, the
+    duration and the folder of the compiled code are printed.
 
     Returns:
         The exit code: 0, or 1 if the code of a function cannot be stored in any folder, so that
         later starts compile it again.
     """
     begin = time.perf_counter()
-    every = list(steps())
+    here = dict(steps())
     console = Console(highlight=False, soft_wrap=True)
-    with _Display(len(every), console) as display, CompilationWatch(warn=_warn):
-        count = sum(display.run(step) for step in every)
+    with (
+        _Display(len(here), console) as display,
+        CompilationWatch(warn=_warn),
+        ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as other,
+    ):
+        others = {name: here.pop(name) for name in BESIDE if name in here and usable_cores() > 1}
+        with one_thread_in_children():
+            beside = other.submit(compile_beside) if others else None
+        count = sum(display.run(step) for step in here.items())
+        if beside is not None:
+            try:
+                count += display.wait(beside)
+            except BrokenProcessPool:  # too little memory for two, for example
+                count += sum(display.run(step) for step in others.items())
     seconds = time.perf_counter() - begin
     done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
     console.print(f"{done} {seconds:.1f} s", markup=False)
     if use.refused:
         return 1
     console.print(f"compiled code is stored in {storage()}", markup=False)
+    print_next(console, "a simulated arm that is pushed", "demo")
     return 0
 
 

@@ -26,7 +26,8 @@ measurements: the next new one is compared with the mean torque since the last.
 
 A dead drive shows no torque, as if ``ratio`` were zero. A joint that is pushed may show none
 either, so a dead drive is named only just after a fault, and its joint still gets torque: a brake
-against a push, or without effect.
+against a push, or without effect. The torque must have been sent for longer than the delay of the
+loop: a brake that has only begun shows nothing yet.
 """
 
 from __future__ import annotations
@@ -71,6 +72,12 @@ sent torque: it has some friction."""
 
 LEVEL = 0.03
 """Least root mean square of the sent torque, as a share of the effort limit."""
+
+LARGE = 2.0 * LEVEL
+"""Least torque of a dead drive, likewise."""
+
+ACTS_AFTER = 2.0
+"""Sample periods after which, and after the delay of the loop, a joint shows the sent torque."""
 
 FRESH = 0.06
 """Time after a fault in which the bounds of :data:`SUSPECT` apply [s]."""
@@ -126,7 +133,8 @@ class WrongDrive(Check):
     """Compares the torque of each joint's motion with the sent torque, by the rule of this module.
 
     Settings of a joint: ``effort``, its effort limit [N·m or N], and ``slowest``, the least speed
-    at which it counts as reversed under control [rad/s or m/s].
+    at which it counts as reversed under control [rad/s or m/s]. Setting of the arm: ``delay``, of
+    its loop, the parameter ``loop_delay`` [s].
     """
 
     JOINT = {
@@ -137,6 +145,7 @@ class WrongDrive(Check):
         "shown_square": 0.0,  # mean of its square
         "sent_square": 0.0,
         "proof": 0.0,  # time for which the joint has shown the sent torque [s]
+        "due": 0.0,  # time since large sent torque should act; negative before [s]
     }
     ARM = {
         "compared": 0.0,  # time over which torques were compared [s]
@@ -207,8 +216,8 @@ def dead_drive(
     if memory.arm["compared"][0] < WINDOW:
         return None
     joint, sent = memory.joint, memory.joint["sent_square"]
-    is_dead = np.sqrt(sent) >= 2.0 * LEVEL * settings.joint["effort"]
-    is_dead &= (joint["sent"] * v < 0.0) & (np.abs(v) >= SLOWEST)
+    is_dead = np.sqrt(sent) >= LARGE * settings.joint["effort"]
+    is_dead &= (joint["sent"] * v < 0.0) & (np.abs(v) >= SLOWEST) & (joint["due"] >= 0.0)
     is_dead &= joint["shown_square"] <= DEAD**2 * sent
     if not is_dead.any():
         return None
@@ -255,6 +264,10 @@ def compare_torques(motion, settings, memory):  # type: ignore[no-untyped-def]
         if arm.held > 0.0:
             sent = (each.impulse + dt * sent) / time
             each.impulse = 0.0
+        if sent * each.sent > 0.0 and abs(sent) >= LARGE * settings.joint[i].effort:
+            each.due += time
+        else:
+            each.due = -settings.arm[0].delay - ACTS_AFTER * time
         if continues:
             shown = (p[i] - each.momentum) / time - CTv[i] + g[i]
             each.shown += smooth * (shown - each.shown)
@@ -268,10 +281,8 @@ def compare_torques(motion, settings, memory):  # type: ignore[no-untyped-def]
     arm.compared += max(time, 1e-9)
     for i in range(n):
         for j in range(n):
-            if continues:
-                products[i, j] += share * (joint[i].shown * joint[j].sent - products[i, j])
-            else:
-                products[i, j] = 0.0
+            before = products[i, j] if continues else 0.0
+            products[i, j] = before + share * (joint[i].shown * joint[j].sent - before)
         xx, xy, yy = joint[i].sent_square, products[i, i], joint[i].shown_square
         is_driven = xx >= (LEAST_PROOF * settings.joint[i].effort) ** 2
         is_driven = is_driven and abs(motion.v[i]) >= SLOWEST and arm.compared >= WINDOW

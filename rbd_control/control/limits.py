@@ -123,7 +123,7 @@ class ArmLimits:
             weight: gravity torque of the arm with its payload, (nv,) [N·m or N].
 
         Raises:
-            InputError: naming the first such joint, its gravity torque and its limit.
+            InputError: naming the first such joint and the share of its limit that it needs.
         """
         require_weight(self.joint_names, weight, self.weight)
 
@@ -139,7 +139,7 @@ class ArmLimits:
             former: gravity torque before the change, (nv,) [N·m or N].
 
         Raises:
-            InputError: naming the first such joint, its gravity torque and its limit.
+            InputError: naming the first such joint and the share of its limit that it needs.
         """
         accepted = needed_share(former, before.weight)
         require_weight(self.joint_names, weight, self.weight, accepted)

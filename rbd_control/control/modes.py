@@ -224,7 +224,7 @@ class Modes:
             place: the trajectory, and the time on it from which it goes on.
 
         Raises:
-            TrajectoryError: naming the joint, its gravity torque and its limit.
+            TrajectoryError: naming the joint and the share of its limit that it needs.
         """
         now = self._setup.now
         now.law.take_estimates()

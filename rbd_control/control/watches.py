@@ -451,7 +451,7 @@ class Watches:
                 "torque": now.limits.torque,
                 "torque_rate": now.limits.torque_rate,
             },
-            {},
+            {"delay": now.parameters.loop_delay},
         )
         if self._watch is None:
             zero = np.zeros(now.model.nv)

@@ -5,7 +5,7 @@ and torques tau [N·m or N]. The functions of the state take ``(model, q, ...)``
 input, except the arrays ``out``, which take the results. They accept leading axes: ``q`` of shape
 ``(..., nq)`` is a batch of states. Spatial vectors are angular first. The package needs numpy,
 numba and defusedxml, and nothing of ROS; :func:`symbolic_dynamics` also needs sympy, and xacro
-files the package xacro.
+files the package xacrodoc.
 """
 
 from rbd_control.dynamics.articulated_body import forward_dynamics

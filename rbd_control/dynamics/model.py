@@ -111,7 +111,8 @@ class Model:
         leader.
 
         Args:
-            source: URDF text or path; the path of a ``.xacro`` file where xacro is installed.
+            source: URDF text or path; the path of a ``.xacro`` file, with the arguments
+                ``NAME:=VALUE`` after it, where xacrodoc is installed.
             locked: positions at which joints are fixed, by name [rad or m].
             floating_base: whether the root link moves freely.
             gravity: acceleration of gravity, (3,) in world axes [m/s²].
@@ -185,6 +186,14 @@ class Model:
     def prismatic(self) -> NDArray[np.bool_]:
         """(nv,) whether each degree of freedom is a prismatic joint; false for a floating base."""
         return np.asarray(self.arrays.joint_type[self.dof_row] == PRISMATIC)
+
+    def torque_unit(self, dof: int | None = None) -> str:
+        """Return the unit of the torque of a degree of freedom, ``N·m`` or ``N`` (prismatic).
+
+        Without ``dof`` it is that of all, and ``N·m or N`` if they differ.
+        """
+        linear = self.prismatic if dof is None else self.prismatic[[dof]]
+        return "N" if linear.all() and linear.size else "N·m or N" if linear.any() else "N·m"
 
     @property
     def mimic_joints(self) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ from rbd_control.estimation.observers import NOT_FINITE
 from rbd_control.estimation.tare import Tare
 from rbd_control.estimation.thresholds import levers, with_default_thresholds
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
+from rbd_control.estimation.validity import LEAST_INTERVALS
 from rbd_control.robot.friction import Friction
 from rbd_control.robot.shapes import NO_SURFACE, Surface
 
@@ -200,7 +201,7 @@ class ContactDetector:
                 "Python: reset(clear_tare=True)), and check model and payload if the contact "
                 "comes back"
             )
-        self._tare.refuse_unsteady(self.contact_threshold, self.model.joint_names)
+        self._tare.refuse_unsteady(self.contact_threshold, self.model)
         self._tare.add_mean(self._settings)
         return self.bias
 
@@ -227,6 +228,12 @@ class ContactDetector:
         first = self.model.nv - len(names)
         rows = [first + names.index(each.joint) for each in drift]
         return least_push(drift, levers(self.model)[rows])
+
+    @property
+    def period(self) -> float:
+        """Mean time between the last samples without repeated ones [s]; 0 for too few samples."""
+        arm = self._memory.arm[0]
+        return float(arm["period"]) if arm["intervals"] >= LEAST_INTERVALS else 0.0
 
     @property
     def recoveries(self) -> int:

@@ -348,7 +348,9 @@ class ContactEvents:
             doubt = self.doubt()
             if hard:
                 noise = self._isolation.noise
-                jolt = jolt_doubt(self._model, q, self._memory, noise, stamp - onset)
+                jolt = jolt_doubt(
+                    self._model, self._settings, q, self._memory, noise, stamp - onset
+                )
                 doubt = np.hypot(doubt, jolt)
             return self._isolation.look(q, residual, risen, doubt, hard=hard)
         except np.linalg.LinAlgError:

@@ -17,6 +17,11 @@ standard deviation that this adds ``age`` after the onset is, with the mass matr
 accelerations a and the standard deviations s of the residuals without contact::
 
     jolt_i² = MASSES² sum_j (M_ij a_j)² + (SHAKE s_i max_j |r_j / s_j| exp(-age / FADE))²
+              + (REVERSED friction_i)²
+
+An obstacle stops joints and turns them back and forth. Friction then has either sign, or holds the
+joint with any torque up to its size: in a collision every joint counts as one that reverses, and
+``friction_i`` is the threshold's whole margin for friction.
 
 **Compiled loop from momentum balance to verdict, with all memory of previous samples.**
 
@@ -85,6 +90,7 @@ from rbd_control.estimation.validity import (
     learn_period,
     repetition,
     residuals_in_range,
+    sampling_noise,
     unknown_torque,
     usual_change,
 )
@@ -128,12 +134,18 @@ def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:
 
 
 def jolt_doubt(
-    model: Model, q: np.ndarray, memory: Memory, noise: np.ndarray, age: float
+    model: Model,
+    settings: Settings,
+    q: np.ndarray,
+    memory: Memory,
+    noise: np.ndarray,
+    age: float,
 ) -> np.ndarray:
     """Return the standard deviation that the jolt of a collision adds to each residual now.
 
     Args:
         model: the robot.
+        settings: settings of the detector.
         q: joint positions, (nq,) [rad or m].
         memory: of the detector; its accelerations are filtered as slowly as the residuals.
         noise: standard deviation of each residual without contact, (nv,) [N·m or N].
@@ -144,7 +156,9 @@ def jolt_doubt(
     """
     torque = mass_matrix(model, q) * memory.joint["acceleration"]
     shake = SHAKE * noise * float(np.max(np.abs(memory.residual) / noise)) * np.exp(-age / FADE)
-    return np.hypot(MASSES * np.sqrt((torque**2).sum(axis=1)), shake)
+    joint = settings.joint
+    friction = REVERSED * joint["contact_threshold"] * (1.0 - joint["moving_ratio"])
+    return np.sqrt(MASSES**2 * (torque**2).sum(axis=1) + shake**2 + friction**2)
 
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK = range(5)
@@ -273,7 +287,8 @@ def _carry(settings, memory, samples, k, dt):
             arm.fading = max(arm.fading, FADING / setting.observer_gain)
         fade = math.exp(-setting.observer_gain * dt)
         delay = settings.arm[0].delay_error
-        usual = 0.0 if is_long else usual_change(setting, dt, delay)
+        calibrated = settings.arm[0].calibrated_rate
+        usual = 0.0 if is_long else usual_change(setting, dt, arm.period, calibrated)
         bias, v, last_v = setting.bias, samples.v[k, i], memory.v[i]
         means = 0.0, 0.0
         if follows:
@@ -292,7 +307,10 @@ def _carry(settings, memory, samples, k, dt):
         if follows:
             estimate, design = memory.drift[i, PRESENT], settings.design[i]
             advance_columns(settings.kind, design, gains, setting, joint, estimate, dt, means)
-        joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
+        unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
+        noise = setting.torque_noise
+        noise = sampling_noise(setting.observer_gain, noise, arm.period, calibrated)
+        joint.unknown = max(unknown, noise)
         follow_motion(setting, joint, v, last_v, dt, fade, delay)
         momentum_rate = (observer.p - p) / dt
         follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)

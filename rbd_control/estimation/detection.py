@@ -65,7 +65,7 @@ class ContactEvent(Result):
     candidates: tuple[str, ...] = value(
         "links that explain the residual, the most probable first", default=()
     )
-    """Their probabilities add up to 86 %."""
+    """Their probabilities add up to 95 %, in a collision to 90 %."""
     confidence: float = value(
         "probability of `link`; empty if unknown", default=math.nan, form=".4g"
     )
@@ -207,7 +207,7 @@ class Detection:
     """The onset or the release at this sample; None if no contact begins or ends with it."""
     candidates: tuple[str, ...] = ()
     """Links that explain the residuals of the contact so far, the most probable first, until their
-    probabilities add up to 86 %; empty without contact."""
+    probabilities add up to 95 %, in a collision to 90 %; empty without contact."""
     confidence: float = math.nan
     """Probability of ``link``, in [0, 1]; NaN without contact, and if it is unknown."""
     point: np.ndarray | None = None

@@ -29,6 +29,9 @@ _TORQUE = "N·m or N"
 LARGEST_THRESHOLD, LARGEST_COLLISION_THRESHOLD = 1e5, 1e6
 """Largest thresholds of a joint for contact and collision [N·m or N]."""
 
+LEAST_TORQUE_NOISE = 1e-6
+"""Least standard deviation of one sample of a torque [N·m or N]."""
+
 LEAST_VARIANCE = 1e-15
 """Least eigenvalue of a residual covariance that can still be inverted [(N·m)² or N²]."""
 
@@ -90,12 +93,15 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     torque_noise: tuple[float, ...] = parameter(
         (0.1,),
-        "Standard deviation of one sample of the torque (kalman)",
+        "Standard deviation of one sample of the torque, for kalman and for thresholds at a lower "
+        "rate than calibrated_rate",
         unit=_TORQUE,
-        lower=1e-6,
+        lower=LEAST_TORQUE_NOISE,
         upper=1e4,
         per_joint=True,
         expert=True,
+        found_by_calibrate=True,
+        compiled=True,
     )
     momentum_noise: tuple[float, ...] = parameter(
         (0.001,),
@@ -208,6 +214,17 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         lower=0.0,
         upper=LARGEST_THRESHOLD,
         per_joint=True,
+        expert=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
+    calibrated_rate: float = parameter(
+        0.0,
+        "Rate of the joint states in the calibration, whose thresholds cover the torque between "
+        "samples at this rate; at a lower one thresholds grow with it; 0: not calibrated",
+        unit="Hz",
+        lower=0.0,
+        upper=1e5,
         expert=True,
         found_by_calibrate=True,
         compiled=True,

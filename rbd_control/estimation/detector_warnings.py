@@ -8,6 +8,7 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.thresholds import NOISE_FRACTION, with_default_thresholds
+from rbd_control.estimation.validity import OTHER_RATE
 
 HIGH_RELEASE = 0.95
 """``release_ratio`` above which noise may release a contact."""
@@ -50,6 +51,29 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
     ]
 
 
+def rate_warning(period: float, parameters: DetectorParameters) -> str:
+    """Return a warning if joint states come at another rate than in the calibration, or nothing.
+
+    The rates differ if their ratio is above :data:`~rbd_control.estimation.validity.OTHER_RATE`.
+
+    Args:
+        period: mean or median time between samples, without repeated samples [s]; 0 if unknown.
+        parameters: of the detector.
+    """
+    calibrated = parameters.calibrated_rate
+    if not period or not calibrated or 1.0 / OTHER_RATE <= calibrated * period <= OTHER_RATE:
+        return ""
+    if calibrated * period > 1.0:
+        effect = "thresholds are raised for the torque between samples, and contacts noticed later"
+    else:
+        effect = "contacts are noticed later than this rate permits"
+    return (
+        f"joint states come at {1.0 / period:.4g} Hz, and thresholds were calibrated at "
+        f"{calibrated:.4g} Hz: {effect}; calibrate from recordings at the present rate, or "
+        f"publish at the calibrated one"
+    )
+
+
 def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
     """Return warnings about thresholds that reach the effort limit, at rest and at full speed.
 
@@ -61,15 +85,15 @@ def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
     moving = base + speed * parameters.for_joints("threshold_speed", n)
     said = []
     for i, joint in _joints(model):
-        limit = model.effort_limit[i]
+        limit, unit = model.effort_limit[i], model.torque_unit(i)
         for name, threshold, when in (
             ("contact_threshold", base[i], ""),
             ("threshold_speed", moving[i], " at full speed"),
         ):
             if 0.0 < limit <= threshold:
                 said.append(
-                    f"the threshold of joint {joint!r}{when} is {threshold:.3g} N·m or N ({name}), "
-                    f"and its effort limit is {limit:.3g} N·m or N: it will hardly ever report "
+                    f"the threshold of joint {joint!r}{when} is {threshold:.3g} {unit} ({name}), "
+                    f"and its effort limit is {limit:.3g} {unit}: it will hardly ever report "
                     f"contact{when}"
                 )
                 break

@@ -540,18 +540,19 @@ def least_push(drift: Sequence[JointDrift], levers: np.ndarray) -> tuple[float, 
     return float((rest / lever).min()), float((motion / lever).min())
 
 
-def guarantee(drift: Sequence[JointDrift], push: tuple[float, float]) -> str:
+def guarantee(drift: Sequence[JointDrift], push: tuple[float, float], unit: str) -> str:
     """Return the guarantee of the slow push with its bounds as one sentence.
 
     Args:
         drift: bounds of the joints with friction, at least one.
         push: result of :func:`least_push` [N].
+        unit: unit of the bounds.
     """
     rest = [each.bound_at_rest for each in drift]
     motion = [each.bound_in_motion for each in drift]
     return (
         f"friction is followed; a push that grows slowly is reported for as long as it lasts from "
-        f"{push[0]:.3g} N at rest ({min(rest):.2g} to {max(rest):.2g} N·m or N at a joint) and "
+        f"{push[0]:.3g} N at rest ({min(rest):.2g} to {max(rest):.2g} {unit} at a joint) and "
         f"{push[1]:.3g} N in lasting motion in one direction ({min(motion):.2g} to "
         f"{max(motion):.2g})"
     )

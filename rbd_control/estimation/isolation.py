@@ -7,7 +7,8 @@ is zero. Two kinds of contact are distinguished:
 - A **push** acts in any direction. Each link has places along its middle: its origin, its centre of
   mass, the origins of links fixed to it, and the lines to the links it carries. The contact point
   is distributed about a place with a standard deviation of some centimetres, or lies exactly at the
-  origin or the centre of mass (idealised pushes).
+  origin or the centre of mass (idealised pushes). Places on the surface of known collision geometry
+  have half of the prior probability.
 - A **collision** is a contact of the moving arm with an obstacle. Each link has places on the
   surface of its collision geometry. An obstacle can touch only places that move outward; its force
   points into the surface and against the motion. The prior probability of a place is proportional
@@ -23,6 +24,11 @@ less probable than a link that explains it with any force.
 While a contact lasts, its residual is evaluated repeatedly. The evaluations are averaged with
 weights proportional to the squared residual, so the peak has the largest weight. Averaging reduces
 the noise, but not the model error.
+
+An obstacle may touch a second link while it still touches the first, or slide onto it. Later
+residuals then fit the second link, and the average would discard the first. The probability of each
+link in a collision is therefore averaged as well, over all evaluations, with weights proportional
+to the residual: it is the share of the impulse.
 
 A hand may change the direction of its force, or move to another link, without letting go. In the
 average, opposite forces would cancel, and the first link would count for as long as it was pushed.
@@ -61,14 +67,19 @@ SPREAD = 0.035
 """Standard deviation of the contact point about a place along a link [m]: the radius of an arm."""
 IDEAL = 0.07
 """Prior probability that a push acts exactly at an origin or a centre of mass."""
+SKIN = 0.5
+"""Prior probability that a push on a link of known geometry acts on the surface of this geometry,
+instead of near the middle of the link."""
 PATCH = 0.02
-"""Standard deviation of the contact point about a place on the surface [m]."""
+"""Standard deviation of the contact point about the part of the surface that a place represents
+[m]."""
 COLLISION, CONTACT = 0.95, 0.5
 """Prior probability that a contact of each level is with an obstacle and not a push."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
 """Standard deviations of the force along each axis [N], with equal prior probabilities."""
-NAMED = 0.86
-"""Total probability that the named candidate links must reach."""
+NAMED, NAMED_HARD = 0.95, 0.9
+"""Total probability that the named candidate links must reach, in a push and in a collision, whose
+probabilities are averages."""
 KNOWN = 0.4
 """Largest standard deviation of an observable force, as a fraction of the force."""
 PLACED = 0.06
@@ -107,7 +118,7 @@ class Isolation:
     """The most probable link."""
     candidates: tuple[str, ...]
     """The most probable links, ``link`` first; the contact is on one of them with a probability of
-    at least :data:`NAMED`."""
+    at least :data:`NAMED`, in a collision :data:`NAMED_HARD`."""
     confidence: float
     """Probability of ``link``, in [0, 1]; NaN if the residual is beyond the range of any arm."""
     force: np.ndarray | None
@@ -180,10 +191,11 @@ class LinkIsolation:
         self._limit = force_uncertainty
         self._first = model.nv - len(model.joint_names)
         self._links = model.bodies - self._first
-        self._pushes = _push_places(model, self._first)
+        self._pushes = _push_places(model, self._first, surface)
         self._obstacles = _collision_places(model, self._first, surface)
         self._has_geometry = surface.body.size > 0
         self._sums = np.empty(2 + 3 * model.nv)
+        self._touched = np.empty(self._links)
         self._all, self._none = np.ones(model.nv), np.zeros(model.nv)
         self._result = np.empty((4, 3))
         self._gain = np.zeros((3, model.nv))
@@ -212,6 +224,7 @@ class LinkIsolation:
         self._information, self._projected = np.empty((k, 6, 6)), np.empty((k, 6))
         self._evidence = np.empty((k, SIZES.size))
         self._sums[:] = 0.0
+        self._touched[:] = 0.0
         self._turned = 0
         self._known = False
         self.average += 1
@@ -285,18 +298,29 @@ class LinkIsolation:
         factor = noise_factor(self._covariance, self._sums)
         fit = (factor, SIZES, places.spread, self._directions, self._information, self._projected)
         square = weigh(*shared, *fit, self._evidence)
-        weights, probability = self._posterior(COLLISION if hard else CONTACT)
+        logarithm = self._log_posterior(COLLISION if hard else CONTACT)
+        weights = np.exp(logarithm - logarithm.max())
+        row = places.body - self._first
+        probability = np.bincount(row, weights.sum(axis=1), minlength=self._links)
+        probability = probability / probability.sum()
+        self._touched *= KEPT_HARD if hard else KEPT
+        self._touched += (np.linalg.norm(whitening @ residual) + 1e-12) * probability
+        if hard:
+            probability = self._touched / self._touched.sum()
         order = np.argsort(-probability, kind="stable")
         best = int(order[0])
-        weights[places.body != best + self._first] = 0.0
-        weights /= probability[best]
+        own = row == best  # the link of the longest contact may be improbable at present
+        weights = np.exp(np.where(own[:, None], logarithm - logarithm[own].max(), -np.inf))
+        weights /= weights.sum()
         misfit = expected(*shared, *fit, self._at, weights, self._result, self._gain)
         mean = self._result[0]
         deviation = np.sqrt(self._result[2, 0])
         self._known = bool(deviation < min(self._limit, KNOWN * np.linalg.norm(mean)))
         placed = self._known and self._result[3, 0] < PLACED**2
         links = self._model.body_links
-        named = int(np.searchsorted(np.cumsum(probability[order]), NAMED)) + 1
+        named = (
+            int(np.searchsorted(np.cumsum(probability[order]), NAMED_HARD if hard else NAMED)) + 1
+        )
         return Isolation(
             link=links[best],
             candidates=tuple(links[i] for i in order[:named]),
@@ -332,20 +356,17 @@ class LinkIsolation:
         is_large = sizes[1] > LARGE * sizes[0]
         return bool(is_large and mean @ present < ALIKE * sizes[0] * sizes[1])
 
-    def _posterior(self, obstacle: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities of places and sizes, (k, sizes), and of links, (links,).
+    def _log_posterior(self, obstacle: float) -> np.ndarray:
+        """Return the logarithm of the unnormalised probability of places and sizes, (k, sizes).
 
         Args:
             obstacle: prior probability of a collision.
         """
-        places, pushes = self._places, self._pushes.body.size
-        prior = places.weight.copy()
+        prior = self._places.weight.copy()
+        pushes = self._pushes.body.size
         prior[:pushes] *= 1.0 - obstacle
         prior[pushes:] *= obstacle
-        weights = prior[:, None] * np.exp(self._evidence - self._evidence.max())
-        weights /= weights.sum()
-        row = places.body - self._first
-        return weights, np.bincount(row, weights.sum(axis=1), minlength=self._links)
+        return np.asarray(np.log(prior)[:, None] + self._evidence)
 
     def _root(self, q: np.ndarray) -> np.ndarray:
         """Return the origin to which the coordinates of places refer, (3,) world axes [m]."""
@@ -401,19 +422,24 @@ class _Places:
         return _Places(body, point, normal, spread, weight), directions[moving]
 
 
-def _push_places(model: Model, first: int) -> _Places:
+def _push_places(model: Model, first: int, surface: Surface) -> _Places:
     """Return the places where the bodies from row ``first`` on may be pushed."""
     found = []
+    skin = _surface_places(surface)
     for body in range(first, model.bodies):
         ideal, middle = _along(model, body)
-        count = [len(ideal), len(middle)]
+        own = skin.body == body
+        share = skin.weight[own]
+        on_surface = SKIN if own.any() else 0.0
+        count = [len(ideal), len(middle), len(share)]
+        inside = (1.0 - on_surface) * np.array([IDEAL / count[0], (1.0 - IDEAL) / count[1]])
         found.append(
             _Places(
                 np.full(sum(count), body),
-                np.concatenate([ideal, middle]),
+                np.concatenate([ideal, middle, skin.point[own]]),
                 np.zeros((sum(count), 3)),
-                np.repeat([0.0, SPREAD], count),
-                np.repeat([IDEAL / count[0], (1.0 - IDEAL) / count[1]], count),
+                np.concatenate([np.repeat([0.0, SPREAD], count[:2]), skin.spread[own]]),
+                np.concatenate([np.repeat(inside, count[:2]), on_surface * share / share.sum()]),
             )
         )
     return reduce(_Places.joined, found)
@@ -421,15 +447,19 @@ def _push_places(model: Model, first: int) -> _Places:
 
 def _collision_places(model: Model, first: int, surface: Surface) -> _Places:
     """Return the places where the bodies from row ``first`` on may run into an obstacle."""
-    count = surface.body.size
-    spread = np.full(count, PATCH)
-    places = _Places(surface.body, surface.point, surface.normal, spread, surface.area)
+    places = _surface_places(surface)
     for body in sorted(set(range(first, model.bodies)) - set(surface.body)):
         middle = _along(model, body)[1]
         k = len(middle)
         plain = (np.zeros((k, 3)), np.full(k, SPREAD), np.ones(k))
         places = places.joined(_Places(np.full(k, body), middle, *plain))
     return places
+
+
+def _surface_places(surface: Surface) -> _Places:
+    """Return the points of a surface as places; each spreads as far as a disc of its area."""
+    spread = np.sqrt(PATCH**2 + surface.area / (4.0 * np.pi))
+    return _Places(surface.body, surface.point, surface.normal, spread, surface.area)
 
 
 def _along(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,10 +6,9 @@ equal weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.estimation.decision import ROUNDING, TARE_TIME, forget_mean
 from rbd_control.estimation.detector_state import Memory, Settings
@@ -54,7 +53,7 @@ class Tare:
         self.bias[:] = 0.0
         settings.joint["bias"] = self.bias
 
-    def refuse_unsteady(self, threshold: np.ndarray, joint_names: Sequence[str]) -> None:
+    def refuse_unsteady(self, threshold: np.ndarray, model: Model) -> None:
         """Raise an error unless the mean residual is steady and can be removed.
 
         The residual must have been averaged for 1 s (``TARE_TIME``), and its averages with time
@@ -62,7 +61,7 @@ class Tare:
 
         Args:
             threshold: contact thresholds at rest, (nv,) [N·m or N].
-            joint_names: names of the joints, in the order of the last elements of the velocity.
+            model: the robot.
 
         Raises:
             InputError: if the residual has been averaged for too short a time or still changes; the
@@ -79,10 +78,10 @@ class Tare:
         change = np.abs(recent - mean) / threshold
         i = int(np.argmax(change))
         if change[i] > STEADY:
-            first = mean.size - len(joint_names)
-            where = joint_names[i - first] if i >= first else "the base"
+            first = model.nv - len(model.joint_names)
+            where = model.joint_names[i - first] if i >= first else "the base"
             raise InputError(
                 f"cannot tare: the residual of {where} still changes, from "
-                f"{mean[i]:.3g} to {recent[i]:.3g} N·m or N; hold the arm still and try again in "
-                f"{TARE_TIME:g} s"
+                f"{mean[i]:.3g} to {recent[i]:.3g} {model.torque_unit(i)}; hold the arm still and "
+                f"try again in {TARE_TIME:g} s"
             )

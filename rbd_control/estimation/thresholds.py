@@ -60,9 +60,9 @@ A late velocity also shows a reversal too late, so that the friction of the mode
 before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` and one
 more period with its present acceleration.
 
-``unknown_i`` allows for torque that changes much within a period, and for lost samples
-(:mod:`~rbd_control.estimation.validity`). The collision threshold is ``collision_i`` plus
-the last four terms.
+``unknown_i`` allows for torque that changes much within a period, unless the calibration covers it,
+and for lost samples (:mod:`~rbd_control.estimation.validity`). The collision threshold is
+``collision_i`` plus the last four terms.
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
 residual without contact is known, the statistic ``s`` is compared with a threshold as well. It is
@@ -274,8 +274,8 @@ def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
     values = ", ".join(f"{threshold:.3g}" for threshold in used)
     return (
         f"contact thresholds are not calibrated: they are estimated from the effort limits and the "
-        f"reach of the arm ({values} N·m or N); rbd-control calibrate determines the thresholds of "
-        f"this arm"
+        f"reach of the arm ({values} {model.torque_unit()}); rbd-control calibrate determines the "
+        f"thresholds of this arm"
     )
 
 

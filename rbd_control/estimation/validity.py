@@ -36,10 +36,11 @@ Most differences are noise, which the thresholds cover. Therefore a quarter of t
 threshold c is subtracted from the difference, unless the interval is longer than ``GAP_PERIODS``
 mean periods. A torque that changes by D > c / 4 in every period then raises the threshold to
 c + (D - c / 4) / 2. After subtraction of the error D / 2 the threshold still has 7/8 c for errors
-of model and friction. If a period is longer than the time constant, such errors occur in every
-motion, and the calibrated thresholds cover them; the allowance then applies to long intervals only.
-So it does for a calibrated ``delay_error``: torque that is held for half a period longer than the
-trapezoidal rule assumes has the effect of a delay.
+of model and friction. Calibrated thresholds cover the torque between samples at the rate of the
+recordings (``calibrated_rate``): the allowance then applies to long intervals only, unless the mean
+period is longer than that of the calibration by more than the factor :data:`OTHER_RATE`. Then it is
+also at least the noise of the torque that fewer samples average (:func:`sampling_noise`). Without a
+calibration, a period longer than the time constant counts as covered.
 
 Lost samples. In an interval longer than ``GAP_PERIODS`` mean periods, the noise of the efforts at
 both ends is not averaged over samples in between, so the next residual may have a larger error than
@@ -211,6 +212,13 @@ FADING = 2.0
 GAP_SHARE = 0.25
 """Largest fraction of a debounce time that one interval with lost samples counts for."""
 
+OTHER_RATE = 1.5
+"""Ratio of the rates of joint states and calibration above which they differ. Lost messages change
+a rate by some percent, and another rate of a driver is usually another by a factor of 2."""
+
+NOISE_LEVEL = 5.0
+"""Largest noise, in standard deviations: one sample in 1.7 million exceeds it."""
+
 USUAL = 0.25
 """Change of the momentum's rate in an interval that counts as noise, as a share of the contact
 threshold."""
@@ -251,20 +259,42 @@ def learn_period(arm, dt):
 
 
 @inlined_borrowing
-def usual_change(setting, dt, delay):
+def usual_change(setting, dt, period, rate):
     """Return the change of the momentum's rate that a joint's thresholds cover [N·m or N].
 
-    It is ``USUAL`` times the contact threshold, but infinite if the interval is at least as long as
-    the time constant 1/K of the observer, or if ``delay_error`` is known: torque that changes
-    between samples has the effect of a delay by half a period, which it contains.
+    It is ``USUAL`` times the contact threshold, but infinite if the calibration covers all changes
+    at the present rate of samples; without a calibration, if the interval is at least as long as
+    the time constant 1/K of the observer.
 
     Args:
         setting: settings of the joint, an element of :attr:`~.detector_state.Settings.joint`.
         dt: length of the interval [s].
-        delay: ``delay_error`` [s]; zero if unknown.
+        period: mean period of the samples [s].
+        rate: ``calibrated_rate`` [Hz]; zero if unknown.
     """
-    is_covered = delay > 0.0 or setting.observer_gain * dt >= 1.0
+    is_covered = rate * period <= OTHER_RATE if rate > 0.0 else setting.observer_gain * dt >= 1.0
     return math.inf if is_covered else USUAL * setting.contact_threshold
+
+
+@inlined_borrowing
+def sampling_noise(gain, noise, period, rate):
+    """Return the increase of a threshold because fewer samples average the noise [N·m or N].
+
+    White noise of the torque with the standard deviation ``noise`` leaves a residual with the
+    standard deviation ``noise sqrt((1 - exp(-K period)) / 2)``. The result is :data:`NOISE_LEVEL`
+    times the difference between the present period and that of the calibration; zero unless the
+    present one is longer by more than the factor :data:`OTHER_RATE`.
+
+    Args:
+        gain: gain K of the observer [1/s].
+        noise: ``torque_noise`` [N·m or N].
+        period: mean period of the samples [s].
+        rate: ``calibrated_rate`` [Hz]; zero if unknown.
+    """
+    if rate * period <= OTHER_RATE:
+        return 0.0
+    present, calibrated = -math.expm1(-gain * period), -math.expm1(-gain / rate)
+    return NOISE_LEVEL * noise * (math.sqrt(0.5 * present) - math.sqrt(0.5 * calibrated))
 
 
 @inlined_borrowing

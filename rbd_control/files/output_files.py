@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from errno import EACCES, EISDIR
 from pathlib import Path
+from typing import Any
 
 from rbd_control.errors import InputError
 
@@ -58,6 +60,17 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         _remove(str(unfinished))
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write plain values to a JSON file, whose folder is created if it does not exist.
+
+    Raises:
+        OSError: naming the file that cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    write_whole(path, f"{text}\n".encode("utf-8", errors="backslashreplace"))
 
 
 def replaces_file(path: Path) -> bool:

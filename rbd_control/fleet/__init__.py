@@ -6,3 +6,25 @@ processes of this machine or on a Dask cluster
 (:mod:`~rbd_control.fleet.workers`). :mod:`~rbd_control.fleet.study` computes rates of false
 alarms, delays and drifts from the results in the folder. docs/fleet.md describes the commands.
 """
+
+from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
+from rbd_control.fleet.run import Entry, FleetRun, run_fleet
+from rbd_control.fleet.store import Outcome, Record, Store
+from rbd_control.fleet.study import Study, study
+from rbd_control.fleet.workers import DaskWorkers, LocalWorkers
+
+__all__ = [
+    "CalibrateJob",
+    "DaskWorkers",
+    "Entry",
+    "FleetRun",
+    "LocalWorkers",
+    "Outcome",
+    "Record",
+    "ReplayJob",
+    "Source",
+    "Store",
+    "Study",
+    "run_fleet",
+    "study",
+]

@@ -183,7 +183,7 @@ class CalibrateJob(_SourceJob):
         source, recording = self.source, self._read()
         robot = arm_to_calibrate(source.urdf, dict(source.locked), [recording], self.effort)
         model = robot.model
-        found = read_motions(recording, model, source.joints)
+        found = read_motions(recording, model, source.joints, robot.parameters.velocity_filter)
         motions, _ = free_motions(recording, found)
         start = starting_parameters(
             robot,

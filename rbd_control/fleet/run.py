@@ -76,8 +76,9 @@ def run_fleet(
     Raises:
         RbdControlError: for a description or parameter file that cannot be read, and if the workers
             cannot run.
-        OSError: naming a result file that cannot be written.
+        OSError: naming a folder or a result file that cannot be written.
     """
+    store.prepare()
     keys = job_keys([entry.job for entry in entries])
     records: dict[int, Record] = {}
     for index, (entry, key) in enumerate(zip(entries, keys, strict=True)):

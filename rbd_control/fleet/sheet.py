@@ -11,6 +11,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from rbd_control.errors import InputError, RecordingError
+from rbd_control.files.xacro_files import file_of, with_file
 from rbd_control.playback.bag import COMPRESSED, METADATA, ROS1_SUFFIX, STORAGE_SUFFIXES
 from rbd_control.playback.table import read_rows
 from rbd_control.wording import quoted
@@ -157,8 +158,8 @@ def _row(cells: dict[str, str], folder: Path) -> SheetRow:
         except ValueError as error:
             raise RecordingError(f"day is {quoted(day)}; give YYYY-MM-DD") from error
     urdf, config = cells.get("urdf", ""), cells.get("config", "")
-    if urdf and (folder / urdf).exists():
-        urdf = str(folder / urdf)
+    if urdf and (folder / file_of(urdf)).exists():
+        urdf = with_file(urdf, lambda path: folder / path)
     return SheetRow(
         pattern=cells["recording"],
         arm=cells.get("arm", ""),

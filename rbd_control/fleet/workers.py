@@ -139,7 +139,7 @@ class _Worker:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(1, context, initializer=_end_with_parent)
+        self._pool = ProcessPoolExecutor(1, context, initializer=end_with_parent)
         with one_thread_in_children():
             self._pool.submit(worker_version)
 
@@ -154,7 +154,7 @@ class _Worker:
             return None
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Let this process end with its parent, which Ctrl-C ends first, and not before it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

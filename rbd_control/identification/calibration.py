@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_parameters import LEAST_TORQUE_NOISE, DetectorParameters
 from rbd_control.estimation.observers import LONGEST_DELAY
 from rbd_control.estimation.thresholds import BLOCK
 from rbd_control.identification.delays import Delay, delay_note, estimate_delay, with_delay
@@ -33,7 +33,13 @@ from rbd_control.identification.drive_gains import (
     drive_gains,
 )
 from rbd_control.identification.efforts import are_unknown_currents, usable_efforts
-from rbd_control.identification.motion import RecordedMotion, judged_samples, refuse_little_motion
+from rbd_control.identification.motion import (
+    SLOW,
+    RecordedMotion,
+    judged_samples,
+    refuse_little_motion,
+    repeated_samples,
+)
 from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
     FOLDS,
@@ -55,6 +61,7 @@ from rbd_control.identification.threshold_calibration import (
     high_thresholds,
     refuse_contact,
     with_thresholds,
+    worse_than_none,
 )
 from rbd_control.robot.friction import IDENTIFIED
 from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
@@ -92,6 +99,8 @@ class JointCalibration:
     """Largest absolute residual of the identified model."""
     threshold: float
     """The contact threshold of the joint at rest."""
+    unit: str = "N·m"
+    """``N·m``, or ``N`` for a prismatic joint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +121,9 @@ class Calibration:
     The rate holds for motions like the recorded motions.
     """
     notes: tuple[str, ...]
-    """Notes for the user: samples that are left out, efforts that do not fit the model,
-    unidentified or implausible results, and thresholds above those without a calibration."""
+    """Notes for the user, the most serious first: thresholds above those without a calibration,
+    efforts that do not fit the model, samples that are left out, and unidentified or implausible
+    results."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
     """For each stretch of motion without gaps, after the observer has settled: the name of the
     recording, times (k,) [s], and three arrays (k, nv) [N·m or N]: residuals of the model as
@@ -123,6 +133,10 @@ class Calibration:
     """Gains of the drives in the order of the joints; empty if no gains were identified."""
     support: str = ""
     """Text on the accelerations that the motions contain, and how thresholds grow beyond them."""
+    worse: str = ""
+    """Why the arm is better off without this calibration; empty if it is not."""
+    moving: float = 0.0
+    """Time for which a joint moved in the motions [s]; friction falls as the joints warm up."""
 
 
 def calibrate(
@@ -182,7 +196,12 @@ def calibrate(
         wrong = _refuse_what_is_wrong(motions, model, start)
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     felt = _felt(model, start.effort_kind)
-    start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
+    start = replace(
+        start,
+        effort_gain=tuple(gain),
+        onset_debounce=0.0,
+        torque_noise=tuple(_torque_noise(recorded)),
+    )
     recorded, found, known, rest, held_out = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)
@@ -192,7 +211,12 @@ def calibrate(
     ]
     unfitted = _held_out_means(stretches, felt, held_out)
     errors = estimate_motion_errors(stretches, unfitted, true, rest)
-    known = replace(known, inertia_error=tuple(errors.inertia), delay_error=errors.delay)
+    known = replace(
+        known,
+        inertia_error=tuple(errors.inertia),
+        delay_error=errors.delay,
+        calibrated_rate=1.0 / float(np.median(np.concatenate([np.diff(t) for t, _ in noise]))),
+    )
     if not keep_gain:
         gains = choose_gains(
             model,
@@ -209,7 +233,6 @@ def calibrate(
         as_torque = replace(start, effort_kind="torque", effort_gain=(1.0,))
         found_wrong = diagnose(recorded, model, as_torque).lines
         wrong = tuple(line.text for line in found_wrong if line.level == "bad")
-    notes = (*notes, *said, *wrong)
     free = _free_motions(stretches, known, felt, noise, unfitted, least_time)
     refuse_contact(free, found.friction.dry(felt.nv), felt)
     known = with_thresholds(
@@ -225,10 +248,12 @@ def calibrate(
         _joints(free, known, found.error, model),
         _duration(free),
         false_alarms_per_hour,
-        (*notes, *found.notes, *high_thresholds(known, model)),
+        (*high_thresholds(known, model), *wrong, *notes, *said, *found.notes),
         tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
         drives,
         support,
+        worse_than_none(known, free, felt),
+        _moving_time(recorded, gap),
     )
 
 
@@ -430,12 +455,13 @@ def _support(free: Sequence[FreeMotion], errors: MotionErrors, model: Model) -> 
     rates = np.max([motion.largest_rates for motion in free], axis=0)
     first = model.nv - len(model.joint_names)
     said = ", ".join(
-        f"{joint} {rates[0, i]:.3g} and {rates[1, i]:.3g}"
+        f"{joint} {rates[0, i]:.2g} and {rates[1, i]:.2g}"
         for i, joint in enumerate(model.joint_names, first)
     )
+    unit = model.torque_unit()
     return (
-        f"the motions contain accelerations with torques up to [N·m or N], and changes of the "
-        f"motor torque up to [N·m/s or N/s]: {said}; in faster motions, such as stops, thresholds "
+        f"the motions contain accelerations with torques up to [{unit}], and changes of the motor "
+        f"torque up to [{unit} per s]: {said}; in faster motions, such as stops, thresholds "
         f"grow by {_percent(errors.inertia)} of the torque of the acceleration, and by the change "
         f"of the motor torque in {1e3 * errors.delay:.2g} ms; record fast starts and stops to make "
         f"them grow less"
@@ -525,6 +551,26 @@ def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
 
 
+def _torque_noise(motions: Sequence[RecordedMotion]) -> Array:
+    """Return the standard deviation of one sample of each torque, (nv,) [N·m or N].
+
+    The second difference of white noise has the variance 6; that of the torque of a motion is small
+    most of the time, so that the median tells the noise.
+
+    Args:
+        motions: the motions as recorded, ``tau`` as torque [N·m or N].
+    """
+    fresh = [each.tau[~repeated_samples(each)] for each in motions]
+    second = np.abs(np.concatenate([np.diff(tau, 2, axis=0) for tau in fresh]))
+    return np.maximum(1.4826 * np.median(second, axis=0) / np.sqrt(6.0), LEAST_TORQUE_NOISE)
+
+
+def _moving_time(motions: Sequence[RecordedMotion], maximum_gap: float) -> float:
+    """Return the time for which a joint is faster than :data:`~.motion.SLOW`, without gaps [s]."""
+    steps = [(np.diff(m.t), (np.abs(m.v[1:]) > SLOW).any(axis=1)) for m in motions]
+    return sum(float(dt[moves & (dt <= maximum_gap)].sum()) for dt, moves in steps)
+
+
 def _joints(
     free: Sequence[FreeMotion], known: CalibratedParameters, error: Array, model: Model
 ) -> tuple[JointCalibration, ...]:
@@ -540,6 +586,7 @@ def _joints(
             prediction_error=float(error[i]),
             largest=float(np.abs(after[:, i]).max()),
             threshold=float(threshold[i]),
+            unit=model.torque_unit(model.joint_index(joint)),
         )
         for i, joint in enumerate(model.joint_names)
     )

@@ -312,7 +312,10 @@ def wrong_velocities(fits: Sequence[VelocityFit]) -> str:
     wrong = [f"{listed([x.joint for x in fits if x.text == text])} ({text})" for text in texts]
     if not wrong:
         return ""
-    return f"velocity and position disagree: {'; '.join(wrong)}; fix the driver"
+    return (
+        f"velocity and position disagree: {'; '.join(wrong)}; fix the driver, or set "
+        "velocity_filter: 0.02 in the arm file, which computes velocities from positions"
+    )
 
 
 def _text(scale: float, correlation: float, other: str) -> str:

@@ -292,8 +292,9 @@ def _coarse(
         return []
     joint = model.joint_names[i - model.nv]
     text = (
-        f"the effort of {joint} is rounded to {step[i]:.2g} N·m or N, {step[i] / threshold[i]:.0%} "
-        f"of its contact threshold: weaker pushes are lost; publish it with more digits"
+        f"the effort of {joint} is rounded to {step[i]:.2g} {model.torque_unit(i)}, "
+        f"{step[i] / threshold[i]:.0%} of its contact threshold: weaker pushes are lost; "
+        f"publish it with more digits"
     )
     return [Line("resolution", "doubtful", text, {"step": float(step[i]), "joint": joint})]
 
@@ -420,7 +421,8 @@ def _is_determined(one: JointEffort) -> bool:
 
 
 def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
-    limit = limits_or(model.effort_limit, np.inf)[model.nv - len(efforts) :]
+    first = model.nv - len(efforts)
+    limit = limits_or(model.effort_limit, np.inf)[first:]
     coulomb = np.array([one.friction[0] if _is_determined(one) else 0.0 for one in efforts])
     if not coulomb.any():
         text = "no Coulomb friction is seen, or the motion does not determine it"
@@ -428,9 +430,10 @@ def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
     shares = coulomb / limit
     i = int(np.argmax(shares if shares.any() else coulomb))
     share = float(shares[i])
-    text = f"Coulomb friction {coulomb[i]:.2g} N·m or N"
-    text += f" on {efforts[i].joint}" if coulomb[i] else ""
-    text += f", {share:.0%} of the effort limit" if np.isfinite(limit[i]) else ", without limit"
+    unit = model.torque_unit(first + i)
+    text = f"on {efforts[i].joint} {coulomb[i]:.2f} {unit} of Coulomb friction"
+    if np.isfinite(limit[i]):
+        text += f", {share:.0%} of its effort limit, the largest share of all joints"
     return Line("friction", graded(share, FRICTION), text, {"largest_share": share})
 
 
@@ -449,15 +452,15 @@ def _bias(
     known = np.array([one.is_torque for one in efforts])
     share = np.where(known, largest / threshold[first:], 0.0)
     i = int(np.argmax(share))
-    level = graded(float(share[i]), BIAS)
+    level, unit = graded(float(share[i]), BIAS), model.torque_unit(first + i)
     is_constant = abs(offset[i]) > 2.0 * np.abs(means[:, i] + offset[i]).max()
     text = (
-        f"at most {largest[i]:.2g} N·m or N on {efforts[i].joint}, {share[i]:.0%} of its contact "
-        f"threshold"
+        f"at most {share[i]:.0%} of the contact threshold, on {efforts[i].joint} "
+        f"({largest[i]:.2g} {unit})"
     )
     if level != "good" and is_constant:
         text = (
-            f"the residual of {efforts[i].joint} is {-offset[i]:+.2g} N·m or N throughout, "
+            f"the residual of {efforts[i].joint} is {-offset[i]:+.2g} {unit} throughout, "
             f"{share[i]:.0%} of its contact threshold: tare the detector at rest, or add "
             f"{offset[i]:+.2g} to its friction_offset"
         )

@@ -93,6 +93,8 @@ class JointEffort:
     misfit: float
     """RMS of the effort that neither model nor friction explains [N·m or N]; zero if the effort is
     not measured."""
+    unit: str = "N·m"
+    """Unit of a torque of the joint: ``N·m``, or ``N`` if it is prismatic."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result, without remedy, as plain values for ``json``; NaN and inf are None."""
@@ -100,6 +102,7 @@ class JointEffort:
         known = np.isfinite(self.scale)
         return {
             "joint": self.joint,
+            "unit": self.unit,
             "kind": self.kind,
             "level": self.level,
             "finding": self.finding,
@@ -254,12 +257,12 @@ def _of_joint(
     L, columns = search.layout, search.evidence.columns
     largest = float(np.abs(columns[:, i, i]).max())
     resistance, uncertainty = search.resistance(fit, i)
-    is_torque = True
+    is_torque, unit = True, model.torque_unit(i)
     if h.has("scale", i):
         need = float(np.sqrt((columns[:, i, L.need] ** 2).mean()))
         present = float(parameters.for_joints("effort_gain", model.nv)[i])
         scale = float(search.values(fit, f"scale {i}")[0][0])
-        verdict = _of_scale(scale, need > LOADED * limit, present)
+        verdict = _of_scale(scale, need > LOADED * limit, present, unit)
         if verdict.kind == "unclear":
             # The scale is doubtful, so friction and misfit are given in the recorded unit.
             friction = (size * friction[0], size * friction[1], size * friction[2])
@@ -269,13 +272,13 @@ def _of_joint(
         verdict = _Verdict("reversed", "bad", "has friction that drives the joint", _REVERSE)
         is_torque = False
     elif largest > parameters.implausible_effort * limit:
-        finding = f"reaches {largest:.4g}, its limit is {limit:.4g} N·m or N"
+        finding = f"reaches {largest:.4g}, its limit is {limit:.4g} {unit}"
         verdict = _Verdict("unit", "bad", finding, "set effort_gain, or fix the driver")
         is_torque = False
     elif h.has("gravity"):
         verdict = _of_gravity(parameters)
     elif misfit > UNCLEAR * level:
-        verdict = _Verdict("unclear", "doubtful", f"has {misfit:.2g} N·m or N unexplained (RMS)")
+        verdict = _Verdict("unclear", "doubtful", f"has {misfit:.2g} {unit} unexplained (RMS)")
     else:
         verdict = _Verdict(parameters.effort_kind)
     known = abs(scale) > KNOWN * deviation
@@ -293,10 +296,11 @@ def _of_joint(
         friction,
         coulomb_deviation,
         misfit,
+        unit,
     )
 
 
-def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
+def _of_scale(scale: float, loaded: bool, present: float, unit: str) -> _Verdict:
     """Return the kind of an effort that is ``scale`` times the model's torque.
 
     ``loaded`` says whether the model needs enough torque to determine the unit (:data:`LOADED`);
@@ -310,14 +314,14 @@ def _of_scale(scale: float, loaded: bool, present: float) -> _Verdict:
         remedy = "look for friction or wrong masses, or load the joint more"
         text = f"{size}, which is too small here to determine the unit"
         return _Verdict("unclear", "doubtful", text, remedy)
-    for factor, unit in UNITS:
+    for factor, other in UNITS:
         if abs(abs(scale) / factor - 1.0) < LIKE:
             sign = "-" if scale < 0.0 else ""
             gain = float(f"{sign}{1.0 / factor:g}") * present
             remedy = f"set effort_gain to {gain:g}"
-            return _Verdict("unit", "bad", f"{size}, so torque in {unit}", remedy)
+            return _Verdict("unit", "bad", f"{size}, so torque in {other}", remedy)
     kind = "current" if abs(scale) < low else "unit"
-    per_unit = f"{present / scale:.3g} N·m or N per unit of effort"
+    per_unit = f"{present / scale:.3g} {unit} per unit of effort"
     return _Verdict(kind, "bad", f"{size}, {per_unit}", _CALIBRATE)
 
 
@@ -364,7 +368,7 @@ _NAMES = {
     "torque": "torque",
     "torque_without_gravity": "torque without gravity",
     "current": "motor current (or another unit)",
-    "unit": "another unit than N·m or N",
+    "unit": "another unit than N·m, or than N of a prismatic joint",
     "reversed": "reversed",
     "not measured": "not measured",
     "unclear": "unclear",
@@ -372,8 +376,8 @@ _NAMES = {
 
 
 def _scales(efforts: Sequence[JointEffort]) -> str:
-    """Return a text with the range of the scales of high confidence, and the unknown scales."""
-    known = [one.scale for one in efforts if one.confidence == "high"]
+    """Return a text with the range of the known scales, and the unknown scales."""
+    known = [one.scale for one in efforts if one.confidence != "none"]
     if not known:
         return "; the motion does not determine its scale"
     unknown = [one.joint for one in efforts if one.confidence == "none"]
@@ -469,6 +473,6 @@ def _refuse_absurd(
     raise RecordingError(
         f"{where}effort or speed of joint {joint!r} is implausible in {share[i]:.0%} of "
         f"the samples: the effort reaches {worst:.4g}, the effort limit is "
-        f"{float(model.effort_limit[i]):.4g} N·m or N; declare what the effort is (--effort), or "
-        f"fix the driver"
+        f"{float(model.effort_limit[i]):.4g} {model.torque_unit(i)}; declare what the effort is "
+        f"(--effort), or fix the driver"
     )

@@ -284,17 +284,44 @@ def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...
     found = known.for_joints("contact_threshold", model.nv)
     usual = default_contact_thresholds(model)
     said = [
-        f"{joint} {found[i]:.3g} instead of {usual[i]:.3g}"
+        f"{joint} {found[i]:.3g} instead of {usual[i]:.3g} {model.torque_unit(i)}"
         for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names))
         if found[i] > usual[i]
     ]
     if not said:
         return ()
     return (
-        f"contact thresholds are higher than without calibration [N·m or N]: {', '.join(said)}; "
+        f"contact thresholds are higher than without calibration: {', '.join(said)}; "
         f"weak contacts will be missed: look for drifting torque sensors, contact in the "
         f"recordings, wrong stamps, and friction that changes",
     )
+
+
+def worse_than_none(
+    known: CalibratedParameters, motions: Sequence[FreeMotion], model: Model
+) -> str:
+    """Return why the arm is better off without the calibration; empty if it is not.
+
+    It is if the identified model fits worse than the description, or if the thresholds are higher
+    than the default ones in the geometric mean over the joints, although the default ones raise no
+    false alarm in the motions with the description.
+    """
+    described = np.concatenate([motion.described for motion in motions])
+    residual = np.concatenate([motion.residual for motion in motions])
+    before, after = (float(np.sqrt(np.mean(each**2))) for each in (described, residual))
+    if after > before:
+        return (
+            f"the RMS residual is {after:.3g} {model.torque_unit()} with the identified model, and "
+            f"{before:.3g} without friction and corrections"
+        )
+    usual = default_contact_thresholds(model)
+    ratio = float(np.exp(np.mean(np.log(known.for_joints("contact_threshold", model.nv) / usual))))
+    if ratio > 1.0 and (np.abs(described) < usual).all():
+        return (
+            f"thresholds are {ratio:.2g} times those without a calibration, which raise no false "
+            "alarm in these recordings"
+        )
+    return ""
 
 
 def _moving_ratio(
@@ -393,10 +420,10 @@ def refuse_contact(motions: Sequence[FreeMotion], coulomb: Array, model: Model) 
                     peak = float(np.abs(r[begin:end, i]).max())
                     raise RecordingError(
                         f"{motion.name}: the residual of joint {joint!r} at {t[begin]:.2f} s "
-                        f"reaches {peak:.2f} N·m or N and stays above {limit[i]:.2f} for "
-                        f"{t[end - 1] - t[begin]:.2f} s, its usual spread being {spread[i]:.2g}: "
-                        f"this looks like contact; remove this part, or record a motion without "
-                        f"contact"
+                        f"reaches {peak:.2f} {model.torque_unit(i)} and stays above "
+                        f"{limit[i]:.2f} for {t[end - 1] - t[begin]:.2f} s, its usual spread "
+                        f"being {spread[i]:.2g}: this looks like contact; remove this "
+                        f"part, or record a motion without contact"
                     )
 
 

@@ -1,5 +1,8 @@
 """Decoding of serialized ``sensor_msgs/JointState`` messages without ROS, singly or in blocks.
 
+They are CDR, as in ROS 2, or of ROS 1, where ``header.seq`` takes the place of the header of CDR,
+and there are neither padding nor terminators of strings.
+
 Messages of one layout (the same frame, names and lengths) have the same size and, except for the
 stamp, the numbers and the padding, the same bytes. A layout is parsed from the bytes of the first
 such message, with bounds checks, and compared with what another decoder returns for that message:
@@ -85,16 +88,20 @@ class Layout:
     pattern: int
 
     @classmethod
-    def of(cls, raw: bytes) -> Layout | None:
+    def of(cls, raw: bytes, kind: type[CdrScan]) -> Layout | None:
         """Return the layout of a serialized message; None if it cannot be read by a layout.
 
-        This is a message that is damaged, cut short, not little-endian CDR, or followed by more
-        than :data:`TRAILING` bytes.
+        This is a message that is damaged, cut short, not little-endian, or followed by more than
+        :data:`TRAILING` bytes.
+
+        Args:
+            raw: its bytes.
+            kind: parser of its serialization.
         """
-        if raw[:2] != LITTLE_ENDIAN or len(raw) < HEAD + STAMP.size:
+        if len(raw) < HEAD + STAMP.size:
             return None
-        scan = _Scan(raw)
         try:
+            scan = kind(raw)
             scan.text()
             names = tuple([scan.text() for _ in range(scan.count())])
             places = (scan.numbers(), scan.numbers(), scan.numbers())
@@ -139,7 +146,7 @@ class Layout:
 
 
 def decode_and_learn(
-    raw: bytes, receipt: float, decode: Decode
+    raw: bytes, receipt: float, decode: Decode, kind: type[CdrScan]
 ) -> tuple[JointMessage, Layout | None]:
     """Decode a message, and find its layout for later messages of the same kind.
 
@@ -147,6 +154,7 @@ def decode_and_learn(
         raw: the bytes of the message.
         receipt: time of receipt [s].
         decode: the decoder of the middleware or of rosbags.
+        kind: parser of the serialization.
 
     Returns:
         The message from ``decode``, and the layout of its fields. The layout is None if these bytes
@@ -155,7 +163,7 @@ def decode_and_learn(
     Raises:
         Exception: what ``decode`` raises for damaged bytes.
     """
-    decoded, layout = decode(receipt, raw), Layout.of(raw)
+    decoded, layout = decode(receipt, raw), Layout.of(raw, kind)
     if layout is None or not _is_same(layout.message(raw, receipt), decoded):
         return decoded, None
     return decoded, layout
@@ -185,7 +193,7 @@ class JointStateReader:
             for layout in known:
                 if number & layout.mask == layout.pattern:
                     return layout.message(raw, receipt)
-        message, learned = decode_and_learn(raw, receipt, self._decode)
+        message, learned = decode_and_learn(raw, receipt, self._decode, CdrScan)
         if learned is not None:
             if len(self._known) >= _SIZES and not known:
                 self._known.clear()
@@ -193,20 +201,33 @@ class JointStateReader:
         return message
 
 
-class _Scan:
-    """Parses a little-endian message from the end of its stamp.
+class CdrScan:
+    """Parses a message in little-endian CDR from the end of its stamp.
 
-    Its methods raise a ValueError if the content is not a joint state or is longer than the bytes.
+    Constructor and methods raise a ValueError if the content is not a joint state or is longer than
+    the bytes.
 
     Attributes:
         end: offset of the next byte to read [bytes].
         fixed: 0xFF for each byte that all messages of this layout share.
     """
 
+    TERMINATOR = b"\0"
+    """End of each string, which its length includes."""
+
+    ALIGNED = True
+    """Whether a value begins at a multiple of its size."""
+
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self.end = HEAD + STAMP.size
         self.fixed = bytearray(len(raw))
+        self._begin()
+
+    def _begin(self) -> None:
+        """Check the header."""
+        if self._raw[:2] != LITTLE_ENDIAN:
+            raise ValueError("not little-endian CDR")
         self.fixed[:HEAD] = b"\xff" * HEAD
 
     def count(self) -> int:
@@ -215,13 +236,11 @@ class _Scan:
 
     def text(self) -> str:
         """Read a string."""
-        size = self.count()
-        if size < 1:
-            raise ValueError("a string without its terminator")
-        text = self._share(size, 1)
-        if text.find(b"\0") != size - 1:
+        text, end = self._share(self.count(), 1), self.TERMINATOR
+        content = text.removesuffix(end)
+        if text != content + end or b"\0" in content:
             raise ValueError("a string whose length does not match its terminator")
-        return text[:-1].decode()
+        return content.decode()
 
     def numbers(self) -> tuple[int, int]:
         """Read an array of numbers; return the offset of its first number, and their count."""
@@ -236,11 +255,21 @@ class _Scan:
         return self._raw[start : self.end]
 
     def _skip(self, size: int, alignment: int) -> int:
-        start = self.end + (HEAD - self.end) % alignment
+        start = self.end + ((HEAD - self.end) % alignment if self.ALIGNED else 0)
         if start + size > len(self._raw):
             raise ValueError(f"{start + size} bytes are needed but there are {len(self._raw)}")
         self.end = start + size
         return start
+
+
+class Ros1Scan(CdrScan):
+    """Parses a message of ROS 1 from the end of its stamp."""
+
+    TERMINATOR = b""
+    ALIGNED = False
+
+    def _begin(self) -> None:
+        """Accept each ``header.seq``."""
 
 
 def _is_same(ours: JointMessage, theirs: JointMessage) -> bool:

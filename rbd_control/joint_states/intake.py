@@ -33,7 +33,9 @@ from rbd_control.joint_states.acceptance import (
     accept_one,
     new_memory,
 )
-from rbd_control.joint_states.messages import JointBlock, JointSample, SampleBlock
+from rbd_control.joint_states.messages import JointBlock, JointMessage, JointSample, SampleBlock
+from rbd_control.joint_states.parts import LONGEST_AGE, Parts
+from rbd_control.joint_states.velocities import filter_samples, new_filter
 from rbd_control.wording import listed, quoted
 
 _MAX_ORDERS = 64
@@ -48,11 +50,13 @@ class JointStateIntake:
 
     Args:
         joint_names: the joints of the samples, in this order. Other joints in a message are
-            ignored.
+            ignored. If a message has only some of them, see :mod:`~.parts`.
         follow_jumps: whether to restart when the clock has gone back: the time of receipt to more
             than :data:`FUTURE_TOLERANCE` before the last sample, or the stamps of
             :data:`JUMP_MESSAGES` messages in a row. The next sample is then marked ``after_jump``,
             and usually older than the previous one. If false, old messages are dropped.
+        velocity_filter: time constant with which velocities are computed from positions, and
+            samples are filtered, see :mod:`~.velocities` [s]; 0 for the velocities of the messages.
 
     Attributes:
         counts: number of messages ``accepted``, by each reason of :data:`DROPS`, and by each remark
@@ -71,25 +75,36 @@ class JointStateIntake:
         gaps: number of times between samples longer than :data:`GAP_PERIODS` periods.
         largest_gap: the longest time between samples [s]; 0 before the second sample.
         jumps: number of times that the clock went back.
+        parts: joins messages that have some of the joints.
 
     Raises:
         InputError: if ``joint_names`` is empty or names a joint twice.
     """
 
-    def __init__(self, joint_names: Sequence[str], *, follow_jumps: bool = False) -> None:
+    def __init__(
+        self,
+        joint_names: Sequence[str],
+        *,
+        follow_jumps: bool = False,
+        velocity_filter: float = 0.0,
+    ) -> None:
         self._follow_jumps = follow_jumps
+        self._velocity_filter = velocity_filter
         self.joint_names = tuple(joint_names)
         if not self.joint_names:
             raise InputError("no joints to take from joint states; name at least one")
         if len(set(self.joint_names)) != len(self.joint_names):
             raise InputError(f"a joint is named twice in {', '.join(self.joint_names)}")
         self._orders: dict[tuple[str, ...], NDArray[np.intp] | str] = {}
+        self.parts = Parts(self.joint_names)
         self.refused_names: tuple[str, ...] = ()
         self.reset()
 
     def reset(self) -> None:
         """Forget all times and counts, for example after a jump of the clock."""
         self._clock, self._tally = new_memory(self._follow_jumps)
+        self.parts.clear()
+        self._filter = new_filter(len(self.joint_names))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -127,11 +142,14 @@ class JointStateIntake:
     def dropped(self) -> dict[str, int]:
         """Number of dropped messages by reason of :data:`DROPS`, without counts of zero.
 
+        Messages that lack joints do not count if others have them: a gripper may share the topic.
         The reason "too large" names the field of the last such message, and its number counts all
         of them: ``{"too large (effort of joint_2)": 3}``.
         """
         named = {"too large": f"too large ({self.too_large})"}
         counts = self.counts
+        if counts["accepted"]:
+            counts["missing joint"] = 0
         return {named.get(reason, reason): counts[reason] for reason in DROPS if counts[reason]}
 
     @property
@@ -195,8 +213,8 @@ class JointStateIntake:
         names = tuple(name)
         order = self._order(names)
         if isinstance(order, str):
-            self._drop(order)
-            return None
+            whole = self._join(JointMessage(stamp, receipt, names, position, velocity, effort))
+            return None if whole is None else self.accept(*whole)
         # Copies of a fixed type: for another array type the kernel would be compiled again.
         q = np.array(position, dtype=float)
         v = np.array(velocity, dtype=float)
@@ -205,12 +223,18 @@ class JointStateIntake:
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
             self._drop("lengths")
             return None
+        if self._velocity_filter:
+            v = np.zeros(n)
         sample = np.empty((3, len(order)))
         has = accept_one(
             float(stamp), float(receipt), q, v, tau, order, self._clock, self._tally, sample
         )
         if has < 0:
             return None
+        if self._velocity_filter:
+            flags, time = np.array([has]), self._clock[LAST_STAMP : LAST_STAMP + 1]
+            self._compute_velocities(time, flags, sample[:, None])
+            has = int(flags[0])
         return JointSample(
             float(self._clock[LAST_STAMP]),
             sample[0],
@@ -232,7 +256,10 @@ class JointStateIntake:
         k, n = len(block.stamp), len(block.name)
         order = self._order(block.name)
         if isinstance(order, str):
-            return self._drop(order, k)
+            if not self._is_part(order, block.name):
+                return self._drop(order, k)
+            wholes = [whole for each in block.messages() if (whole := self._join(each))]
+            return [found for each in wholes for found in self.accept_block(JointBlock.of(each))]
         empty = ((k, n), (k, 0))
         if (
             block.position.shape != (k, n)
@@ -242,11 +269,23 @@ class JointStateIntake:
             return self._drop("lengths", k)
         time, has = np.empty((2, k)), np.empty(k, dtype=np.int64)
         out = np.empty((3, k, len(order)))
+        velocity = np.zeros((k, n)) if self._velocity_filter else block.velocity
         accepted = accept_block(
-            *block[:2], *block[3:], order, self._clock, self._tally, time, has, out
+            *block[:2],
+            block.position,
+            velocity,
+            block.effort,
+            order,
+            self._clock,
+            self._tally,
+            time,
+            has,
+            out,
         )
         if not accepted:
             return []
+        if self._velocity_filter:
+            self._compute_velocities(time[0, :accepted], has[:accepted], out[:, :accepted])
         back = has[:accepted] & AFTER_JUMP != 0
         has = has[:accepted] & ~AFTER_JUMP
         changes = np.diff(has, prepend=-1, append=-1) != 0
@@ -264,13 +303,65 @@ class JointStateIntake:
             for a, b in pairwise(edges)
         ]
 
+    def _compute_velocities(
+        self, time: NDArray[np.float64], has: NDArray[np.int64], out: NDArray[np.float64]
+    ) -> None:
+        """Filter samples and compute their velocities, in place.
+
+        Args:
+            time, has, out: (k,), (k,) and (3, k, n), as written by ``accept_block``.
+        """
+        q, v, tau = (np.ascontiguousarray(each) for each in out)
+        tau[has & EFFORT == 0] = np.nan
+        restarts = has & AFTER_JUMP != 0
+        constant = self._velocity_filter
+        filter_samples(np.ascontiguousarray(time), restarts, constant, self._filter, q, v, tau)
+        out[:] = q, v, tau
+        unknown = np.isnan(v).any(axis=1)
+        has[unknown] &= ~VELOCITY
+        self._tally[COUNTED.index("velocity missing")] += int(unknown.sum())
+
     def refusal(self, names: Sequence[str]) -> str:
         """Return the reason to drop every message with these joint names; empty if there is none.
 
-        It is ``empty``, ``duplicate name`` or ``missing joint``.
+        It is ``empty``, ``duplicate name``, or ``missing joint`` if all are missing.
         """
         order = self._order(tuple(names))
-        return order if isinstance(order, str) else ""
+        if not isinstance(order, str) or (
+            order == "missing joint" and self.parts.names_part(names)
+        ):
+            return ""
+        return order
+
+    @property
+    def have_all_joints(self) -> bool:
+        """Whether the messages so far together name all joints."""
+        return set(self.joint_names) <= {name for names in self._orders for name in names}
+
+    @property
+    def lists(self) -> int:
+        """Number of different lists of joint names so far, at most :data:`_MAX_ORDERS`."""
+        return len(self._orders)
+
+    def _is_part(self, reason: str, names: Sequence[str]) -> bool:
+        return reason == "missing joint" and self.parts.names_part(names)
+
+    def _join(self, message: JointMessage) -> JointMessage | None:
+        """Return the message that a part completes; None if it waits, or is dropped."""
+        reason = self._order(tuple(message.name))
+        assert isinstance(reason, str)
+        if not self._is_part(reason, message.name):
+            self._drop(reason)
+            return None
+        n = len(message.name)
+        lengths = [np.size(values) for values in message[3:]]
+        if lengths[0] != n or not {*lengths[1:]} <= {0, n}:
+            self._drop("lengths")
+            return None
+        whole = self.parts.join(message)
+        if whole is None:
+            self._drop(reason)
+        return whole
 
     def _order(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
         """Return the indices of the joints in the names, or the reason for dropping a message."""
@@ -328,6 +419,11 @@ def advice(
             f"the driver with {WITHOUT_SHARED_MEMORY} to exclude its shared memory)"
         )
     if intake.last_reason == "missing joint":
+        if intake.have_all_joints:
+            return (
+                f"the joints come in several messages on {topic} that are more than "
+                f"{1e3 * LONGEST_AGE:g} ms apart; publish them faster, or at the same time"
+            )
         return f"joint states on {topic} {_lack(intake, others)}"
     reason = intake.last_reason
     if reason == "too large":

@@ -6,7 +6,6 @@ machine, because its torques must not reach another robot.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -31,7 +30,7 @@ from std_msgs.msg import Bool
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.files.output_files import prepare_output, write_json
 from rbd_control.live.demo_report import (
     DemoLog,
     DemoResult,
@@ -46,6 +45,7 @@ from rbd_control.live.requests import CommandNode
 from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario, ScenarioDriver
 from rbd_control.parameters import read_parameter_file
+from rbd_control.reports.console import console_for_output
 from rbd_control.results import LONGEST
 from rbd_control.ros.contact_messages import events_in
 from rbd_control.ros.messages import to_seconds
@@ -344,9 +344,7 @@ def run_demo(
         OSError: naming a file that cannot be written; before the demo runs, as far as it is known.
         KeyboardInterrupt: on SIGINT and SIGTERM during the run, after all nodes are stopped.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=140)
+    console = console_for_output()
     for path in _outputs(report, json_path):
         prepare_output(path)
     html = demo_html(html_path, report)
@@ -380,14 +378,13 @@ def _write(
     json_path: str | Path | None,
     console: Console,
 ) -> None:
-    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     if report:
         draw_demo(result, Path(report) / "demo.png")
         console.print(f"picture in {Path(report) / 'demo.png'}", markup=False)
     else:
         console.print("--report DIR draws a picture of it")
     for path in _outputs(report, json_path):
-        write_whole(path, text.encode("utf-8"))
+        write_json(result.to_json(), path)
     if json_path:
         console.print(f"JSON in {json_path}", markup=False)
 

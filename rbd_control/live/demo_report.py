@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.files.output_files import write_whole
 from rbd_control.playback.truth import Score, contact_intervals, score
-from rbd_control.reports.demo_page import demo_page
+from rbd_control.reports.demo_page import demo_page, staged_table
 from rbd_control.reports.html import HtmlOutput, analysed_now
 from rbd_control.results import plain
 
@@ -285,29 +284,9 @@ _TRUE, _FOUND = "tab:green", "tab:orange"
 
 def print_demo(result: DemoResult, console: Console) -> None:
     """Print a table of detected and true contacts, the tracking error, and the failures."""
-    table = Table(title="contacts, detected and true", title_justify="left")
-    table.add_column("staged")
-    for heading in ("onset [s]", "true [s]", "flag after [ms]"):
-        table.add_column(escape(heading), justify="right")
-    table.add_column("level")
-    for heading in ("link", "true link"):
-        table.add_column(escape(heading))
-    for heading in ("force [N]", "true [N]"):
-        table.add_column(escape(heading), justify="right")
-    for contact, found in zip(result.contacts, result.score.contacts, strict=True):
-        event = contact.event
-        table.add_row(
-            escape(contact.what),
-            "missed" if event is None else f"{event.onset:.3f}",
-            f"{contact.start:.3f}",
-            "-" if found.delay is None else f"{1e3 * found.delay:.0f}",
-            "-" if event is None else event.level,
-            "-" if event is None else escape(_links(event)),
-            escape(contact.link),
-            "-" if event is None else _size(event.force),
-            _size(contact.force),
-        )
-    console.print(table)
+    found = result.to_json()
+    table = staged_table(found["truth"]["contacts"], found["events"], found["duration"])
+    console.print(table.on_console(result.log.joints))
     rms = result.tracking_rms
     error = "unknown" if isnan(rms) else f"{1e3 * rms:.1f} mrad RMS over all joints"
     console.print(f"tracking error without contact: {error} (limit {1e3 * RMS_LIMIT:.0f} mrad)")

@@ -14,13 +14,13 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
-from rich.console import Console
 from rich.live import Live
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.playback.live_view import LiveState, event_line, render
+from rbd_control.reports.console import console_for_output
 from rbd_control.results import LONGEST
 from rbd_control.ros.contact_messages import THRESHOLD, events_in
 from rbd_control.ros.messages import LATCHED
@@ -185,8 +185,6 @@ REFRESH = 0.1
 PATIENCE = 5.0
 """Time without a message of the detector after which the monitor reports it [s]."""
 
-WIDTH = 110
-
 _WEAK = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 _QOS = {Bool: LATCHED, JointState: _WEAK, WrenchStamped: _WEAK}
@@ -274,9 +272,7 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
     Raises:
         RbdControlError: if the middleware cannot be started without shared memory.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+    console = console_for_output()
     lines = console.is_terminal is False and not once
 
     def on_event(text: str) -> None:

@@ -216,7 +216,7 @@ def run_loop_check(node_name: str, path: Path | None) -> int:
     if not answer.success or not values:
         return 1
     if path is None:
-        print("write them into the parameter file of the arm: --write arm.yaml")
+        print("write them into the parameter file of the arm: --out arm.yaml")
         return 0
     with about(path):
         text = with_values(path.read_text(encoding="utf-8"), SECTION, values)

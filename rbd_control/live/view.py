@@ -291,7 +291,7 @@ class LiveArm:
         if verdict == "contact":
             event = self._open_event()
             return "collision" if event is not None and event.level == "collision" else "contact"
-        return "free" if verdict == "free" else "no verdict"
+        return "no contact" if verdict == "no contact" else "no verdict"
 
     def _ratios(self) -> Array | None:
         """Return residual / threshold of each joint, signed, (n,); None before both are known."""

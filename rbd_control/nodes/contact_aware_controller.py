@@ -48,7 +48,7 @@ class SharedSamples:
         self._node = node
         self.latest: JointSample | None = None
         self._heard = 0.0
-        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
+        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch)
 
     @property
     def is_silent(self) -> bool:

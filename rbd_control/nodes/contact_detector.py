@@ -130,7 +130,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.offer("reset", partial(self._reset, clear_tare=True))
         self.offer("tare", self._tare)
         self.offer("friction", self._friction)
-        self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
+        self.create_timer(REPEAT_PERIOD, self._repeat)
         self._has_judged = self._is_late = False
         self._model_error = ""
         """Reason why the last sample shows that the model is wrong; empty if it does not."""
@@ -177,7 +177,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         published, because the sample does not show the present state; a late sample, and a sample
         without verdict, end the repetition of the flag. With ``check_effort_kind`` no sample is
         judged while the efforts contradict ``effort_kind``. A sample with a ``model_error`` is not
-        judged either.
+        judged either, nor any while another robot description has been published.
 
         Args:
             sample: the joint state in the order of the model.
@@ -190,8 +190,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._payload.settle()
         if self._unreported:
             self._complete_last()
-        if sample.model_error != self._model_error:
-            self._on_model_error(sample.model_error)
+        error = sample.model_error or self.contradiction
+        if error != self._model_error:
+            self._on_model_error(error)
         verdict = None
         if not (self._model_error or self._is_refuted):
             self._is_late = sample.is_late
@@ -244,7 +245,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             detection = self.output.publish(judged, verdict)
             if not judged.sample.is_late:
                 self._counts.add(verdict, detection)
-        if not judged.sample.model_error:
+        if not self._model_error:
             self._checks.add(judged.sample, verdict)
 
     # End of the verdict ------------------------------------------------------------------------
@@ -272,7 +273,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if error:
             logger.error(f"no verdict: {error}")
         else:
-            logger.info("the held joints are back where the model holds them")
+            logger.info("the model fits again: held joints and description are those of the start")
 
     def _on_refuted_kind(self) -> None:
         self._forget()
@@ -448,6 +449,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
         for joint, tared in zip(joints, self._detector.bias, strict=True):
             status.add(f"tare {joint} [N·m]", float(tared))
+        if first := self._counts.first_verdict():
+            self.get_logger().info(first)
         if not self.has_verdict:
             status.raise_to(WARN, f"no verdict: {self._missing(detection)}")
         if detection is None:

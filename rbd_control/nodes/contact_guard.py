@@ -169,9 +169,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             largest=LARGEST_EVENTS,
         )
         self.offer("resume", self._resume)
-        self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
-        self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
-        self.create_timer(LOOK_PERIOD, self._look, clock=self.steady)
+        self.create_timer(WATCH_PERIOD, self._watch)
+        self.create_timer(REPEAT_PERIOD, self._repeat)
+        self.create_timer(LOOK_PERIOD, self._look)
         self._levels: Subscription | None = None
         """Subscription to the level of the contact, while only collisions stop the arm."""
         self._orders: StopOrders | None = None

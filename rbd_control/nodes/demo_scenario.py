@@ -297,7 +297,7 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
 
     def activate(self) -> None:
         """Wait for the other nodes, then begin the scenario; after a pause go on with it."""
-        self._timer = self.create_timer(PERIOD, self._tick, clock=self.steady)
+        self._timer = self.create_timer(PERIOD, self._tick)
 
     def deactivate(self) -> None:
         """Pause the pushes while the controller moves on; activation then sends overdue pushes."""

@@ -14,6 +14,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
 from visualization_msgs.msg import MarkerArray
 
+from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, ContactEvent, Detection, ToolWrench, Verdict
 from rbd_control.estimation.drift import JointDrift
 from rbd_control.joint_states import JointSample
@@ -147,14 +148,15 @@ class EventOutput:
         self._publisher = node.open(EVENTS)
         self._waiting: deque[DiagnosticArray] = deque(maxlen=MOST_REFUSED)
         self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
-        node.create_timer(LOG_PERIOD, self._log, clock=node.steady)
+        node.create_timer(LOG_PERIOD, self._log)
 
-    def add(self, event: ContactEvent, stamp: Stamp, frame: str) -> None:
+    def add(self, event: ContactEvent, stamp: Stamp, model: Model, frame: str) -> None:
         """Publish an event; if the middleware refuses it, :meth:`publish` tries again.
 
         Args:
             event: the onset or the release of a contact.
             stamp: time of the sample, for the header.
+            model: the robot.
             frame: name of the root link, for the header; force, direction and point are in its
                 axes.
         """
@@ -162,7 +164,7 @@ class EventOutput:
         self._waiting.append(event_message(name, event, stamp, frame))
         self.publish()
         # A log line takes as long as ten samples, so a timer writes it later.
-        self._unlogged.append(event_line(event))
+        self._unlogged.append(event_line(event, model))
 
     def publish(self) -> None:
         """Publish waiting events; keep those that the middleware refuses. Call it periodically."""
@@ -279,7 +281,7 @@ class DriftOutput:
         self._publisher = node.open(DRIFT)
         self.detector: ContactDetector | None = None
         self._recoveries = 0
-        node.create_timer(DRIFT_PERIOD, self._publish, clock=node.steady)
+        node.create_timer(DRIFT_PERIOD, self._publish)
 
     def _publish(self) -> None:
         detector = self.detector
@@ -451,7 +453,7 @@ class DetectionOutput:
             event: the release; its time of release is the stamp of the message.
         """
         end = to_stamp(event.detected if event.release is None else event.release)
-        self._events.add(event, Stamp(end.sec, end.nanosec), self._frame)
+        self._events.add(event, Stamp(end.sec, end.nanosec), self._detector.model, self._frame)
 
     def publish_waiting_events(self) -> None:
         """Publish events that the middleware has refused. Call it periodically."""
@@ -477,7 +479,7 @@ class DetectionOutput:
         else:
             self._stamped.take(detection, self._detector.contact_threshold, stamp)
         if detection.event is not None:
-            self._events.add(detection.event, stamp, self._frame)
+            self._events.add(detection.event, stamp, self._detector.model, self._frame)
         if sample.is_late or not (detection.contact and detection.force is not None):
             self._arrow.clear()
         elif not detection.dropped:  # the position in a dropped sample is not reliable

@@ -115,7 +115,7 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         self._pace = Pace(self.parameters.rate, time.monotonic())
         restamps = self.parameters.restamp and self.parameters.rate <= 1.0
         self._lead = None if restamps else 0.0
-        self._timer = self.create_timer(TICK, self._tick, clock=self.steady)
+        self._timer = self.create_timer(TICK, self._tick)
         self.get_logger().info(
             f"playing {self._recording.count} messages of {self._recording.path}"
         )

@@ -22,6 +22,7 @@ from rbd_control.estimation import (
     Verdict,
     detector_warnings,
 )
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
 from rbd_control.identification.findings import Level, Line
 from rbd_control.joint_states import JointSample
@@ -38,7 +39,8 @@ class VerdictCounts:
     """
 
     def __init__(self) -> None:
-        self._samples = 0
+        self._samples, self._is_told = 0, False
+        self._begin = self._first = time.monotonic()
         self._reasons, self._drops = [0] * len(REASONS), [0] * len(REASONS)
         self._dropped = ""
 
@@ -50,11 +52,22 @@ class VerdictCounts:
             detection: the verdict with link, force and the text of the reasons; None if it was not
                 computed, which is the case only for samples that were not dropped.
         """
+        if verdict.valid and not self._reasons[0]:
+            self._first = time.monotonic()
         self._samples += 1
         self._reasons[verdict.reason_code] += 1
         if detection is not None and detection.dropped:
             self._drops[detection.dropped_code] += 1
             self._dropped = detection.dropped
+
+    def first_verdict(self) -> str:
+        """Return a line for the log about the first verdict, once after 1 s; empty otherwise."""
+        since = time.monotonic() - self._first
+        if self._is_told or not self._reasons[0] or since < 1.0:
+            return ""
+        self._is_told = True
+        rate = self._reasons[0] / since
+        return f"active, first verdict after {self._first - self._begin:.1f} s, {rate:.0f} Hz"
 
     def report(self, status: Status) -> None:
         """Add the counts to a status; samples dropped since the last report are a warning."""
@@ -102,7 +115,7 @@ class StartCheckStatus:
         self._failure = ""
         self._timer: Timer | None = None
         if seconds > 0.0:
-            self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+            self._timer = node.create_timer(PERIOD, self._go_on)
 
     @property
     def is_running(self) -> bool:
@@ -193,7 +206,7 @@ class Slices(Generic[Result]):
         on_end: Callable[[Result], None],
     ) -> None:
         self._node, self._steps, self._on_end = node, steps, on_end
-        self._timer: Timer | None = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+        self._timer: Timer | None = node.create_timer(PERIOD, self._go_on)
 
     def end(self) -> None:
         """End the computation without a result, if it has not ended."""
@@ -275,10 +288,11 @@ It begins with the activation, and again after new parameters, a tare or a reset
 class ModelChecks:
     """Runs the checks of a detector node, and reports their findings in log and diagnostics.
 
-    It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), whether the efforts
-    fit the parameter ``effort_kind`` (:mod:`~rbd_control.identification.effort_kind`), whether
-    model and robot agree (:class:`~rbd_control.identification.MotionWatch`), and the first seconds
-    of motion (:class:`StartCheckStatus`).
+    It checks the settings (:func:`~rbd_control.estimation.detector_warnings`), the rate of the
+    joint states, whether the efforts fit the parameter ``effort_kind``
+    (:mod:`~rbd_control.identification.effort_kind`), whether model and robot agree
+    (:class:`~rbd_control.identification.MotionWatch`), and the first seconds of motion
+    (:class:`StartCheckStatus`).
 
     Args:
         node: the node.
@@ -303,6 +317,7 @@ class ModelChecks:
         self._fit: MotionWatch | None = None
         self._remarks: tuple[Line, ...] = ()
         self._comparison: Slices[tuple[Line, ...]] | None = None
+        self._is_other_rate = False
 
     def configure(self, detector: ContactDetector) -> None:
         """Use this detector; log warnings about settings that disable or nearly disable detection.
@@ -395,6 +410,7 @@ class ModelChecks:
             status.add("effort_kind", f"{decision.state}: {decision.text}")
         for warning in self._warnings:
             status.raise_to(WARN, warning)
+        self._check_rate(status)
         for remark in self._remarks:
             status.raise_to(WARN, remark.text)
         self._payload.report(status)
@@ -412,6 +428,15 @@ class ModelChecks:
         for warning in self._warnings:
             self._node.get_logger().warning(warning)
 
+    def _check_rate(self, status: Status) -> None:
+        """Warn about joint states at another rate than in the calibration; log it at its start."""
+        warning = rate_warning(self._detector.period, self._detector.parameters)
+        if warning:
+            status.raise_to(WARN, warning)
+            if not self._is_other_rate:
+                self._node.get_logger().warning(warning)
+        self._is_other_rate = bool(warning)
+
     def _compare(self, fit: MotionWatch, sample: JointSample) -> None:
         """Compare model and robot once there are enough samples, and log the differences."""
         if sample.v is None or sample.tau is None:
@@ -425,6 +450,10 @@ class ModelChecks:
         self._remarks = remarks
         for remark in remarks:
             self._node.get_logger().warning(f"if nothing touches the arm: {remark.text}")
+        if not remarks:
+            self._node.get_logger().info(
+                f"nothing in {FIRST_SECONDS:g} s of joint states contradicts the model"
+            )
 
     def _check_effort_kind(self, sample: JointSample) -> None:
         """Check ``effort_kind``; if it is refuted, there is no verdict from the next sample on."""

@@ -139,8 +139,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self.while_waiting: Callable[[], None] | None = None
         self._unreported: AnsweredSample | None = None
         self._watchdog = CallbackWatchdog(lambda: self.parameters.timeout, self._send_zero)
-        self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
-        self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
+        self.create_timer(WATCH_PERIOD, self._watch)
+        self.create_timer(RIVALS_PERIOD, self._look_around)
         self.diagnostics.append(self._report_status)
 
     @property
@@ -327,7 +327,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             q: joint positions, (nq,) [rad or m].
 
         Raises:
-            InputError: naming the joint, its torque and its limit.
+            InputError: naming the joint and the share of its limit that it needs.
         """
         parameters = robot.in_model_order(self.parameters)
         limits = ArmLimits.of(robot.model, parameters)
@@ -399,8 +399,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "joint states with velocities; the present ones have none"
-        if sample.model_error:
-            return f"held joints where the model holds them: {sample.model_error}"
+        if self.contradiction or sample.model_error:
+            return f"a model that fits: {self.contradiction or sample.model_error}"
         if self.controller.observed.mixed:
             topic = self.resolve_topic_name("joint_states")
             return f"joint states of one source; on {topic} they contradict each other"

@@ -204,7 +204,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         )
         self._undescribed = ""
         """Description that is still to be published."""
-        self.create_timer(DESCRIBE_PERIOD, self._describe, clock=self.steady)
+        self.create_timer(DESCRIBE_PERIOD, self._describe)
         self._skipped = self._bad_commands = 0
         self.diagnostics.append(self._report)
 
@@ -237,7 +237,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self._lockstep = Lockstep()
         self._ticked = time.monotonic()
         period = 1.0 / self.parameters.rate
-        self._timer = self.create_timer(period, self._tick, clock=self.steady)
+        self._timer = self.create_timer(period, self._tick)
 
     def deactivate(self) -> None:
         """Pause the simulation; the arm keeps its position and velocity."""

@@ -1,7 +1,7 @@
 """Recordings of rosbag2 (folder, ``.db3``, ``.mcap``) and of ROS 1 (``.bag``), read by rosbags.
 
-Released ROS packages cannot depend on rosbags, which is distributed on PyPI. Where it is not
-installed, ``rosbag2_py`` and rclpy of a ROS installation take its place.
+rosbags is imported when a bag is opened. Released ROS packages cannot depend on it, because it is
+distributed on PyPI; CSV files and the nodes do without it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from heapq import merge
@@ -21,16 +21,17 @@ from typing import Any, NamedTuple
 from weakref import finalize
 
 from rbd_control.errors import RecordingError
-from rbd_control.files.input_files import about, reading, refuse_special
+from rbd_control.files.input_files import about, reading, reason, refuse_special
 from rbd_control.files.output_files import ScratchFolder
 from rbd_control.files.yaml_input import read_yaml
 from rbd_control.joint_states import JointMessage
-from rbd_control.joint_states.cdr import Decode
+from rbd_control.joint_states.cdr import CdrScan, Ros1Scan
 from rbd_control.playback.parts import Part, decode_parts
 from rbd_control.wording import listed, quoted, shortened
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 BOOL = "std_msgs/msg/Bool"
+STRING = "std_msgs/msg/String"
 
 STORAGE_SUFFIXES = (".mcap", ".db3")
 """Suffixes of the storage files of rosbag2."""
@@ -46,9 +47,6 @@ METADATA = "metadata.yaml"
 
 MAX_MESSAGE = 1 << 18
 """Maximum size of a message [bytes]; a joint state of a thousand joints takes a fifth of it."""
-
-_BOOL_PLACE = 4
-"""Offset of the value in a serialised std_msgs/Bool [bytes]."""
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of a message that rosbag2 has compressed; CDR begins with a zero."""
@@ -90,7 +88,8 @@ class Bag:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._storages = [_storage(file) for file in _storage_files(path)]
+        self._is_ros1 = path.suffix == ROS1_SUFFIX
+        self._storages = [_Storage(file) for file in _storage_files(path)]
         self.topics: dict[str, Topic] = {}
         for storage in self._storages:
             for name, topic in storage.topics:
@@ -135,19 +134,48 @@ class Bag:
         A block has ``size`` messages, the last block may have fewer. The blocks are in order of
         receipt; :func:`~rbd_control.playback.parts.in_order` restores the order within a block.
         """
-        decode = _joint_state_decoder()
+        scan = Ros1Scan if self._is_ros1 else CdrScan
         with _naming(self.path):
             for times, raws in self._blocks(topic, size):
-                yield decode_parts(times, raws, decode)
+                yield decode_parts(times, raws, self._joint_state, scan)
 
-    def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
-        """Yield time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
+    def values(
+        self, topic: str, msgtype: str, largest: int = MAX_MESSAGE
+    ) -> Iterator[tuple[float, Any]]:
+        """Yield time of receipt [s] and ``data`` of each std_msgs message of ``topic``.
+
+        Args:
+            topic: a topic of the recording.
+            msgtype: its type: :data:`BOOL` or :data:`STRING`.
+            largest: maximum size of a message [bytes].
+        """
         with _naming(self.path):
-            for times, raws in self._blocks(topic, 1024):
+            for times, raws in self._blocks(topic, 64, largest):
                 for time, raw in zip(times, raws, strict=True):
-                    yield 1e-9 * time, bool(raw[_BOOL_PLACE])
+                    yield 1e-9 * time, self._decoded(raw, msgtype).data
 
-    def _blocks(self, topic: str, size: int) -> Iterator[tuple[list[int], list[bytes]]]:
+    def _joint_state(self, receipt: float, raw: bytes) -> JointMessage:
+        """Decode a joint state of any layout; an error names its time of receipt [s]."""
+        try:
+            decoded = self._decoded(raw, JOINT_STATE)
+        except Exception as error:
+            # Generated code may raise any exception for damaged bytes.
+            raise RecordingError(
+                f"the joint state received at {receipt:.3f} s is damaged "
+                f"({shortened(str(error), 60)})"
+            ) from error
+        stamp = decoded.header.stamp
+        values = decoded.position, decoded.velocity, decoded.effort
+        return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, decoded.name, *values)
+
+    def _decoded(self, raw: bytes, msgtype: str) -> Any:
+        if self._is_ros1:
+            return _types("ROS1_NOETIC").deserialize_ros1(raw, msgtype)
+        return _types("LATEST").deserialize_cdr(raw, msgtype)
+
+    def _blocks(
+        self, topic: str, size: int, largest: int = MAX_MESSAGE
+    ) -> Iterator[tuple[list[int], list[bytes]]]:
         """Yield times of receipt [ns] and bytes of the messages on ``topic``, in blocks."""
         streams = [storage.messages(topic) for storage in self._storages]
         merged = streams[0] if len(streams) == 1 else merge(*streams, key=itemgetter(0))
@@ -156,10 +184,9 @@ class Bag:
             if raws[0].startswith(_ZSTD_MAGIC):
                 raws = [bytes(_zstd().decompress(raw)) for raw in raws]
             longest = max(map(len, raws))
-            if longest > MAX_MESSAGE:
+            if longest > largest:
                 raise RecordingError(
-                    f"a message on {quoted(topic)} has {longest} bytes; at most {MAX_MESSAGE} are "
-                    "read"
+                    f"a message on {quoted(topic)} has {longest} bytes; at most {largest} are read"
                 )
             yield times, raws
 
@@ -171,15 +198,13 @@ class _Storage:
         topics: name and properties of each topic; a name may occur several times.
 
     Raises:
-        ModuleNotFoundError: from the constructor, if rosbags or one of its packages is missing.
         RecordingError: from the constructor and from every iteration, naming the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._rosbags = import_module(
-            "rosbags.rosbag1" if path.suffix == ROS1_SUFFIX else "rosbags.rosbag2"
-        )
+        with about(path):
+            self._rosbags = _rosbags("rosbag1" if path.suffix == ROS1_SUFFIX else "rosbag2")
         self._scratch: ScratchFolder | None = None
         self._readable = self._made_readable()
         self._idle: list[Any] = []
@@ -198,16 +223,15 @@ class _Storage:
             ]
 
     def messages(self, topic: str) -> Iterator[tuple[int, bytes]]:
-        """Yield time of receipt [ns] and bytes (CDR) of each message on ``topic``."""
+        """Yield time of receipt [ns] and bytes of each message on ``topic``."""
         with self._reader() as reader:
             wanted = [each for each in reader.connections if each.topic == topic]
             if not wanted:  # for rosbags, this selects all connections
                 return
-            convert = _types().ros1_to_cdr if self.path.suffix == ROS1_SUFFIX else None
             missing = stated = sum(each.msgcount for each in wanted)
-            for each, time, raw in reader.messages(wanted):
+            for _, time, raw in reader.messages(wanted):
                 missing -= 1
-                yield time, bytes(convert(raw, each.msgtype)) if convert else raw
+                yield time, raw
             if missing:  # rosbags passes over what it does not understand
                 raise ValueError(f"{missing} of {stated} messages on {topic[:40]} are missing")
 
@@ -227,10 +251,7 @@ class _Storage:
         reader = self._rosbags.Reader(self._readable)
         try:
             reader.open()
-        except Exception as error:
-            _close([reader])
-            if not isinstance(error, self._rosbags.ReaderError):
-                raise
+        except self._rosbags.ReaderError as error:
             # The path, which some of its messages contain, would take the place of the reason.
             said = str(error).replace(str(self._readable), self.path.name)
             raise ValueError(said) from error
@@ -263,60 +284,23 @@ class _Storage:
 
 
 def _close(readers: Sequence[Any]) -> None:
-    """Close readers of rosbags, which may have opened their file and then failed."""
     for reader in readers:
-        for each in (reader, getattr(reader, "storage", reader)):
-            with suppress(Exception):  # it may be closed already, or not be open
-                each.close()
+        with suppress(Exception):  # its file may be damaged, or the process may end
+            reader.close()
 
 
-class _RosStorage:
-    """The same as :class:`_Storage`, with ``rosbag2_py`` of a ROS installation."""
+def _rosbags(module: str) -> Any:
+    """Return a module of rosbags.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._rosbag2 = import_module("rosbag2_py")
-        with _naming(path):
-            found = self._reader().get_metadata().topics_with_message_count
-            self.topics = [
-                (of.name, Topic(of.type, of.serialization_format, int(each.message_count)))
-                for each in found
-                for of in (each.topic_metadata,)
-            ]
-
-    def messages(self, topic: str) -> Iterator[tuple[int, bytes]]:
-        """Yield time of receipt [ns] and bytes (CDR) of each message on ``topic``."""
-        with _naming(self.path):
-            reader = self._reader()
-            reader.set_filter(self._rosbag2.StorageFilter(topics=[topic]))
-            while reader.has_next():
-                _, raw, time = reader.read_next()
-                yield int(time), bytes(raw)
-
-    def _reader(self) -> Any:
-        reader = self._rosbag2.SequentialReader()
-        reader.open(
-            self._rosbag2.StorageOptions(uri=str(self.path), storage_id=""),
-            self._rosbag2.ConverterOptions("", ""),
-        )
-        return reader
-
-
-def _storage(path: Path) -> _Storage | _RosStorage:
-    """Return a storage file, opened by rosbags, otherwise by ROS."""
-    for kind in (_Storage, _RosStorage):
-        with suppress(ModuleNotFoundError), about(path):
-            return kind(path)
-    raise _missing(path)
-
-
-def _missing(path: Path | None = None) -> RecordingError:
-    error = RecordingError(
-        "reading a bag needs the package rosbags, or ROS 2: pip install rosbags, or source a ROS 2 "
-        "installation"
-    )
-    error.path = str(path or "")
-    return error
+    Raises:
+        RecordingError: if rosbags or one of the packages that it requires is not installed.
+    """
+    try:
+        return import_module(f"rosbags.{module}")
+    except ModuleNotFoundError as error:
+        raise RecordingError(
+            f"a bag is read by the package rosbags ({reason(error)}): pip install rosbags"
+        ) from error
 
 
 @contextmanager
@@ -328,62 +312,20 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 @cache
-def _types() -> Any:
+def _types(release: str) -> Any:
     """Return the message types of rosbags, which generate their decoders on first use.
 
     The types read here are the same in every release of ROS 2; a recording may hold definitions of
     its own, or none. The generation takes some milliseconds, so that all recordings share them.
     """
-    typesys = import_module("rosbags.typesys")
-    return typesys.get_typestore(typesys.Stores.LATEST)
+    typesys = _rosbags("typesys")
+    return typesys.get_typestore(typesys.Stores[release])
 
 
 @cache
 def _zstd() -> Any:
     """Return the module of the standard library, or the package that rosbags requires."""
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-
-
-def _joint_state_decoder() -> Decode:
-    """Return a decoder for serialized joint states of any layout: of rosbags, otherwise of ROS.
-
-    The decoder raises a ``RecordingError`` for damaged bytes, naming the time of receipt.
-
-    Raises:
-        RecordingError: if neither rosbags nor ROS is installed.
-    """
-    for make in (_decoder_of_rosbags, _decoder_of_ros):
-        with suppress(ModuleNotFoundError):
-            decode = make()
-            break
-    else:
-        raise _missing()
-
-    def message(receipt: float, raw: bytes) -> JointMessage:
-        try:
-            decoded = decode(raw)
-        except Exception as error:
-            # Generated code may raise any exception for damaged bytes.
-            said = shortened(str(error), 60)
-            raise RecordingError(
-                f"the joint state received at {receipt:.3f} s is damaged ({said})"
-            ) from error
-        stamp = decoded.header.stamp
-        values = decoded.position, decoded.velocity, decoded.effort
-        return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, decoded.name, *values)
-
-    return message
-
-
-def _decoder_of_rosbags() -> Callable[[bytes], Any]:
-    types = _types()
-    return lambda raw: types.deserialize_cdr(raw, JOINT_STATE)
-
-
-def _decoder_of_ros() -> Callable[[bytes], Any]:
-    serialization = import_module("rclpy.serialization")
-    kind = import_module("sensor_msgs.msg").JointState
-    return lambda raw: serialization.deserialize_message(raw, kind)
 
 
 def recorded_files(path: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rbd_control.dynamics import Model
+from rbd_control.dynamics.urdf import parse_urdf
 from rbd_control.errors import InputError, ModelWarning, ParameterError, RecordingError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.files.input_files import about
@@ -18,7 +19,7 @@ from rbd_control.identification.threshold_calibration import START, CalibratedPa
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recorded_joints import CARRIER_MOVES, PositionRange, RecordedJoints
-from rbd_control.playback.recording import Recording
+from rbd_control.playback.recording import DESCRIPTION_TOPIC, Recording
 from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
@@ -47,10 +48,10 @@ class DescribedArm(NamedTuple):
 
 
 def described_arm(urdf: str, config: Path | None) -> DescribedArm:
-    """Return the description of the arm in the files of a command.
+    """Return the arm in the files of a command; without description if no file has it.
 
     Args:
-        urdf: path of the description, or of a parameter file that names it.
+        urdf: path of the description, or of a parameter file that names it; may be empty.
         config: parameter file; None for defaults.
 
     Raises:
@@ -59,14 +60,41 @@ def described_arm(urdf: str, config: Path | None) -> DescribedArm:
     if config is None and urdf.endswith(YAML):
         config, urdf = Path(urdf), ""
     if config is None:
-        return DescribedArm(described_by(named(urdf)), None, {})
+        return DescribedArm(described_by(urdf), None, {})
     values = read_parameter_file(config, NODE)
     with about(config):
         arm = robot_parameters(values)
         arm = described_by(urdf, arm) if urdf else beside(arm, config)
-        if not arm.urdf and not arm.robot_description:
-            raise ParameterError("names no arm: give --urdf, or urdf in its section /**")
     return DescribedArm(arm, config, values)
+
+
+def _with_description(arm: RobotParameters, recordings: Sequence[Recording]) -> RobotParameters:
+    """Return an arm with the description in its recordings, unless a file describes it.
+
+    Raises:
+        ParameterError: if there is no description.
+        RecordingError: naming a recording with another description than one before.
+        ModelError: naming the recording whose description is no URDF.
+    """
+    if arm.urdf or arm.robot_description:
+        return arm
+    found = ""
+    for recording in recordings:
+        text = recording.description
+        with about(recording.path):
+            if text and found and text != found:
+                raise RecordingError(
+                    "has another robot description than the recordings before it; give --urdf"
+                )
+            if text and not found:
+                parse_urdf(text)
+        found = found or text
+    if not found:
+        raise ParameterError(
+            "no arm: give --urdf FILE, or a parameter file that names it in its section /**"
+            + (f"; the recording has no topic /{DESCRIPTION_TOPIC}" if recordings else "")
+        )
+    return replace(arm, robot_description=found)
 
 
 def configured(
@@ -78,7 +106,8 @@ def configured(
     """Return the model and the detector's parameters as the node creates them from these files.
 
     Args:
-        urdf: path of the description, or of a parameter file that names it.
+        urdf: path of the description, or of a parameter file that names it; empty: the
+            description that ``config`` names, or that is in the recordings.
         config: parameter file; None for defaults.
         locked: positions of joints that do not move [rad or m].
         recordings: the recordings that determine the joints of the arm and the positions of the
@@ -107,8 +136,9 @@ def configured_robot(
     Raises:
         RbdControlError: for an invalid file; the message names it.
     """
-    arm, config, values = described_arm(urdf, config)
+    described, config, values = described_arm(urdf, config)
     with about(config) if config else nullcontext():
+        arm = _with_description(described, recordings)
         parameters = law_parameters(DetectorParameters, values)
         recorded = RecordedJoints(recordings)
         robot = Robot.of(
@@ -163,19 +193,6 @@ def positions_in_words(joints: Mapping[str, PositionRange]) -> str:
     return ", ".join(
         f"{name} between {of.lowest:.4g} and {of.highest:.4g}" for name, of in joints.items()
     )
-
-
-def named(urdf: str) -> str:
-    """Return ``urdf`` unchanged; raise an error if the user has named no robot description.
-
-    Raises:
-        ParameterError: if ``urdf`` is empty.
-    """
-    if not urdf:
-        raise ParameterError(
-            "no arm: give --urdf FILE, or --config with a parameter file that names it"
-        )
-    return urdf
 
 
 @contextmanager
@@ -286,7 +303,8 @@ def arm_to_calibrate(
     elsewhere in the recordings.
 
     Args:
-        urdf: path of the description, or of a parameter file that names it (the arm file).
+        urdf: path of the description, or of a parameter file that names it (the arm file); empty:
+            the description in the recordings.
         locked: positions of joints that do not move, by name [rad or m].
         recordings: the recordings, which determine the joints of the arm and the positions of the
             joints that do not move.
@@ -297,13 +315,8 @@ def arm_to_calibrate(
         RecordingError: if a locked joint that carries the arm moves in the recordings.
     """
     recorded = RecordedJoints(recordings)
-    robot = Robot.load(
-        named(urdf),
-        node=NODE,
-        locked=locked,
-        reported=recorded.positions,
-        measured=recorded.measured,
-    )
+    arm = _with_description(described_arm(urdf, None).arm, recordings)
+    robot = Robot.of(arm, locked=locked, reported=recorded.positions, measured=recorded.measured)
     say_held(robot, recorded)
     _refuse_moving_carriers(robot, recorded, locked)
     say_locked(robot, recorded, locked)
@@ -351,7 +364,7 @@ def starting_parameters(
     """Return the initial parameters of a calibration, in the order of the model.
 
     Args:
-        robot: the arm, with kind and gain of the recorded effort.
+        robot: the arm, with what its driver publishes.
         observer: value of the parameter ``observer``.
         gain: observer gain [1/s]; None (50 at first) if the calibration chooses it.
         trusted: whether to use the declared effort kind even if the efforts refute it.
@@ -359,8 +372,7 @@ def starting_parameters(
     return replace(
         START,
         observer=observer,
-        effort_kind=robot.parameters.effort_kind,
-        effort_gain=robot.parameters.effort_gain,
+        **{name: getattr(robot.parameters, name) for name in EffortParameters.names()},
         observer_gain=(gain or 50.0,),
         check_effort_kind=not trusted,
     )

@@ -66,14 +66,14 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """Return ``contact``, ``free``, or ``no verdict`` if the last is older than ``SILENCE``.
+        """Return ``contact``, ``no contact``, or ``no verdict`` after ``SILENCE`` without one.
 
         Args:
             now: time on the steady clock [s].
         """
         if now - self.judged > SILENCE:
             return "no verdict"
-        return "contact" if self.contact else "free"
+        return "contact" if self.contact else "no contact"
 
 
 def render(state: LiveState, now: float) -> RenderableType:
@@ -115,7 +115,7 @@ def _where(event: ContactEvent) -> str:
 
 def _headline(state: LiveState, now: float) -> Text:
     verdict = state.verdict(now)
-    style = {"contact": "bold red", "free": "green", "no verdict": "yellow"}[verdict]
+    style = {"contact": "bold red", "no contact": "green", "no verdict": "yellow"}[verdict]
     text = Text.assemble((verdict, style))
     if verdict == "contact" and state.link:
         text.append(f" at {state.link}", style="red")

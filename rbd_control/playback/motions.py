@@ -51,7 +51,7 @@ class RecordedMotions:
     missing: dict[str, int]
     """Number of samples without velocity, key ``velocity``, or effort, key ``effort``; no zeros."""
     dropped: dict[str, int]
-    """Number of dropped messages by reason, without those that lack joints of the model."""
+    """Number of dropped messages by reason."""
     notes: tuple[str, ...]
     """Notes on the matching of joint names."""
 
@@ -65,7 +65,10 @@ class RecordedMotions:
 
 
 def read_motions(
-    recording: Recording, model: Model, joints: Sequence[str] | None = None
+    recording: Recording,
+    model: Model,
+    joints: Sequence[str] | None = None,
+    velocity_filter: float = 0.0,
 ) -> RecordedMotions:
     """Return the motions in a recording for calibration and check; there may be none.
 
@@ -74,6 +77,7 @@ def read_motions(
         model: the robot.
         joints: recorded names of the model's joints, in the order of the model; by default the
             names of the model, or names that differ from them by one prefix.
+        velocity_filter: see :class:`~rbd_control.joint_states.JointStateIntake`.
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model or is damaged.
@@ -81,7 +85,7 @@ def read_motions(
     with about(recording.path):
         recorded = recording.names_with(joints or model.joint_names)
         names, notes = match_joints(model.joint_names, recorded, joints, others=model.other_joints)
-        intake = JointStateIntake(names, follow_jumps=True)
+        intake = JointStateIntake(names, follow_jumps=True, velocity_filter=velocity_filter)
         clock = ReplayClock()
         times: list[Array] = []
         parts: list[tuple[float, list[SampleBlock]]] = [(0.0, [])]
@@ -108,8 +112,7 @@ def read_motions(
         jumps=tuple(clock.jumps),
         messages=recording.count,
         missing={what: count for what, count in counts.items() if count},
-        # Messages of a gripper on the same topic do not count as dropped.
-        dropped={why: n for why, n in intake.dropped.items() if why != "missing joint"},
+        dropped=intake.dropped,
         notes=tuple(notes),
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.joint_states import JointBlock
-from rbd_control.joint_states.cdr import Bytes, Decode, decode_and_learn
+from rbd_control.joint_states.cdr import Bytes, CdrScan, Decode, decode_and_learn
 
 _LAYOUTS = 32
 """Number of parts of one message size from which every further message is a part alone.
@@ -35,7 +35,12 @@ class Part(NamedTuple):
     block: JointBlock
 
 
-def decode_parts(times: Sequence[int], raws: Sequence[bytes], decode: Decode) -> list[Part]:
+def decode_parts(
+    times: Sequence[int],
+    raws: Sequence[bytes],
+    decode: Decode,
+    kind: type[CdrScan] = CdrScan,
+) -> list[Part]:
     """Decode serialized joint states; return one part for each layout.
 
     Args:
@@ -43,6 +48,7 @@ def decode_parts(times: Sequence[int], raws: Sequence[bytes], decode: Decode) ->
         raws: the bytes of each message as recorded.
         decode: called for the first message of each layout, and for each message that has no usable
             layout (not little-endian CDR, for example); such a message is a part alone.
+        kind: parser of the serialization.
 
     Raises:
         Exception: what ``decode`` raises for damaged bytes.
@@ -52,18 +58,22 @@ def decode_parts(times: Sequence[int], raws: Sequence[bytes], decode: Decode) ->
     data = np.frombuffer(b"".join(raws), dtype=np.uint8)
     if (sizes == sizes[0]).all():
         rows = data.reshape(len(sizes), -1)
-        return _decode_rows(rows, np.arange(len(sizes)), receipts, decode)
+        return _decode_rows(rows, np.arange(len(sizes)), receipts, decode, kind)
     parts: list[Part] = []
     starts_at = np.cumsum(sizes) - sizes
     for size in np.unique(sizes).tolist():
         left = np.flatnonzero(sizes == size)
         rows = data[starts_at[left, None] + np.arange(size)]
-        parts += _decode_rows(rows, left, receipts, decode)
+        parts += _decode_rows(rows, left, receipts, decode, kind)
     return parts
 
 
 def _decode_rows(
-    rows: Bytes, left: NDArray[np.intp], receipts: NDArray[np.float64], decode: Decode
+    rows: Bytes,
+    left: NDArray[np.intp],
+    receipts: NDArray[np.float64],
+    decode: Decode,
+    kind: type[CdrScan],
 ) -> list[Part]:
     """Decode messages of one size, given as rows of bytes; return one part for each layout.
 
@@ -71,11 +81,12 @@ def _decode_rows(
         rows: the messages (m, size).
         left: index of each message in the block (m,).
         receipts: times of receipt of the whole block (k,) [s].
-        decode: as in :func:`decode_parts`.
+        decode, kind: as in :func:`decode_parts`.
     """
     parts: list[Part] = []
     while left.size:
-        message, layout = decode_and_learn(rows[0].tobytes(), float(receipts[left[0]]), decode)
+        receipt = float(receipts[left[0]])
+        message, layout = decode_and_learn(rows[0].tobytes(), receipt, decode, kind)
         if layout is None or len(parts) >= _LAYOUTS:
             parts.append(Part(left[:1], JointBlock.of(message)))
             left, rows = left[1:], rows[1:]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.dynamics.urdf import MAX_BYTES
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading
 from rbd_control.joint_states import (
@@ -25,7 +26,14 @@ from rbd_control.joint_states import (
     JointStateIntake,
     SampleBlock,
 )
-from rbd_control.playback.bag import BOOL, JOINT_STATE, ROS1_SUFFIX, STORAGE_SUFFIXES, Bag
+from rbd_control.playback.bag import (
+    BOOL,
+    JOINT_STATE,
+    ROS1_SUFFIX,
+    STORAGE_SUFFIXES,
+    STRING,
+    Bag,
+)
 from rbd_control.playback.parts import Part, in_order
 from rbd_control.playback.table import Table
 from rbd_control.playback.truth import contact_intervals
@@ -39,6 +47,9 @@ TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_t
 
 The first found is used.
 """
+
+DESCRIPTION_TOPIC = "robot_description"
+"""Topic of the robot description (std_msgs/String), in the namespace of the joint states."""
 
 BLOCK = 2048
 """Batch size of reading [messages]: it fits the cache, with an overhead of a few per cent."""
@@ -84,6 +95,25 @@ class Recording:
     true_contacts: tuple[tuple[float, float | None], ...] | None
     _parts: Callable[[int], Iterator[Sequence[Part]]]
     _true_torques: Callable[[int], Iterator[Sequence[Part]]] | None = None
+    _descriptions: Callable[[], Iterator[tuple[float, str]]] | None = None
+
+    @cached_property
+    def description(self) -> str:
+        """URDF text of the robot in the recording; empty if the recording does not contain it.
+
+        It is on the topic ``robot_description`` in the namespace of the joint states, otherwise on
+        ``/robot_description``.
+
+        Raises:
+            RecordingError: naming the file, if it is damaged or has several different descriptions.
+        """
+        found = {text for _, text in self._descriptions()} if self._descriptions else set()
+        if len(found) > 1:
+            with about(self.path):
+                raise RecordingError(
+                    f"has {len(found)} different robot descriptions; select one with --urdf"
+                )
+        return found.pop() if found else ""
 
     def names_with(self, wanted: Collection[str]) -> tuple[str, ...]:
         """Return the names of the recorded joints.
@@ -234,9 +264,12 @@ def _from_bag(path: Path, topic: str) -> Recording:
         stamp, receipt = float(block.stamp[0]), float(block.receipt[0])
         apart = abs(stamp - receipt) > _CLOCKS_APART and stamp > 0.0
         shift = stamp - receipt if apart else 0.0
-        flags = ((time + shift, on) for time, on in bag.flags(contact_topic))
+        flags = ((time + shift, on) for time, on in bag.values(contact_topic, BOOL))
         contacts = tuple(contact_intervals(flags))
     torque_topic = _first(bag, TORQUE_TOPICS, JOINT_STATE)
+    namespace = topic.rpartition("/")[0]
+    described = (f"{namespace}/{DESCRIPTION_TOPIC}", f"/{DESCRIPTION_TOPIC}")
+    description_topic = _first(bag, described, STRING)
     return Recording(
         path,
         topic,
@@ -245,6 +278,7 @@ def _from_bag(path: Path, topic: str) -> Recording:
         contacts,
         partial(bag.joint_parts, topic),
         partial(bag.joint_parts, torque_topic) if torque_topic else None,
+        partial(bag.values, description_topic, STRING, MAX_BYTES) if description_topic else None,
     )
 
 

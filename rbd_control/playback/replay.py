@@ -20,6 +20,7 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.estimation.detector_state import ZERO_EFFORT
+from rbd_control.estimation.detector_warnings import rate_warning
 from rbd_control.estimation.drift import guarantee
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.estimation.validity import IN_MOTION
@@ -106,7 +107,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         names, notes = match_joints(model.joint_names, recorded, joints, others=model.other_joints)
     notes = [*notes, *unset(parameters, model), *filter(None, [surface.note])]
     parameters = with_default_thresholds(parameters, model)
-    intake = JointStateIntake(names, follow_jumps=True)
+    intake = JointStateIntake(names, follow_jumps=True, velocity_filter=parameters.velocity_filter)
     run = _Run(model, parameters, recording, labels, factors, surface)
     run.watch = watch
     with about(recording.path):
@@ -126,12 +127,14 @@ class _Detector:
 
     Attributes:
         free_time: time with a verdict and without known contact so far [s].
+        rate_warning: the first warning about another rate than in the calibration, or empty.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters, surface: Surface) -> None:
         self._detector = ContactDetector(model, parameters, surface=surface)
         self._events: dict[int, ContactEvent] = {}
         self.free_time = 0.0
+        self.rate_warning = ""
 
     @property
     def events(self) -> tuple[ContactEvent, ...]:
@@ -151,6 +154,8 @@ class _Detector:
         for _, event in found.events:
             self._keep(event, offset)
         self.free_time += float(steps[found.valid & free].sum())
+        detector = self._detector
+        self.rate_warning = self.rate_warning or rate_warning(detector.period, detector.parameters)
         return found
 
     def start_again(self, offset: float) -> None:
@@ -168,6 +173,11 @@ class _Detector:
         """The changes of friction that the detector has learned; empty if none is notable."""
         return "; ".join(each.text for each in self._detector.drift if each.text)
 
+    @property
+    def recovered(self) -> str:
+        """The changes of friction if a contact ended because they explained it; else empty."""
+        return self.friction if self._detector.recoveries else ""
+
     def friction_notes(self) -> list[str]:
         """Return notes on changes of friction, and the pushes that are never taken for one."""
         detector = self._detector
@@ -179,7 +189,8 @@ class _Detector:
                 f"{detector.recoveries} contacts ended because a sudden change of friction "
                 "explained them"
             )
-        return [*notes, guarantee(detector.drift, detector.least_lasting_push)]
+        unit = detector.model.torque_unit()
+        return [*notes, guarantee(detector.drift, detector.least_lasting_push, unit)]
 
     def finish(self, offset: float) -> None:
         """Update level and peak of a contact that is open at the end; it gets no release."""
@@ -375,7 +386,7 @@ class _Run:
             true_torque_series=self._true_torques(names),
         )
         given = (self._model, self._parameters, self._latch, intake.missing)
-        said = warnings(result, self._remarks(), *given)
+        said = warnings(result, self._remarks(), *given, self._detector)
         return replace(result, warnings=tuple(said))
 
     def _remarks(self) -> tuple[Line, ...]:
@@ -413,7 +424,11 @@ class _Run:
             "over_fraction": self._over / free,
         }
         return tuple(
-            JointResidual(joint, **{name: float(column[i]) for name, column in columns.items()})
+            JointResidual(
+                joint,
+                self._model.torque_unit(self._model.joint_index(joint)),
+                **{name: float(column[i]) for name, column in columns.items()},
+            )
             for i, joint in enumerate(self._model.joint_names)
         )
 
@@ -458,7 +473,8 @@ def warnings(
     model: Model,
     parameters: DetectorParameters,
     latch: LatchWatch,
-    missing: str = "",
+    missing: str,
+    detector: _Detector,
 ) -> list[str]:
     """Return the problems of a replay as texts for the user, the most serious first.
 
@@ -469,16 +485,24 @@ def warnings(
         parameters: the parameters with which the detector ran.
         latch: the longest time for which the flag was raised without known contact.
         missing: value that the last sample without velocity or effort lacks.
+        detector: the detector.
     """
-    said = _misfits(result, remarks, parameters)
-    latched = _latched(latch, causes(remarks, parameters), is_free=result.score is not None)
+    why = causes(remarks, parameters, detector.recovered)
+    said = _misfits(result, remarks, why)
+    latched = _latched(latch, why, is_free=result.score is not None)
     if result.score is not None:
         said += latched
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
     if result.score is None:
         said += latched  # it may be a true contact
-    said.extend(detector_warnings(parameters, model))
+    said.extend(filter(None, [detector.rate_warning, *detector_warnings(parameters, model)]))
+    if result.rate < SLOW_RATE:
+        said.insert(
+            0,
+            f"samples come {1.0 / result.rate:.3g} s apart, too slow to detect contact; if the "
+            "times are in milliseconds, divide them by 1000",
+        )
     if not result.valid_fraction:
         said.insert(0, "no verdict at any time")
     samples = result.counts["accepted"]
@@ -495,23 +519,21 @@ def warnings(
             f"{sum(told.values())} of {samples} samples dropped like lost messages: "
             f"{counted(told)}{last}"
         )
-    dropped = {reason: result.counts[reason] for reason in DROPS if result.counts[reason]}
+    # Messages that lack joints are normal beside those of the arm, as of a gripper.
+    counts = result.counts | {"missing joint": 0}
+    dropped = {reason: counts[reason] for reason in DROPS if counts[reason]}
     if dropped:
         said.append(f"messages dropped: {counted(dropped)}")
     if result.clock_jumps:
         said.append(_jumps(result.clock_jumps))
-    if result.rate < SLOW_RATE:
-        said.append(
-            f"samples come {1.0 / result.rate:.3g} s apart, too slow to detect contact; if the "
-            "times are in milliseconds, divide them by 1000"
-        )
     return said
 
 
-def _misfits(
-    result: ReplayResult, remarks: Sequence[Line], parameters: DetectorParameters
-) -> list[str]:
-    """Return warnings about differences between model, efforts and thresholds."""
+def _misfits(result: ReplayResult, remarks: Sequence[Line], why: str) -> list[str]:
+    """Return warnings about differences between model, efforts and thresholds.
+
+    ``why`` is what makes a residual exceed its threshold without contact.
+    """
     said = [remark.text for remark in remarks]
     # The comparison with gravity alone is used only without a better explanation.
     said += [fit.complaint for fit in result.efforts if fit.complaint and not remarks]
@@ -520,7 +542,7 @@ def _misfits(
         joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
         said.append(
             f"the residual is above its threshold for too much of the time, {joints}: unless there "
-            f"was contact for so long, {causes(remarks, parameters)}"
+            f"was contact for so long, {why}"
         )
     return said
 
@@ -542,15 +564,18 @@ def _latched(latch: LatchWatch, why: str, *, is_free: bool) -> list[str]:
     ]
 
 
-def causes(remarks: Sequence[Line], parameters: DetectorParameters) -> str:
+def causes(remarks: Sequence[Line], parameters: DetectorParameters, friction: str = "") -> str:
     """Return what makes a residual exceed its threshold without contact, as the end of a sentence.
 
     Args:
         remarks: differences between model and robot, which other warnings describe.
         parameters: the parameters of the detector.
+        friction: changes of friction that explained a contact, or empty.
     """
     if remarks:
         return "the differences that the other warnings name are the cause"
+    if friction:
+        return f"a sudden change of friction is the cause, which the detector follows: {friction}"
     friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
     return (
         f"{friction}, payload, model or thresholds do not fit; `rbd-control check` on this "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -12,11 +11,11 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from rbd_control.files.output_files import write_whole
+from rbd_control.files.output_files import write_json, write_whole
 from rbd_control.identification import Calibration
 from rbd_control.playback.result import JointResidual, Overview, ReplayResult
 from rbd_control.playback.truth import CONFIDENCE, Summary
-from rbd_control.reports.page import Level, Row, Table, count, number, vector
+from rbd_control.reports.page import Level, Row, Table, count, number, of_units, vector
 from rbd_control.results import figures
 from rbd_control.wording import printable
 
@@ -53,8 +52,7 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
         OSError: naming the file that cannot be written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(result, folder / "report.json")
+    write_json(result.to_json(), folder / "report.json")
     overview = result if isinstance(result, Overview) else Overview((result,))
     for k, each in enumerate(overview.results):
         draw_residuals(each, folder / _picture(each.recording, k + 1 if result is overview else 0))
@@ -67,22 +65,15 @@ def _picture(recording: str | Path, number: int) -> str:
     return f"residual_{number}_{Path(recording).stem}.png" if number else "residual.png"
 
 
-def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
-    """Write ``result.to_json()`` to ``path``, whose folder is created if it does not exist.
-
-    Raises:
-        OSError: naming the file that cannot be written.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    write_whole(path, (text + "\n").encode("utf-8", errors="backslashreplace"))
-
-
-def print_result(result: ReplayResult, console: Console) -> None:
+def print_result(result: ReplayResult, console: Console, parameters: str = "") -> None:
     """Print a result: warnings, notes, statistics, table of contacts, residuals, and scores.
 
     A table has at most 100 contacts. Scores are printed if the true contacts are known.
+
+    Args:
+        result: the result.
+        console: receives the text.
+        parameters: path of the parameter file, or of the description for defaults.
     """
     found = result.to_json()
     for warning in found["warnings"]:
@@ -91,11 +82,17 @@ def print_result(result: ReplayResult, console: Console) -> None:
         console.print(f"[yellow]note:[/] {_safe(note)}")
     samples, verdicts = statistics(found)
     console.print(f"{_safe(result.recording)}: {samples}\n{escape(verdicts)}")
+    if parameters:
+        is_file = parameters.endswith((".yaml", ".yml"))
+        used = parameters if is_file else f"defaults, for the robot in {parameters}"
+        console.print(f"parameters: {used}", markup=False)
     if found["events"]:
-        console.print(event_table(found["events"], result.duration).shown(*_PRINTED).on_console())
+        console.print(
+            event_table(found["events"], result.duration).shown(*_PRINTED).on_console(result.joints)
+        )
     else:
         console.print("no contact found" if result.valid_fraction else "no verdict")
-    console.print(residual_table(found).on_console())
+    console.print(residual_table(found).on_console(result.joints))
     if found["truth"]:
         if found["truth"]["contacts"]:
             table = truth_table(found["truth"], result.duration)
@@ -205,7 +202,7 @@ def links(event: Json) -> str:
 
 def residual_table(found: Json) -> Table:
     """Return the table of the residuals, one row per joint."""
-    columns = figures(JointResidual)
+    columns, units = figures(JointResidual), found["units"].values()
     rows = tuple(
         Row(
             (
@@ -220,8 +217,7 @@ def residual_table(found: Json) -> Table:
         for joint in found["threshold"]
     )
     return Table(
-        "residual of the samples with a verdict (prismatic joints: N); true contacts count "
-        "only for the largest value",
+        of_units("residual while there is a verdict, largest also in true contacts", units),
         ("joint", *(meta["heading"] for *_, meta in columns), "effort / gravity torque"),
         rows,
         left=("joint",),
@@ -323,12 +319,14 @@ def curve_table(curve: Sequence[Json]) -> Table:
 
 def scores(summary: Json) -> list[str]:
     """Return scores as at most three texts: counts, delays and errors, rate of false alarms."""
-    said = [
-        f"{count(summary['contacts'], 'true contact')}: {found_and_masked(summary)}, "
-        f"{summary['misses']} missed; "
-        f"{count(summary['false_alarms'], 'false event')}, "
+    said = ["no true contact"]
+    if summary["contacts"]:
+        contacts = count(summary["contacts"], "true contact")
+        said = [f"{contacts}: {found_and_masked(summary)}, {summary['misses']} missed"]
+    said[0] += (
+        f"; {count(summary['false_alarms'], 'false event')}, "
         f"{count(summary['repeated_events'], 'repeated event')}"
-    ]
+    )
     found = [
         f"delay {_delays(summary)} ms (median, 95th percentile)",
         f"onset error {number(summary['onset_error_median'], 1, ' ms', 1e3)} (median)",
@@ -343,13 +341,27 @@ def scores(summary: Json) -> list[str]:
         found.append(f"force error {error} N (median of {summary['forces']})")
     if summary["found"]:
         said.append(", ".join(found))
-    free = number(summary["free_time"], 1)
-    raised = number(summary["raised_time"], 2)
-    return [
-        *said,
-        f"{_rate(summary)} false alarms per hour, from {free} s without contact, for {raised} s of "
-        "which the flag was raised",
-    ]
+    free = number(summary["free_time"], 1, " s")
+    raised = number(summary["raised_time"], 2, " s")
+    hours = _too_short(summary)
+    rate = f"{_rate(summary)} false alarms per hour, from {free} without contact"
+    if hours:
+        rate = (
+            f"no false alarm, but {free} without contact are too short to tell their rate: record"
+        )
+        rate += f" {hours:.1f} h to show less than one per hour"
+    return [*said, f"{rate}; the flag was raised for {raised} of this time"]
+
+
+def _too_short(summary: Json) -> float:
+    """Return the time without contact that shows less than 1 false alarm per hour [h].
+
+    It is zero if there are false alarms, whose rate can be told, and if the time is long enough.
+    """
+    high = summary["false_alarms_per_hour_high"]
+    if summary["false_alarms"] or high is None or high <= 1.0:
+        return 0.0
+    return float(high * summary["free_time"] / 3600.0)
 
 
 def found_and_masked(summary: Json) -> str:
@@ -372,10 +384,12 @@ def _delays(summary: Json) -> str:
 
 
 def _rate(summary: Json) -> str:
+    if _too_short(summary):
+        return "too short to tell"
     low, high = summary["false_alarms_per_hour_low"], summary["false_alarms_per_hour_high"]
     to = "inf" if high is None else number(high, 1)
     rate = number(summary["false_alarms_per_hour"], 1)
-    return f"{rate} ({CONFIDENCE:.0%} confidence: {number(low, 1)} to {to})"
+    return f"{rate} ({CONFIDENCE:.0%}: {number(low, 1)} to {to})"
 
 
 def _safe(text: str) -> str:
@@ -457,7 +471,7 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
             axes[i].axvline(start, color="0.8", linewidth=0.8)
         start += float(t[-1] - t[0])
     for i, joint in enumerate(calibration.joints):
-        axes[i].set_ylabel(f"{joint.joint}\n[N·m or N]", fontsize=8)
+        axes[i].set_ylabel(f"{joint.joint}\n[{joint.unit}]", fontsize=8)
         axes[i].tick_params(labelsize=8)
         axes[i].set_xlim(0.0, start)
     axes[-1].set_xlabel("time [s], recordings in sequence")
@@ -562,7 +576,7 @@ def _draw_joint(axes: Axes, result: ReplayResult, i: int, residual: JointResidua
     times, lower, upper = result.residual_series.series()
     axes.fill_between(times, lower[:, i], upper[:, i], color=_RESIDUAL, alpha=0.4, linewidth=0)
     axes.plot(times, (lower + upper)[:, i] / 2, color=_RESIDUAL, linewidth=0.8, label="residual")
-    axes.set_ylabel(f"{residual.joint}\n[N·m]", fontsize=8)
+    axes.set_ylabel(f"{residual.joint}\n[{residual.unit}]", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.margins(y=0.1)
 

@@ -26,6 +26,8 @@ class JointResidual(Result):
 
     joint: str
     """Name of the joint."""
+    unit: str
+    """Unit of the torque of the joint: ``N·m``, or ``N`` if it is prismatic."""
     rms: float = value(
         "root mean square, true contacts excluded", key="residual_rms", heading="RMS [N·m]"
     )
@@ -111,8 +113,9 @@ class ReplayResult(Result):
             key: {each.joint: getattr(each, name) for each in self.residuals}
             for name, key, _ in figures(JointResidual)
         }
+        units = {each.joint: each.unit for each in self.residuals}
         ratios = {fit.joint: fit.ratio for fit in self.efforts}
-        more = {**of_joints, "effort_over_gravity": ratios, "truth": self._truth()}
+        more = {**of_joints, "units": units, "effort_over_gravity": ratios, "truth": self._truth()}
         content: dict[str, Any] = plain(self)
         return {**content, **plain(more)}
 

@@ -24,6 +24,8 @@ from rbd_control.reports.page import (
     Table,
     TimePlots,
     count,
+    number,
+    of_units,
 )
 from rbd_control.reports.replay_page import ratio_panels
 
@@ -66,7 +68,7 @@ def calibration_page(
     )
     return Page(
         title="Calibration of the contact detector",
-        level="doubtful" if found["warnings"] else "good",
+        level="bad" if found["worse"] else "doubtful" if found["warnings"] else "good",
         verdict=_verdict(found),
         warnings=tuple(found["warnings"]),
         notes=(),
@@ -124,6 +126,8 @@ def _velocities(name: str, t: Array, motions: Sequence[RecordedMotion]) -> Array
 
 
 def _verdict(found: Json) -> str:
+    if found["worse"]:
+        return f"Do not use this calibration: {found['worse']}."
     joints = found["joints"].values()
     before, after = (
         sum(one[which] ** 2 for one in joints) for which in ("rms_before", "rms_after")
@@ -177,7 +181,7 @@ def _friction_plots(found: Json, calibration: Calibration, v: Array, torque: Arr
                 Curve("fitted", grid[:, i], fitted[:, i], "found"),
             ),
             "velocity [rad/s or m/s]",
-            "friction [N·m or N]",
+            f"friction [{found['joints'][joint]['unit']}]",
         )
         for i, joint in enumerate(found["joints"])
     )
@@ -194,14 +198,14 @@ def model_table(found: Json) -> Table:
     is_corrected = any(one["mass_correction"] or one["centre_correction"] for one in joints)
 
     def mass(one: Json) -> str:
-        return f"{one['mass_correction']:+.2f}" if is_corrected else "-"
+        return number(one["mass_correction"], 2) if is_corrected else "-"
 
     def centre(one: Json) -> str:
         return f"{1e3 * one['centre_correction']:.0f}" if is_corrected else "-"
 
     return _table(
         found,
-        "RMS residual and corrections of the model (prismatic joints: N)",
+        "RMS residual and corrections of the model",
         {
             "URDF [N·m]": lambda one: f"{one['rms_before']:.3f}",
             "fitted [N·m]": lambda one: f"{one['rms_after']:.3f}",
@@ -224,12 +228,12 @@ def friction_table(found: Json) -> Table:
     """Return the friction, one row per joint."""
     return _table(
         found,
-        "friction (prismatic joints: N and m)",
+        "friction",
         {
-            "Coulomb [N·m]": lambda one: f"{one['friction']['coulomb']:.3f}",
-            "viscous [N·m·s/rad]": lambda one: f"{one['friction']['viscous']:.3f}",
-            "offset [N·m]": lambda one: f"{one['friction']['offset']:.3f}",
-            "Stribeck [N·m]": lambda one: f"{one['friction']['stribeck']:.3f}",
+            "Coulomb [N·m]": lambda one: number(one["friction"]["coulomb"], 3),
+            "viscous [N·m·s/rad]": lambda one: number(one["friction"]["viscous"], 3),
+            "offset [N·m]": lambda one: number(one["friction"]["offset"], 3),
+            "Stribeck [N·m]": lambda one: number(one["friction"]["stribeck"], 3),
             "velocity scale [rad/s]": lambda one: f"{one['friction']['velocity_scale']:.3f}",
         },
     )
@@ -239,7 +243,7 @@ def detection_table(found: Json) -> Table:
     """Return observer gains and thresholds, one row per joint."""
     return _table(
         found,
-        "observer and thresholds (prismatic joints: N and m)",
+        "observer and thresholds",
         {
             "gain [1/s]": lambda one: f"{one['observer_gain']:.4g}",
             "largest residual [N·m]": lambda one: f"{one['largest']:.3f}",
@@ -270,8 +274,9 @@ def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
         )
         rows.append(Row(cells))
     headings = ("joint", "gain [N·m per unit]", "standard error", "relative [%]", "")
-    title = "gains of the drives (prismatic joints: N)"
-    return Table(title, headings, tuple(rows), left=("joint", ""), no_wrap=("joint",))
+    return Table(
+        "gains of the drives", headings, tuple(rows), left=("joint", ""), no_wrap=("joint",)
+    )
 
 
 def _table(found: Json, title: str, columns: Mapping[str, Callable[[Json], str]]) -> Table:
@@ -280,4 +285,5 @@ def _table(found: Json, title: str, columns: Mapping[str, Callable[[Json], str]]
         Row((joint, *(cell(one) for cell in columns.values())))
         for joint, one in found["joints"].items()
     )
+    title = of_units(title, (one["unit"] for one in found["joints"].values()))
     return Table(title, ("joint", *columns), rows, left=("joint",), no_wrap=("joint",))

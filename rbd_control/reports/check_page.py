@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.identification.findings import LEVELS
 from rbd_control.reports.page import (
     Analysed,
     Bar,
@@ -23,6 +24,7 @@ from rbd_control.reports.page import (
     Section,
     Table,
     number,
+    of_units,
 )
 
 Array = NDArray[np.float64]
@@ -33,8 +35,8 @@ MOST_POINTS = 1500
 
 OUTCOMES: dict[Level, str] = {
     "good": "nothing is wrong",
-    "doubtful": "usable; read the yellow lines",
-    "bad": "do not rely on this recording before the red lines are settled",
+    "doubtful": "usable; read the lines marked LOOK",
+    "bad": "do not rely on this recording before the lines marked WRONG are settled",
 }
 """Outcome of a check as text, by the worst level of its findings."""
 
@@ -73,8 +75,9 @@ def check_page(found: Json, evidence: tuple[Array, Array] | None, analysed: Anal
 
 
 def lines_table(found: Json) -> Table:
-    """Return the lines of a check."""
-    rows = tuple(Row((line["topic"], line["text"]), line["level"]) for line in found["lines"])
+    """Return the lines of a check, the worst first."""
+    ranked = sorted(found["lines"], key=lambda line: LEVELS.index(line["level"]), reverse=True)
+    rows = tuple(Row((line["topic"], line["text"]), line["level"]) for line in ranked)
     headings = ("about", "found")
     return Table(
         "lines of the check", headings, rows, is_text=True, no_wrap=headings[:1], is_marked=True
@@ -96,9 +99,10 @@ def effort_table(found: Json) -> Table:
         )
         for one in found["efforts"]
     )
+    units = [one["unit"] for one in found["efforts"]]
     friction = ("Coulomb [N·m]", "viscous [N·m·s/rad]", "constant [N·m]", "unexplained [N·m]")
     return Table(
-        "effort of each joint; scale: effort per torque of the model",
+        of_units("effort of each joint; scale: effort per torque of the model", units),
         ("joint", "effort is", "scale", "confidence", *friction),
         rows,
         left=("joint", "effort is"),

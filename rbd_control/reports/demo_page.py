@@ -72,7 +72,7 @@ def demo_page(
             Section(
                 "Contacts",
                 (
-                    _staged(contacts, events, end),
+                    staged_table(contacts, events, end),
                     event_table(events, end).shown(),
                     _plots(found, residual, tracking_error),
                 ),
@@ -81,7 +81,13 @@ def demo_page(
     )
 
 
-def _staged(contacts: Sequence[Json], events: Sequence[Json], end: float) -> Table:
+def staged_table(contacts: Sequence[Json], events: Sequence[Json], end: float) -> Table:
+    """Return the table of the staged contacts beside the detected ones.
+
+    Args:
+        contacts, events: ``truth.contacts`` and ``events`` of the JSON of the demo.
+        end: end of the recording [s].
+    """
     rows = []
     for contact in contacts:
         event = None if contact["event"] is None else events[contact["event"]]

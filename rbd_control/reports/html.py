@@ -25,9 +25,9 @@ from rich.console import Console
 
 from rbd_control.errors import RbdControlError
 from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.reports.console import WORDS
 from rbd_control.reports.page import (
     COLOURS,
-    WORDS,
     Analysed,
     Bar,
     Curve,

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.markup import escape
-from rich.table import Table as ConsoleTable
 
 from rbd_control import __version__
 from rbd_control.parameters import Parameters
-from rbd_control.wording import printable
+from rbd_control.reports.console import ConsoleTable
 
 Array = NDArray[np.float64]
 
@@ -126,15 +124,6 @@ class PanelGrid:
 
 Level = Literal["good", "doubtful", "bad"]
 
-WORDS: dict[Level, str] = {"good": "GOOD", "doubtful": "LOOK", "bad": "WRONG"}
-"""Label of each level on the page."""
-
-_STYLES: dict[Level, str] = {
-    "good": "bold green",
-    "doubtful": "bold yellow",
-    "bad": "bold red",
-}
-
 MOST_ROWS = 500
 """Maximum number of rows of a table; further rows are left out."""
 
@@ -184,6 +173,7 @@ class Table:
         left: headings of single columns of text, which a console aligns to the left.
         no_wrap: headings of columns whose texts a console never wraps.
         is_marked: whether the label of the row's level stands before each row.
+        keys: number of columns at the left that name the row; a console repeats them.
     """
 
     title: str
@@ -194,6 +184,7 @@ class Table:
     left: tuple[str, ...] = ()
     no_wrap: tuple[str, ...] = ()
     is_marked: bool = False
+    keys: int = 1
 
     def shown(self, most: int = MOST_ROWS, where: str = "the JSON") -> Table:
         """Return the table with at most ``most`` rows and a note about the others.
@@ -206,30 +197,13 @@ class Table:
         more = f"… and {left} more; {where} has all" if left > 0 else ""
         return replace(self, rows=self.rows[:most], note=f"{self.note} {more}".strip())
 
-    def on_console(self) -> ConsoleTable:
-        """Return the table for a console; the header is left out if all headings are empty."""
-        title = escape(self.title) or None
-        table = ConsoleTable(title=title, title_justify="left", show_header=any(self.headings))
-        if self.is_marked:
-            table.add_column("", no_wrap=True)
-        for heading in self.headings:
-            is_left = self.is_text or heading in self.left
-            table.add_column(
-                escape(heading),
-                justify="left" if is_left else "right",
-                no_wrap=heading in self.no_wrap,
-                min_width=None if is_left else max(map(len, heading.split()), default=0),
-            )
-        for row in self.rows:
-            marks = [on_console(row.level)] if self.is_marked else []
-            table.add_row(*marks, *(escape(printable(str(cell))) for cell in row.cells))
-        table.caption = self.note or None
-        return table
+    def on_console(self, names: Iterable[str] = ()) -> ConsoleTable:
+        """Return the table for a console; the header is left out if all headings are empty.
 
-
-def on_console(level: Level | Literal[""]) -> str:
-    """Return the label of a level in its colour, as markup for a console."""
-    return f"[{_STYLES[level]}]{WORDS[level]}[/]" if level else ""
+        Args:
+            names: names of the joints, see :class:`~rbd_control.reports.console.ConsoleTable`.
+        """
+        return ConsoleTable(self, tuple(names))
 
 
 @dataclass(frozen=True)
@@ -279,6 +253,11 @@ class Page:
     notes: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+
+
+def of_units(title: str, units: Iterable[str]) -> str:
+    """Return the title of a table of joints, with a remark if a unit is that of a prismatic one."""
+    return f"{title} (prismatic joints: N and m)" if "N" in set(units) else title
 
 
 def number(value: float | None, digits: int = 2, unit: str = "", scale: float = 1.0) -> str:
@@ -338,7 +317,9 @@ class Analysed:
         if left > 0:
             facts.append(("", f"and {left} more recordings"))
         if self.robot or self.config:
-            facts.append(("robot description", self.robot or "named by the parameter file"))
+            facts.append(
+                ("robot description", self.robot or "of the parameter file or the recording")
+            )
             facts.append(("parameters", self.config or "defaults"))
         facts.append(
             ("made", f"{self.made:%Y-%m-%d %H:%M %Z}".strip() + f" by rbd-control {__version__}")

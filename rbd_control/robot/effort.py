@@ -16,13 +16,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EffortParameters(Parameters):
-    """Kind and gain of the ``effort`` in joint states, and its conversion to joint torque.
+    """What joint states contain: kind and gain of the ``effort``, and whether velocities count.
+
+    The methods convert the effort to joint torque and back.
 
     Raises:
         ParameterError: for a gain of zero.
     """
 
-    HEADING = "Efforts"
+    HEADING = "What the driver publishes"
 
     effort_kind: str = parameter(
         "torque",
@@ -38,6 +40,19 @@ class EffortParameters(Parameters):
         lower=-1e4,
         upper=1e4,
         per_joint=True,
+        found_by_calibrate=True,
+    )
+
+    velocity_filter: float = parameter(
+        0.0,
+        "Time constant of a filter with which the detector, replay, check and calibrate compute "
+        "velocities from positions, for a driver that publishes none, or zeros; contacts are seen "
+        "later by as much. 0: the velocities of the driver; start with 0.02. The controller needs "
+        "those of the driver",
+        unit="s",
+        lower=0.0,
+        upper=0.2,
+        live=False,
         found_by_calibrate=True,
     )
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import inf, pi, remainder
 from typing import Any, NamedTuple
 
@@ -142,7 +143,10 @@ class ReportedJoints:
         than exactly zero, its effort counts as not measured: merged joint states contain zeros for
         a gripper.
 
-        If several messages have efforts of different joints, these are the joints of the largest
+        Sets of at least two joints that together form one serial chain are one arm, whose joint
+        states come in parts.
+
+        If several messages have efforts of other joints, these are the joints of the largest
         set. Each other set must be smaller, and either all its joints descend from every joint of
         the largest set, such as a hand at the end of the arm, or all its efforts are exactly zero.
 
@@ -179,6 +183,12 @@ class ReportedJoints:
         result = ReportedJoints()
         for each in self.measured:
             result._add_set(each & counted)
+        above = {name: joints_above(model, name) for name in counted} if result.measured[1:] else {}
+        for a, b in combinations(result.measured, 2):
+            union = a | b
+            is_chain = all(x in above[y] or y in above[x] for x, y in combinations(union, 2))
+            if is_chain and min(len(a - b), len(b - a)) > 1:
+                result._add_set(union)
         return result.measured
 
 

@@ -112,11 +112,11 @@ def require_weight(
         place: words for the pose in the message, such as ``at the last point``.
 
     Raises:
-        InputError: naming the first joint that is too weak, its gravity torque and its limit.
+        InputError: naming the first joint that is too weak, and the share of its limit it needs.
     """
     share = needed_share(weight, limit)
     for i in np.flatnonzero(share > np.maximum(accepted, 1.0))[:1]:
         raise InputError(
             f"too heavy: {names[i]} cannot hold the arm {place}: gravity torque "
-            f"{abs(weight[i]):.3g}, limit {limit[i]:.3g} N·m or N"
+            f"is {share[i]:.3g} times its limit"
         )

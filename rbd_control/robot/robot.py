@@ -18,6 +18,7 @@ from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.dynamics.urdf import is_urdf_text, parse_urdf, read_urdf
 from rbd_control.errors import InputError, ModelError, ModelWarning, ParameterError
 from rbd_control.files.input_files import about
+from rbd_control.files.xacro_files import with_file
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.friction import Friction
@@ -200,7 +201,7 @@ class Robot:
             q: present joint positions, (nq,) [rad or m].
 
         Raises:
-            InputError: naming the joint, its torque and its limit.
+            InputError: naming the joint and the share of its limit that it needs.
         """
         limit = self.model.effort_limit
         before = needed_share(gravity_torque(former.model, q), limit)
@@ -298,9 +299,9 @@ def beside(parameters: RobotParameters, file: Path) -> RobotParameters:
         file: path of the parameter file.
     """
     urdf = parameters.urdf
-    if not urdf or urdf == ARM7 or Path(urdf).is_absolute():
+    if not urdf or urdf == ARM7:
         return parameters
-    return replace(parameters, urdf=str(file.parent / urdf))
+    return replace(parameters, urdf=with_file(urdf, lambda path: file.parent / path))
 
 
 def _described(

@@ -28,8 +28,9 @@ class DescriptionParameters(Parameters):
     )
     urdf: str = parameter(
         "",
-        "path of the robot's URDF, or 'arm7' for the arm that ships with the package; when it and "
-        "robot_description are empty, the topic robot_description is used",
+        "path of the robot's URDF, or of a xacro file with its arguments NAME:=VALUE after it, or "
+        "'arm7' for the arm that ships with the package; when it and robot_description are empty, "
+        "the topic robot_description is used",
         live=False,
     )
     joints: tuple[str, ...] = parameter(

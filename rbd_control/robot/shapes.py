@@ -24,6 +24,7 @@ from rbd_control.dynamics.urdf import (
     without_namespace,
 )
 from rbd_control.errors import ModelError
+from rbd_control.files.xacro_files import file_of
 from rbd_control.robot.robot import ARM7, Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.wording import listed
@@ -258,7 +259,7 @@ def surface_of_robot(robot: Robot) -> Surface:
 def mesh_files(parameters: RobotParameters) -> MeshFiles:
     """Return the mesh files of an arm; relative paths start at the folder of its URDF file."""
     path = parameters.urdf
-    return MeshFiles(Path(path).absolute().parent if path and path != ARM7 else None)
+    return MeshFiles(Path(file_of(path)).absolute().parent if path and path != ARM7 else None)
 
 
 def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:

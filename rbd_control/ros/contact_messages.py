@@ -63,7 +63,7 @@ def event_message(node: str, event: ContactEvent, stamp: Stamp, frame: str = "")
     return message
 
 
-def event_line(event: ContactEvent) -> str:
+def event_line(event: ContactEvent, model: Model) -> str:
     """Return a contact event as one line for the log.
 
     The line has the level, number, duration, up to :data:`MOST_LINKS` links, joint torque and
@@ -72,14 +72,15 @@ def event_line(event: ContactEvent) -> str:
     what = f"{event.level} {event.id}"
     if event.phase == "release":
         lasted = "" if event.duration is None else f" after {event.duration:.2f} s"
-        return f"{what} is over{lasted}: {_touch(event)}"
-    return f"{what}: {_touch(event)}"
+        return f"{what} is over{lasted}: {_touch(event, model)}"
+    return f"{what}: {_touch(event, model)}"
 
 
-def _touch(event: ContactEvent) -> str:
+def _touch(event: ContactEvent, model: Model) -> str:
+    unit = model.torque_unit(model.joint_index(event.joint))
     links = " or ".join(event.candidates[:MOST_LINKS]) or event.link
     force = f", {event.force_text}" if event.force_text else ""
-    return f"{links or 'no link'}, {event.joint} {event.peak_torque:+.3g} N·m or N{force}"
+    return f"{links or 'no link'}, {event.joint} {event.peak_torque:+.3g} {unit}{force}"
 
 
 def event_from_status(status: DiagnosticStatus) -> ContactEvent:

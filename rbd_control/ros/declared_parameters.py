@@ -67,17 +67,17 @@ class DeclaredParameters(Generic[P]):
         node.add_post_set_parameters_callback(self._after_set)
 
     def summary(self, node: str) -> str:
-        """Return which parameters differ from their defaults, in one sentence for the log.
+        """Return how many parameters differ from their defaults, in one sentence for the log.
 
         Args:
             node: name of the node with its namespace.
         """
         default = self._kind()
-        changed = [
-            name for name in self._fields if getattr(self.current, name) != getattr(default, name)
-        ]
+        changed = sum(
+            getattr(self.current, name) != getattr(default, name) for name in self._fields
+        )
         if changed:
-            return f"parameters that differ from their defaults: {', '.join(changed)}"
+            return f"{changed} parameters differ from their defaults; ros2 param dump {node}"
         return (
             "no parameter differs from its default; a parameter file reaches this node by a "
             f"section named {node} or /**"

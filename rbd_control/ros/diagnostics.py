@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
@@ -50,8 +49,8 @@ class Status:
             self.messages.append(message)
 
     def add(self, key: str, value: object) -> None:
-        """Add one key-value pair; a float is written with six significant digits."""
-        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        """Add one key-value pair; a float has six significant digits, a bool is 0 or 1."""
+        text = f"{value:.6g}" if isinstance(value, (float, bool)) else str(value)
         self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
 
 
@@ -94,9 +93,7 @@ class Diagnostics:
         self._sources = sources
         self._others = others
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        # A member: rclpy keeps no reference to a timer's clock.
-        self._clock = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(1.0, self.publish, clock=self._clock)
+        node.create_timer(1.0, self.publish)
 
     def publish(self) -> None:
         """Call ``sources`` and ``others``, and publish the statuses in one message."""

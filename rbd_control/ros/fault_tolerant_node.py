@@ -317,7 +317,6 @@ class FaultTolerantNode(PublishingNode, LifecycleNode):
     Attributes:
         errors: handles exceptions of callbacks, see :class:`CallbackErrors`.
         refusals: counts the messages that the middleware refuses to publish.
-        steady: the steady clock, for watchdogs.
     """
 
     _state_machine: Any  # of rclpy, without type hints
@@ -335,7 +334,6 @@ class FaultTolerantNode(PublishingNode, LifecycleNode):
             self._state_machine, lambda error: self.refusals.add(events, error)
         )
         self._guard_services()
-        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
 
     def on_failure(self, name: str, reason: str) -> None:
         """React to an exception in the callback ``name``, which is a software defect.
@@ -373,11 +371,18 @@ class FaultTolerantNode(PublishingNode, LifecycleNode):
             msg_type, topic, guarded, qos_profile, raw=True, **options
         )
 
-    def create_timer(
-        self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any
-    ) -> Timer:
-        """Create a timer whose errors are handled; arguments as in rclpy."""
-        return super().create_timer(timer_period_sec, self.errors.timer(callback), *args, **options)
+    def create_timer(self, timer_period_sec: float, callback: Callable[[], None]) -> Timer:
+        """Create a timer on the steady clock whose errors are handled.
+
+        Each timer has a clock of its own: the events executor prints a warning when it manages
+        eight timers of one clock.
+
+        Args:
+            timer_period_sec: period [s].
+            callback: called without arguments.
+        """
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        return super().create_timer(timer_period_sec, self.errors.timer(callback), clock=clock)
 
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[[Any, Any], Any], **options: Any

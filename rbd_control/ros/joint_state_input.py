@@ -228,7 +228,7 @@ class JointStateInput:
         self._names = tuple(joint_names)
         self._prefix = prefix
         self._others = frozenset[str]() if prefix is None else prefix.others
-        self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
+        self._intake = self._new_intake(self._names)
         self._jumps = 0
         # The time of receipt from the executor would be better, but the events executor of
         # rclpy 9.1 fails when it is requested.
@@ -266,8 +266,15 @@ class JointStateInput:
         self.while_inactive: Callable[[JointSample], None] | None = None
         self._is_destroyed = False
         self.afterwards: Sequence[Callable[[], None]] = ()
-        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
+        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch)
         node.diagnostics.append(self._report)
+
+    def _new_intake(self, names: tuple[str, ...]) -> JointStateIntake:
+        return JointStateIntake(
+            names,
+            follow_jumps=self._on_jump is not None,
+            velocity_filter=self._node.parameters.velocity_filter,
+        )
 
     def destroy(self) -> None:
         """Destroy the subscription and the watchdog, and end the report in the diagnostics."""
@@ -402,7 +409,7 @@ class JointStateInput:
         for what in self._intake.counts:
             self._counted.pop(what, None)
         self._jumps = 0
-        self._intake = JointStateIntake(names_now, follow_jumps=self._on_jump is not None)
+        self._intake = self._new_intake(names_now)
         if self._on_jump is not None and self._node.is_active:
             self._on_jump()  # they may be those of another arm
 
@@ -479,9 +486,14 @@ class JointStateInput:
             status.add(what, count)
             new = count - self._counted.get(what, 0)
             # Missing velocity or effort matters to some nodes only, and these report it.
-            if new and what in (*DROPS, "stamp replaced"):
+            # Messages without the joints of the arm are normal beside others, as of a gripper.
+            is_normal = what == "missing joint" and not self.is_silent
+            if new and what in (*DROPS, "stamp replaced") and not is_normal:
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
             self._counted[what] = count
+        if intake.parts.joined:
+            status.add("joined from parts", intake.parts.joined)
+            status.add("age of the oldest part [s]", intake.parts.age)
         if intake.missing:
             status.add("last missing", intake.missing)
         self._report_missed(status)
@@ -517,7 +529,8 @@ class JointStateInput:
         types = {p.topic_type for p in publishers} - {"sensor_msgs/msg/JointState"}
         if types:
             status.raise_to(level, f"{topic} is published as {', '.join(sorted(types))}")
-        if len(publishers) > 1:
+        # An arm and its gripper may share the topic, or the parts of an arm.
+        if len(publishers) > max(self._intake.lists, 1):
             status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
         report_unreceived(self._node, topic, self._qos, status, level)
         status.add("publishers", len(publishers))

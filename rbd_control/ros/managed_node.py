@@ -61,7 +61,7 @@ class AutoStart:
         self._node = node
         self.is_pending = True
         self.obstacle = ""
-        self._timer: Timer = node.create_timer(PERIOD, self._try, clock=node.steady)
+        self._timer: Timer = node.create_timer(PERIOD, self._try)
 
     def _try(self) -> None:
         """Try to configure the node, if it is not configured, and then to activate it."""
@@ -195,7 +195,7 @@ class ManagedNode(FaultTolerantNode, Generic[P_co]):
         self.more_diagnostics: list[Callable[[], DiagnosticStatus | None]] = []
         Diagnostics(self, self.diagnostics, self.more_diagnostics)
         if any(output.while_read for output in self.outputs):
-            self.create_timer(READERS_PERIOD, self.look_for_readers, clock=self.steady)
+            self.create_timer(READERS_PERIOD, self.look_for_readers)
         self._autostart: AutoStart | None = None
         if self.parameters.autostart:
             self._autostart = AutoStart(self)
@@ -433,6 +433,11 @@ class ManagedNode(FaultTolerantNode, Generic[P_co]):
                 f"{interrupted} to be deactivated, as the configuration would interrupt its torque"
             )
         return "" if self._source is None else self._source.missing()
+
+    @property
+    def contradiction(self) -> str:
+        """Why the model may be wrong: another description was published; empty if it was not."""
+        return "" if self._source is None else self._source.contradiction
 
     def _configure(self) -> None:
         self.refuse_when_stopping()

@@ -134,6 +134,12 @@ class JointScout:
 
 TOPIC = "robot_description"
 
+ANOTHER = (
+    "another robot description was published, which counts once the node is configured anew: "
+    "ros2 lifecycle set NODE deactivate, cleanup, configure, activate"
+)
+"""What the node says of a description that is not that of its model."""
+
 
 class RobotSource:
     """Receives the robot description, and builds the arm when the node is configured.
@@ -147,6 +153,10 @@ class RobotSource:
         reads_joint_states: whether joint states are read before the configuration. They determine
             the joints of the arm if the parameter ``joints`` is empty, and the positions of fixed
             joints.
+
+    Attributes:
+        contradiction: why the model of the configured node may be wrong: another description has
+            been published since; empty if not.
     """
 
     def __init__(
@@ -157,7 +167,7 @@ class RobotSource:
         reads_joint_states: bool,
     ) -> None:
         self._node, self._parameters = node, parameters
-        self._received = ""
+        self._received = self.contradiction = ""
         self._in_use: str | None = None
         """Description of the configured arm; None while the node is not configured."""
         node.create_subscription(String, TOPIC, self._on_description, LATCHED)
@@ -210,7 +220,7 @@ class RobotSource:
         return robot
 
     def use(self, robot: Robot) -> None:
-        """Stop reading joint states, and warn from now on if another description arrives.
+        """Stop reading joint states; another description contradicts the node from now on.
 
         Call it when the node is configured.
 
@@ -223,18 +233,19 @@ class RobotSource:
 
     def release(self) -> None:
         """Read joint states again, to determine the joints of the next configuration."""
-        self._in_use = None
+        self._in_use, self.contradiction = None, ""
         if self._scout is not None:
             self._scout.start()
 
     def _on_description(self, message: String) -> None:
         if self._has_parameter():
             return
-        if self._in_use is not None and message.data != self._in_use:
-            self._node.get_logger().warning(
-                "another robot description arrived and is ignored until the node is configured anew"
-            )
         self._received = message.data
+        if self._in_use is None:
+            return
+        self.contradiction = "" if message.data == self._in_use else ANOTHER
+        if self.contradiction:
+            self._node.get_logger().warning(self.contradiction)
 
     def _has_parameter(self) -> bool:
         arm = self._parameters()
@@ -346,9 +357,7 @@ class PayloadInput:
     def _keep_time(self) -> None:
         """Call :meth:`settle` periodically while a payload is pending."""
         if self._pending is not None and self._timer is None:
-            self._timer = self._node.create_timer(
-                SETTLE_PERIOD, self.settle, clock=self._node.steady
-            )
+            self._timer = self._node.create_timer(SETTLE_PERIOD, self.settle)
         elif self._pending is None and self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None

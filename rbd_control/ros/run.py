@@ -266,7 +266,7 @@ def _spin(nodes: Sequence[Managed]) -> None:
         if ended and not stop.done():
             stop.set_result(None)
 
-    nodes[0].create_timer(STOP_PERIOD, look, clock=nodes[0].steady)
+    nodes[0].create_timer(STOP_PERIOD, look)
     # spin() of the events executor hangs at full load in rclpy 9.1, and so does spin_once().
     while rclpy.ok() and not stop.done():
         try:

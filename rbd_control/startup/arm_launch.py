@@ -34,7 +34,11 @@ They map the name of the parameter to the keywords, such as ``all``, that it acc
 
 ARGUMENTS = {
     "params_file": ("", "parameters of the nodes; empty: the defaults"),
-    "urdf": ("", "path of the URDF; empty: params_file's, else the topic robot_description"),
+    "urdf": (
+        "",
+        "path of the URDF, or of a xacro file with its arguments NAME:=VALUE; empty: that of "
+        "params_file, else the topic robot_description",
+    ),
     "namespace": ("", "namespace of the nodes and of their topics"),
     "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
     "robot_description": ("robot_description", "topic with the description of the arm"),
@@ -124,7 +128,7 @@ def published_description(urdf: str) -> str:
     """Return the robot description, the text of the URDF, for robot_state_publisher.
 
     Args:
-        urdf: path of the URDF, or of a xacro file.
+        urdf: path of the URDF, or of a xacro file with its arguments.
 
     Raises:
         ParameterError: if ``urdf`` is empty.

@@ -19,6 +19,7 @@ from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
 from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
 from rbd_control.startup.compilation import (
+    CompilationWatch,
     rehearse_arm,
     rehearse_controller,
     rehearse_detector,
@@ -27,6 +28,9 @@ from rbd_control.startup.compilation import (
 
 Array = NDArray[np.float64]
 Step = tuple[str, Callable[[], object]]
+
+BESIDE = ("passivity controller", "simulated arm")
+"""Steps that compile for as long as all others together; few functions are in both halves."""
 
 
 def steps() -> Iterator[Step]:
@@ -44,6 +48,27 @@ def steps() -> Iterator[Step]:
     yield "simulated arm", partial(_rehearse_arm, model)
     yield "replay", partial(_replay, model)
     yield "calibrate", partial(_calibrate, model)
+
+
+def compile_beside() -> dict[str, list[float]]:
+    """Run the steps in :data:`BESIDE`; return the compilation times of their functions [s]."""
+    every = dict(steps())
+    return {name: compilation_times(every[name]) for name in BESIDE}
+
+
+def compilation_times(
+    run: Callable[[], object], begins: Callable[[str], None] = lambda _name: None
+) -> list[float]:
+    """Return the compilation time of each kernel that is compiled during a call of ``run`` [s].
+
+    Args:
+        run: called without arguments.
+        begins: called with the name of each kernel before its compilation.
+    """
+    times: list[float] = []
+    with CompilationWatch(begins, lambda _kernel, seconds: times.append(seconds)):
+        run()
+    return times
 
 
 def _rehearse_arm(model: Model) -> None:

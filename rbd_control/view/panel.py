@@ -17,7 +17,7 @@ from rbd_control.view.state import SPEEDS, ArmState, Playhead
 COLOURS = {
     "contact": "#d9480f",
     "collision": "#c2255c",
-    "free": "#2b8a3e",
+    "no contact": "#2b8a3e",
     "no verdict": "#868e96",
 }
 """CSS colour of each verdict of :class:`~rbd_control.view.state.ArmState`."""

@@ -93,7 +93,7 @@ class Track:
         level = int(self.levels[k])
         verdict: Verdict = "no verdict"
         if level >= 0:
-            verdict = "free" if not level else LEVELS[level]  # type: ignore[assignment]
+            verdict = "no contact" if not level else LEVELS[level]  # type: ignore[assignment]
         return ArmState(
             time=time,
             q=self._position(k, time),

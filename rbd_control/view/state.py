@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rbd_control.estimation import ContactEvent
 
 Array = NDArray[np.float64]
-Verdict = Literal["contact", "collision", "free", "no verdict"]
+Verdict = Literal["contact", "collision", "no contact", "no verdict"]
 
 WINDOW = 10.0
 """Time span of the chart of residuals [s]."""

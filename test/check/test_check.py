@@ -123,7 +123,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "currents": (
         factor({i: 1.0 / gain for i, gain in enumerate(GAINS)}),
         "effort",
-        "motor current .*joint_2 0.111 times the model's torque, 9.01 N·m or N per unit of effort",
+        "motor current .*joint_2 0.111 times the model's torque, 9.01 N·m per unit of effort",
     ),
     "dead joint": (factor({4: 0.0}), "effort", "not measured: joint_5 exactly zero"),
     "efforts of two joints": (
@@ -153,6 +153,17 @@ def test_each_fault_of_a_recording_is_named(
     others = set(found) - {topic, "thresholds"}
     assert not others
     assert any(re.search(says, text) for text in found[topic])
+
+
+def test_another_rate_than_in_the_calibration_is_named(free: RecordedMotion, model: Model) -> None:
+    """A driver that publishes every sample twice has the rate of its measurements."""
+    rate = 1.0 / float(np.median(np.diff(free.t)))
+    declared = DetectorParameters(calibrated_rate=4.0 * rate)
+    (text,) = complaints(check(free, model, declared))["calibrated rate"]
+    assert f"come at {rate:.4g} Hz, and thresholds were calibrated at {4.0 * rate:.4g} Hz" in text
+    declared = DetectorParameters(calibrated_rate=0.5 * rate)
+    assert "calibrated rate" not in complaints(check(repeated(free), model, declared))
+    assert "calibrated rate" in complaints(check(free, model, declared))
 
 
 def test_gravity_that_the_driver_takes_off(free: RecordedMotion, model: Model) -> None:

@@ -98,3 +98,16 @@ def test_all_pushes_have_their_full_length(free: RecordedMotion, model: Model) -
     reached = looks.risen[:, -1, 0]
     assert reached.min() >= observer.risen(PUSH - 1.01 * period)[0]
     assert reached.max() <= observer.risen(PUSH + 1e-6)[0]
+
+
+def test_a_lower_rate_than_in_the_calibration_needs_stronger_pushes(
+    free: RecordedMotion, model: Model
+) -> None:
+    """The promise is for the thresholds that the detector has at this rate."""
+    still = DetectorParameters(contact_threshold=(2.0,), torque_noise=(0.5,))
+    rate = 1.0 / float(np.median(np.diff(free.t)))
+    before, after = (
+        weakest_pushes_in(model, replace(still, calibrated_rate=factor * rate), [free])[-1].best
+        for factor in (1.0, 4.0)
+    )
+    assert before < after < 3.0 * before

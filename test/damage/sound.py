@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from robots import two_joint_urdf
+from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
@@ -17,6 +18,7 @@ from rbd_control.dynamics import Model, inverse_dynamics
 JOINTS = ("shoulder", "elbow")
 JOINT_STATE = "sensor_msgs/msg/JointState"
 BOOL = "std_msgs/msg/Bool"
+STRING = "std_msgs/msg/String"
 START = 1_700_000_000.0
 """Stamp of the first sample [s]."""
 
@@ -110,20 +112,45 @@ def write_bag(
     motion: Motion,
     storage: StoragePlugin = StoragePlugin.MCAP,
     compression: tuple[CompressionMode, CompressionFormat] | None = None,
+    descriptions: Sequence[tuple[str, str]] = (),
+    topic: str = "/joint_states",
 ) -> Path:
-    """Write a rosbag2 folder as ``ros2 bag record`` does."""
+    """Write a rosbag2 folder as ``ros2 bag record`` does; ``descriptions`` are topics and texts."""
     types = get_typestore(Stores.LATEST)
     writer = Writer(folder, version=9, storage_plugin=storage)
     if compression:
         writer.set_compression(*compression)
     with writer:
-        states = writer.add_connection("/joint_states", JOINT_STATE, typestore=types)
+        states = writer.add_connection(topic, JOINT_STATE, typestore=types)
+        topics = {name for name, _ in descriptions}
+        described = {name: writer.add_connection(name, STRING, typestore=types) for name in topics}
+        for name, text in descriptions:
+            content = types.serialize_cdr(types.types[STRING](data=text), STRING)
+            writer.write(described[name], round(1e9 * START), content)
         truth = writer.add_connection("/truth/contact", BOOL, typestore=types)
         for time, raw in flags():
             writer.write(truth, time, raw)
         for time, raw in messages(motion):
             writer.write(states, time, raw)
     return folder
+
+
+def write_ros1(path: Path, motion: Motion, description: str = "") -> Path:
+    """Write a bag of ROS 1."""
+    types, former = get_typestore(Stores.LATEST), get_typestore(Stores.ROS1_NOETIC)
+    with WriterOfRos1(path) as writer:
+        states = writer.add_connection("/joint_states", JOINT_STATE, typestore=former)
+        truth = writer.add_connection("/truth/contact", BOOL, typestore=former)
+        if description:
+            described = writer.add_connection("/robot_description", STRING, typestore=former)
+            content = former.types[STRING](data=description)
+            text = bytes(former.serialize_ros1(content, STRING))
+            writer.write(described, round(1e9 * START), text)
+        for time, raw in flags():
+            writer.write(truth, time, bytes(types.cdr_to_ros1(raw, BOOL)))
+        for time, raw in messages(motion):
+            writer.write(states, time, bytes(types.cdr_to_ros1(raw, JOINT_STATE)))
+    return path
 
 
 def csv_text(motion: Motion, time: str = "{:.6f}", separator: str = ",") -> str:

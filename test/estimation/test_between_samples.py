@@ -5,6 +5,8 @@ Samples are lost in a lively motion, or the torque changes much within a period.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from detector_bench import PARAMETERS, Bench, Q, on_joint
@@ -120,8 +122,10 @@ def test_samples_in_batches_do_not_hide_a_contact(model: Model, size: int) -> No
     assert delay_at_rest(model, stamps, 9.0) <= 6 * size / RATE
 
 
-def first_contact(push: float) -> float:
+def first_contact(push: float, calibrated_rate: float = 0.0) -> float:
     """Return the time of the first contact of an arm with changing torque [s]; infinite without.
+
+    The detector gets its joint states at 1 kHz, and was calibrated at ``calibrated_rate`` [Hz].
 
     The torque of joint_1 changes by 10 N·m in every period.
 
@@ -131,7 +135,9 @@ def first_contact(push: float) -> float:
     model = Model.from_urdf(arm7_urdf())
     start = (0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0)
     arm = SimulatedArm(model, SimulationParameters(initial_position=start))
-    parameters = DetectorParameters(contact_threshold=(1.2,), collision_threshold=(60.0,))
+    parameters = DetectorParameters(
+        contact_threshold=(1.2,), collision_threshold=(60.0,), calibrated_rate=calibrated_rate
+    )
     detector = ContactDetector(model, parameters)
     first = np.inf
     for k in range(400):
@@ -150,6 +156,43 @@ def first_contact(push: float) -> float:
 
 def test_a_torque_that_changes_much_in_every_period_is_no_contact() -> None:
     assert first_contact(0.0) == np.inf
+
+
+def test_thresholds_cover_torque_between_samples_at_the_rate_of_the_calibration_only() -> None:
+    """A detector calibrated at 1 kHz had false contacts at 100 Hz."""
+    assert first_contact(0.0, 2000.0) == np.inf
+    assert 0.305 < first_contact(60.0, 2000.0) < 0.320
+    # Calibrated thresholds have no allowance; those here are too low, as no calibration found them.
+    for rate in (700.0, 1000.0, 1400.0):
+        assert first_contact(0.0, rate) < np.inf
+
+
+def test_noise_that_fewer_samples_average_is_no_contact(model: Model) -> None:
+    """Thresholds for the noise at 1 kHz hold at all lower rates, and pushes are found."""
+    rng, noise, gain = np.random.default_rng(8), 0.5, 30.0
+    t = 1.0 + np.arange(60_000) / RATE
+    q, v = np.tile(Q, (t.size, 1)), rng.normal(0.0, 1e-9, (t.size, 7))
+    tau = gravity_torque(model, Q) + rng.normal(0.0, noise, (t.size, 7))
+    deviation = noise * np.sqrt(gain / RATE / 2.0)
+    parameters = DetectorParameters(
+        observer_gain=(gain,),
+        contact_threshold=(5.0 * deviation,),
+        rest_threshold=(100.0,),
+        collision_threshold=(1e3,),
+        onset_debounce=0.0,
+        torque_noise=(noise,),
+        calibrated_rate=RATE,
+    )
+    pushed = np.where(t > 31.0, 1.0, 0.0)[:, None] * on_joint(2, 12.0 * noise)
+    for step in (1, 2, 5, 10, 33):
+        detector = ContactDetector(model, parameters)
+        rows = slice(None, None, step)
+        found = detector.update_block(t[rows], q[rows], v[rows], (tau - pushed)[rows])
+        (event,) = [event for _, event in found.events if event.phase == "onset"]
+        assert 31.0 < event.detected < 31.0 + 3.0 / gain
+    # Without the noise the allowance for torque between samples does not suffice.
+    blind = ContactDetector(model, replace(parameters, torque_noise=(1e-6,)))
+    assert blind.update_block(t[::10], q[::10], v[::10], tau[::10]).contact.any()
 
 
 def test_a_contact_in_the_middle_of_such_a_change_is_found() -> None:

@@ -189,6 +189,27 @@ def test_friction_at_rest_cannot_keep_a_contact_open(calibration: Calibration) -
     assert (reversal >= STATIC_FRICTION * coulomb - 1e-9).all()
 
 
+def test_the_rate_of_the_joint_states_is_found(
+    calibration: Calibration, motions: list[RecordedMotion]
+) -> None:
+    assert calibration.parameters.calibrated_rate == pytest.approx(
+        1.0 / float(np.median(np.diff(motions[0].t))), rel=1e-3
+    )
+    # All joints of these motions move all the time, but for their reversals.
+    assert calibration.moving == pytest.approx(sum(m.t[-1] - m.t[0] for m in motions), rel=0.05)
+
+
+def test_the_noise_of_the_torque_is_found(
+    motions: list[RecordedMotion], model: Model, calibration: Calibration
+) -> None:
+    rng, noise = np.random.default_rng(9), np.linspace(0.1, 0.4, 7)
+    noisy = [replace(m, tau=m.tau + rng.normal(0.0, noise, m.tau.shape)) for m in motions]
+    found = calibrate(noisy, model).parameters
+    # The controller of the motion adds noise of its own, which is not Gaussian.
+    whole = np.hypot(noise, calibration.parameters.torque_noise)
+    np.testing.assert_allclose(found.torque_noise, whole, rtol=0.15)
+
+
 def test_errors_of_fast_motion_have_floors(calibration: Calibration) -> None:
     """A recording of half a minute proves neither masses nor delays."""
     found = calibration.parameters

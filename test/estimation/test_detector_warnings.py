@@ -8,6 +8,7 @@ import pytest
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters, detector_warnings
+from rbd_control.estimation.detector_warnings import rate_warning
 
 GOOD: dict[str, Any] = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
 HIGH: dict[str, Any] = {"contact_threshold": (199.0,), "collision_threshold": (300.0,)}
@@ -26,7 +27,7 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
                 "contact_threshold": (1.0, 1.0, 1.0, 900.0, 1.0, 1.0, 1.0),
                 "collision_threshold": (1e3,),
             },
-            "threshold of joint 'joint_4' is 900 N·m or N .contact_threshold., and its effort",
+            "threshold of joint 'joint_4' is 900 N·m .contact_threshold., and its effort",
         ),
         (HIGH, "contact_threshold: the weakest push that is detected has 172 N .by joint"),
         (
@@ -43,6 +44,21 @@ def test_settings_that_disable_detection_warn(
 ) -> None:
     texts = detector_warnings(DetectorParameters(**{**GOOD, **change}), model)
     assert any(re.search(said, text) for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (100.0, "come at 100 Hz, and thresholds were calibrated at 500 Hz: thresholds are raised"),
+        (1000.0, "come at 1000 Hz, .* 500 Hz: contacts are noticed later than this rate"),
+        (340.0, "^$"),
+        (740.0, "^$"),
+        (np.inf, "^$"),  # unknown
+    ],
+)
+def test_another_rate_than_in_the_calibration_warns(rate: float, said: str) -> None:
+    assert re.search(said, rate_warning(1.0 / rate, DetectorParameters(calibrated_rate=500.0)))
+    assert not rate_warning(1.0 / rate, DetectorParameters())
 
 
 @pytest.mark.parametrize(

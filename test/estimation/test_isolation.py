@@ -5,6 +5,8 @@ import pytest
 from robots import random_tree_urdf
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.decision import REVERSED, jolt_doubt
 from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation
 from rbd_control.estimation.isolation_kernel import (
     SLANT,
@@ -254,3 +256,57 @@ def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) ->
     # Some thousand of the forces count, so the mean is known to some percent.
     assert evidence[0, 0] == pytest.approx(sampled, abs=0.2)
     assert evidence[1, 0] < evidence[0, 0] - 2.0
+
+
+def test_an_obstacle_that_touches_a_second_link_later(model: Model) -> None:
+    """The first link stays named, although the larger residuals of both contacts exclude it."""
+    rng = np.random.default_rng(9)
+    isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
+    named = {6: 0, 0: 0}  # by the number of looks before the second contact
+    for _ in range(20):
+        q, offset, force, first = random_contact(model, rng, "link_4", 60.0)
+        both = first + torque(model, q, "link_7", offset, force)
+        for before in named:
+            isolation.begin()
+            for residual in [first] * before + [both] * 6:
+                found = isolation.look(q, residual, hard=True)
+            named[before] += "link_4" in found.candidates
+    assert named[6] >= 18
+    assert named[0] <= 5
+
+
+def test_a_push_on_the_surface_of_a_wide_link(model: Model) -> None:
+    """With the surface a weak push far from the middle is attributed to its link more often."""
+    rng = np.random.default_rng(10)
+    half = np.array([0.2, 0.2, 0.05])
+    noise = 0.2**2 * np.eye(7)
+    known = LinkIsolation(model, noise, 20.0, box_surface(model, 4, half))
+    unknown = LinkIsolation(model, noise, 20.0)
+    alone = {known: 0, unknown: 0}
+    for _ in range(100):
+        q = rng.uniform(-1.2, 1.2, model.nv)
+        force = rng.normal(size=3)
+        force *= 8.0 / np.linalg.norm(force)
+        r = torque(model, q, "link_5", half * [rng.choice([-1.0, 1.0]), 0.0, 0.0], force)
+        r += 0.2 * rng.normal(size=7)
+        for isolation in alone:
+            alone[isolation] += isolation.isolate(q, r).candidates == ("link_5",)
+    # Measured: 44 and 16.
+    assert alone[known] >= alone[unknown] + 15
+
+
+def test_friction_of_joints_that_a_collision_stops_counts_as_noise(model: Model) -> None:
+    """A joint beyond the link that friction holds during a collision excludes no link."""
+    detector = ContactDetector(
+        model, DetectorParameters(contact_threshold=(2.0,), moving_ratio=(0.25,))
+    )
+    memory, settings = detector._memory, detector._events._settings
+    noise = np.full(7, 0.03)
+    doubt = jolt_doubt(model, settings, Q, memory, noise, age=0.2)
+    np.testing.assert_allclose(doubt, REVERSED * 0.75 * 2.0)
+    r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([60.0, -40.0, 32.0]))
+    r[4] += 0.2
+    isolation = LinkIsolation(model, np.diag(noise**2), force_uncertainty=20.0)
+    assert "link_4" not in isolation.look(Q, r, hard=True).candidates
+    isolation.begin()
+    assert "link_4" in isolation.look(Q, r, doubt=doubt, hard=True).candidates

@@ -19,7 +19,6 @@ from system import detector_setting as scenarios
 
 from rbd_control.dynamics import gravity_torque
 from rbd_control.ros.contact_messages import event_from_status
-from rbd_control.simulation import arm7_urdf
 
 from .launching import launched, probe_beside_launch
 
@@ -29,13 +28,11 @@ FOLDER = tempfile.TemporaryDirectory()
 @pytest.mark.launch_test
 def generate_test_description() -> Any:
     folder = Path(FOLDER.name)
-    (folder / "arm.urdf").write_text(arm7_urdf(), encoding="utf-8")
     (folder / "parameters.yaml").write_text(yaml.safe_dump(parameters()), encoding="utf-8")
     write_recording(folder / "push.csv")
     return launched(
         "playback.launch.py",
         recording=str(folder / "push.csv"),
-        urdf=str(folder / "arm.urdf"),
         params_file=str(folder / "parameters.yaml"),
     )
 

@@ -34,6 +34,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "inertia_error": each(0.0, 0.2),
     "delay_error": numbers(0.0, 0.005),
     "covered_error": each(0.0, 5.0),
+    "calibrated_rate": st.sampled_from([0.0, 200.0, 1000.0, 4000.0]),
     "moving_ratio": each(0.7, 1.0),
     "reversal_speed": each(0.0, 0.1),
     "release_ratio": numbers(0.3, 1.0),

@@ -242,7 +242,7 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     apart = rig.controller.path.braked_apart
     # A joint whose limit leaves it too little of its brake is braked apart, the others more slowly.
     together = -(p.damping_rate or RATE) * np.einsum("kij,kj->ki", mass, v)
-    left = largest - np.sign(together) * np.clip(rig.safe_weight(q), -largest, largest)
+    left = largest - np.sign(together) * np.clip(weight, -largest, largest)
     kept = left / np.maximum(np.abs(together), ROUNDING)
     alone = apart | (kept < LEAST_ROOM)
     rate *= np.where(alone, 1.0, np.minimum(kept, 1.0)).min(axis=1, keepdims=True)
@@ -271,8 +271,9 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
 
     The work is that of gravity which is not compensated, of pushes, and of torque that was sent
     before the fault, or is held while no joint states come. Without this work, no joint is faster
-    than 1.2 times its speed at the fault or its velocity limit. A mechanical stop returns energy,
-    and the brake for a payload that was announced but is not there is too strong.
+    than 1.2 times its speed at the fault or its velocity limit; a push may make one joint faster
+    while it brakes the others. A mechanical stop returns energy, and the brake for a payload that
+    was announced but is not there is too strong.
     """
     rig = s.rig
     is_lighter = rig.is_unknown and rig.payload > 0.0
@@ -284,6 +285,8 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
         if s.mode[k] != SAFE or s.mode[k - 1] != SAFE or np.isnan(rig.level) or is_struck:
             rig.level, rig.worked = s.energy[k], 0.0
             rig.fault_speed = np.maximum(np.abs(s.v[k]), rig.speed_limit)
+        if rig.push.any():
+            rig.fault_speed = np.maximum(np.abs(s.v[k]), rig.fault_speed)
         rig.worked += max(s.given[k], 0.0)
         most = (1.0 + ENERGY_SHARE) * (rig.level + rig.worked) + ENERGY_ROUNDING
         assert s.energy[k] <= most, f"{s.energy[k]:.4g} J, at the fault {rig.level:.4g} J"

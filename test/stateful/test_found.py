@@ -117,6 +117,17 @@ def test_a_retreat_may_be_stopped_in_the_cycle_in_which_it_begins() -> None:
     assert any(RETREATED in reason and RETREAT_STOPPED in reason for reason in reasons)
 
 
+def test_a_brake_that_has_not_begun_to_act_shows_no_dead_drive() -> None:
+    # At 200 Hz the brake was 10 % of the comparison before the loop had passed it on.
+    machine = ControllerMachine()
+    late = {"damping_rate": 38.8, "loop_delay": 0.005, "resonance": 0.0}
+    machine.begin(setup=Setup(make_arm("crane"), late, period=0.005, delay=0.005))
+    machine.cross_half_a_turn(pace=0.3, sign=-1.0)
+    machine.fault()
+    machine.run(seconds=0.1)
+    machine.teardown()
+
+
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
     # Two samples of the push multiplied the inertia of the light wrist, whose torque then jumped
     # from one limit to the other with each sample.

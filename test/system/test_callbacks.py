@@ -73,7 +73,7 @@ module.TrajectoryInput._receive = arm
 init = Controller.__init__
 def unguarded(self):
     init(self)
-    Node.create_timer(self, 0.05, lambda: fail_once("executor"), clock=self.steady)
+    Node.create_timer(self, 0.05, lambda: fail_once("executor"))
 Controller.__init__ = unguarded
 """
 """Preamble of a controller that fails once at the place that a trajectory names.

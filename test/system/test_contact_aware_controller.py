@@ -134,7 +134,7 @@ def test_silence_ends_the_verdict_and_the_torque(
     source.on = False
     probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "safe", "is not safe")
     report = probe.wait_for_report(
-        DETECTOR, lambda r: r.values["valid"] == "False", "a verdict remains"
+        DETECTOR, lambda r: r.values["valid"] == "0", "a verdict remains"
     )
     assert report.level > 0
     assert "no verdict: no joint states were judged" in report.message

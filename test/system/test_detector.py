@@ -267,7 +267,7 @@ def test_what_waited_during_a_pause_gives_no_verdict(
         before = len(contact), len(stamped)
     finally:
         process.signal(signal.SIGCONT)
-    probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "a verdict remains")
+    probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "0", "a verdict remains")
     probe.later_report(NODE)
     late = stamped[before[1] :]
     assert all(Time.from_msg(verdict.header.stamp) < stopped for verdict in late)

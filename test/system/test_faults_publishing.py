@@ -121,7 +121,7 @@ def test_a_refused_verdict_is_published_again(bring_up: BringUp, probe: Probe) -
     report = probe.wait_for_report(
         detector.NODE,
         lambda r: (
-            count(r, refused(f"/{detector.NODE}/markers")) > 0 and r.values.get("contact") == "True"
+            count(r, refused(f"/{detector.NODE}/markers")) > 0 and r.values.get("contact") == "1"
         ),
         "does not count refused markers, or does not report the contact",
     )

@@ -48,6 +48,6 @@ def test_late_subscribers(bring_up: BringUp, probe: Probe) -> None:
 
     assert all(message.data for message in heard_by_a_newcomer(some))
     source.on = False
-    probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "nothing is missed")
+    probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "0", "nothing is missed")
     probe.later_report(NODE)
     assert not heard_by_a_newcomer(all_that_comes), "a verdict that was lost before"

@@ -42,7 +42,7 @@ def test_command_measures_the_loop_of_a_running_controller(
     probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not start")
     file = tmp_path / "arm.yaml"
     file.write_text("/**:\n  ros__parameters:\n    urdf: arm7  # kept\n", encoding="utf-8")
-    ended = bring_up.run("check", "--loop", "--node", NODE, "--write", str(file), timeout=120.0)
+    ended = bring_up.run("check", "--loop", "--node", NODE, "--out", str(file), timeout=120.0)
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}{controller.output}"
     assert "shoulder" in ended.stdout
     assert "delay of the loop: " in ended.stdout

@@ -26,7 +26,7 @@ def test_monitor(bring_up: BringUp, probe: Probe) -> None:
     bring_up.start(scenarios.NODE, scenarios.PARAMETERS)
     source = probe.stream(scenarios.resting())
     wrenches = probe.listen(WrenchStamped, f"{scenarios.NODE}/external_wrench")
-    probe.wait_for_report(scenarios.NODE, lambda r: r.values["valid"] == "True", "no verdict")
+    probe.wait_for_report(scenarios.NODE, lambda r: r.values["valid"] == "1", "no verdict")
     scenarios.touched(source)
     # Both settle within some looks at the contact, and the screen is taken after that.
     probe.wait(

@@ -99,7 +99,7 @@ class ColdStart:
 
 # What has been put out, and how long after that the signal comes [s].
 ORDINARY = (
-    "parameters that differ",
+    "differ from their defaults",
     "control_msgs is not installed",
     "compiling",
     "compiled in",

@@ -105,7 +105,7 @@ def test_a_held_joint_that_carries_the_arm_moves(bring_up: BringUp, probe: Probe
     report = probe.wait_for_report(controller, lambda r: fault in r.message, "no fault")
     assert (report.level, report.values["mode"]) == (ERROR, "safe")
     verdict = probe.wait_for_report(detector, lambda r: fault in r.message, "no fault")
-    assert verdict.values["valid"] == "False"
+    assert verdict.values["valid"] == "0"
     stray.on = False
     for said in ("no verdict: held joint", "safe torque: held joint"):
         assert process.output.count(said) == 1, process.output
@@ -115,5 +115,5 @@ def test_a_held_joint_that_carries_the_arm_moves(bring_up: BringUp, probe: Probe
     assert not refused.success
     assert "cannot resume: held joint torso is at 0.012" in refused.message
     torso.position = (0.0,)
-    probe.wait_for_report(detector, lambda r: r.values["valid"] == "True", "no verdict again")
+    probe.wait_for_report(detector, lambda r: r.values["valid"] == "1", "no verdict again")
     resume(probe, controller)

@@ -106,6 +106,6 @@ def test_jumping_to_an_event_and_playing_shows_its_contact(
     seen.until_text("12.0 N")
     source.playhead.seek(8.0)
     seen.until(lambda: not seen.is_drawn("/arm_0/force"), "the arrow stays")
-    seen.until_text("free")
+    seen.until_text("no contact")
     here = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
     assert [a for a in seen.addresses if not a.startswith(here)] == []

@@ -62,7 +62,7 @@ def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: S
     assert np.allclose(drawing.arrow.points[0][0], point)
     assert drawing.colour_of("link_5") == TOUCHED["collision"]
 
-    still.set(verdict="free", touch=None)
+    still.set(verdict="no contact", touch=None)
     page.show()
     assert not drawing.arrow.visible
     assert drawing.colour_of("link_5") == shapes["link_5"]

@@ -67,7 +67,7 @@ def test_a_short_flag_and_a_gap_without_verdict_are_shown() -> None:
     ratios = track.at(0.65).ratios
     assert ratios is not None
     assert np.isnan(ratios).all()
-    assert track.at(0.2).verdict == "free"
+    assert track.at(0.2).verdict == "no contact"
 
 
 def test_the_track_shows_the_results_of_replay(tmp_path: Path) -> None:
@@ -87,6 +87,6 @@ def test_the_track_shows_the_results_of_replay(tmp_path: Path) -> None:
     assert touched.verdict == "contact"
     assert touched.touch is not None
     assert touched.touch.link == "panda_link7" == event.link
-    assert track.at(1.0).verdict == "free"
+    assert track.at(1.0).verdict == "no contact"
     assert track.at(1.0).touch is None
     assert np.nanmax(np.abs(track.ratios)) > 1.0
