@@ -32,6 +32,8 @@ autodoc_typehints_format = "short"
 autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "Obstacle")}
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["phone.css"]
 html_title = f"rbd_control {release}"
 html_copy_source = False
 html_show_sphinx = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -82,6 +83,31 @@ def test_parameter_files_and_page_are_made_from_the_fields() -> None:
     """``python -m bench.parameter_pages`` makes them."""
     for path, text in generated().items():
         assert path.read_text(encoding="utf-8") == text, path.name
+
+
+def test_symptoms_are_texts_that_the_package_prints() -> None:
+    """Headings of the page of troubleshooting; ``…`` stands for what a text inserts."""
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^###? (.*)|^\| (`.*?`) \|", page, re.MULTILINE)
+    symptoms = re.findall(r"`([^`]+)`", " ".join(map("".join, headings)))
+    assert len(symptoms) > 40
+    printed = "\0".join(texts())
+    parts = [part.strip() for symptom in symptoms for part in symptom.split("…")]
+    assert not [part for part in parts if part not in printed]
+
+
+def texts() -> set[str]:
+    """Return the texts in the code of the package, without docstrings."""
+    found: set[str] = set()
+    for path in (ROOT / "rbd_control").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        alone = {node.value for node in nodes if isinstance(node, ast.Expr)}
+        found |= {
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in alone
+        }
+    return found
 
 
 def test_limits_and_exit_codes_on_the_page_of_replay() -> None:

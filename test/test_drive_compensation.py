@@ -61,7 +61,7 @@ def test_friction_that_the_drives_compensate_is_not_added_again(model: Model) ->
     del plant["initial_position"]
     once = supplied(Loop(model, simulated=plant, friction_compensated=True, **FRICTION))
     twice = supplied(Loop(model, simulated=plant, **FRICTION))
-    assert twice == pytest.approx(0.61, abs=0.05)  # the figure of docs/control_measurements.md
+    assert twice == pytest.approx(0.61, abs=0.05)  # the figure of docs/control.md
     # The balance of a discrete-time loop is exact to the third order of the period.
     assert abs(once) < 1e-5
 
@@ -193,7 +193,7 @@ def test_a_tilted_arm_stays_where_it_is(
 def test_with_the_wrong_gravity_a_floating_arm_does_not_stay(
     assumed: tuple[float, ...], given: tuple[float, ...]
 ) -> None:
-    """docs/control_how_to.md says what each case lacks; `hold` corrects a part of it."""
+    """docs/how_to/torque_control.md says what each case lacks; `hold` corrects a part of it."""
     arm = OwnGravity(WALL, assumed, compensated_gravity=given)
     arm.run(0.2)
     arm.controller.modes.order("float")

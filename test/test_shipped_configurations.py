@@ -92,6 +92,7 @@ def test_simulated_panda(
         ("kinova_gen3", "torque"),
         ("xarm", "torque"),
         ("gazebo", "torque"),
+        ("isaac_sim", "torque"),
         ("mujoco", "torque"),
     ],
 )
@@ -100,7 +101,7 @@ def test_effort_of_drivers(name: str, kind: str) -> None:
     path = CONFIG / f"effort_{name}.yaml"
     for node in ("contact_detector", "passivity_controller"):
         assert robot_parameters(read_parameter_file(path, node)).effort_kind == kind
-    page = (CONFIG.parent / "docs" / "detection_how_to.md").read_text(encoding="utf-8")
+    page = (CONFIG.parent / "docs" / "how_to" / "effort.md").read_text(encoding="utf-8")
     files = {each.name for each in CONFIG.glob("effort_*.yaml")}
     assert path.name in files
     assert set(re.findall(r"`(effort_\w+\.yaml)`", page)) == files

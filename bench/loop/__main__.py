@@ -3,7 +3,7 @@
 The loop consists of a simulated arm, controller and detector. Controller and detector run as two
 processes, then as one process. A third run measures the stages of the processing in one process.
 Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names; ``loop.md`` has
-the tables of README.md and docs/speed.md.
+the tables of docs/speed.md.
 """
 
 from __future__ import annotations

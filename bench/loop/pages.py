@@ -1,4 +1,4 @@
-"""Tables of README.md and docs/speed.md from the results of ``make bench-loop``, as Markdown."""
+"""Tables of docs/speed.md from the results of ``make bench-loop``, as Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def page(loops: Sequence[Loop], facts: str, staged: Sequence[Loop] = ()) -> str:
     """
     sheets = [_readme(loop) for loop in loops if _is_in_readme(loop)]
     sheets += [_latencies(loops), _processes(loops), *map(_stages, staged)]
-    title = "# Tables of README.md and docs/speed.md, from `python -m bench.loop`\n"
+    title = "# Tables of docs/speed.md, from `python -m bench.loop`\n"
     return "\n".join([title, facts, "", *(sheet.markdown() for sheet in sheets)])
 
 
@@ -41,7 +41,7 @@ def _is_in_readme(loop: Loop) -> bool:
 
 
 def _readme(loop: Loop) -> Sheet:
-    """Return the table of README.md: latencies, load and losses at 1 kHz beside the targets."""
+    """Return latencies, load and losses at 1 kHz beside the targets."""
     rows = [
         [
             f"joint state to {what}, p50 and p99 [ms]",
@@ -54,7 +54,7 @@ def _readme(loop: Loop) -> Sheet:
         [f"{DETECTOR}, share of a core", f"{loop.usage[DETECTOR].core:.2f}", f"{CORE:g}"],
         ["lost samples", str(max(losses(loop).values())), "0"],
     ]
-    return Sheet("README.md: the nodes at 1 kHz", ["", "measured", "target"], [rows])
+    return Sheet("the nodes at 1 kHz, beside the targets", ["", "measured", "target"], [rows])
 
 
 def _latencies(loops: Sequence[Loop]) -> Sheet:

@@ -128,8 +128,9 @@ def run_together(
             for node in reversed(nodes):
                 node.errors.run("destroy_node", node.destroy_node)
             # To uninstall handlers that it has not installed, rclpy sets SIG_DFL for a moment, in
-            # which a signal kills the process.
-            rclpy.try_shutdown(uninstall_handlers=False)
+            # which a signal kills the process. This function leaves them; rclpy.try_shutdown has no
+            # such argument in Jazzy.
+            rclpy.utilities.try_shutdown()
             release_standard_streams()
             if signals.received and not signals.has_started:
                 end_now(0)  # the shutdown of the interpreter would take a second

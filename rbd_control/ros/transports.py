@@ -149,7 +149,7 @@ def running_ros(make: Callable[[], Client], domain: int | None = None) -> Iterat
         finally:
             made.destroy_node()
     finally:
-        rclpy.try_shutdown(uninstall_handlers=False)
+        rclpy.utilities.try_shutdown()
 
 
 def uses_shared_memory() -> bool:
