@@ -18,7 +18,7 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 
 from rbd_control.simulation import arm7_urdf
 
-from . import controller_setting
+from . import controller_setting, detector_setting
 from .bringup import PATIENCE, STANDSTILL, BringUp, command
 from .probe import LATCHED, Heard, Probe
 
@@ -172,7 +172,7 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
     probe.wait_for_report(
         "contact_detector", lambda r: r.values["state"] == "active", "does not start"
     )
-    probe.stream(controller_setting.resting(), "joint_states")
+    probe.stream(detector_setting.resting(), "joint_states")
     flags = probe.listen(Bool, "contact_detector/contact")
     probe.wait(lambda: len(flags) > 0, "no verdict")
     publisher.publish(String(data="<robot/>"))
