@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from bench.contacts.arms import arm as published_arm
 from bench.gains.arm import CENTRE, COULOMB, GAINS, ROTORS, VISCOUS, Array, urdf
@@ -27,7 +27,7 @@ from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import DriveGain, GainEvidence, KnownPayload, RecordedMotion
 from rbd_control.identification import diagnose
-from rbd_control.identification.drive_gains import DriveGainError, drive_gains
+from rbd_control.identification.drive_gains import USABLE_ERROR, DriveGainError, drive_gains
 from rbd_control.robot.inertial_corrections import corrected_model
 
 RATE = 125.0
@@ -198,45 +198,57 @@ def main(arguments: Sequence[str]) -> None:
     """Print the coverage of gains and payloads, and the diagnosis of currents."""
     parser = argparse.ArgumentParser(prog="python -m bench.gains.coverage", description=__doc__)
     parser.add_argument("--arms", type=int, default=32, help="arms of each kind (default: 32)")
-    parser.add_argument(
-        "--part", choices=("gains", "payload", "currents"), help="only one part (default: all)"
-    )
+    parser.add_argument("--part", choices=PARTS, help="only this part (default: all)")
     given = parser.parse_args(arguments)
     console, seeds = Console(width=120, highlight=False), range(given.arms)
-    if given.part in (None, "gains"):
-        table = Table("arm", "usable gains", "within 2 standard errors", "largest error", "[%]")
-        for kind in KINDS:
-            for loaded in (False, True):
-                console.print(kind, loaded, _gain_row(kind, seeds, loaded=loaded))
-        console.print(table)
-    if given.part in (None, "payload"):
-        for kind in KINDS:
-            for mass in (0.5, 2.0):
-                found = [payload(kind, seed, mass) for seed in seeds]
-                console.print(kind, mass, *_covered(one for one in found if one is not None))
-    if given.part in (None, "currents"):
-        for are_currents, word in ((True, "motor current"), (False, "torque_without_gravity")):
-            said = [causes(seed, are_currents=are_currents) for seed in seeds]
-            right = [word in one and (not are_currents or "gravity" not in one) for one in said]
-            console.print(f"{word}: {sum(right)} of {len(right)}")
+    for name in PARTS if given.part is None else (given.part,):
+        for row in PARTS[name](seeds):
+            console.print(row, markup=False)
 
 
-def _covered(found: Iterable[Estimate]) -> tuple[str, str]:
-    every = list(found)
-    off = np.array([(one.value - one.true) / one.error for one in every])
-    inside = sum(one.is_covered for one in every)
-    return f"{inside} of {len(every)}", f"largest {np.abs(off).max():.1f}"
+def _gain_rows(seeds: Sequence[int]) -> Iterator[str]:
+    for kind, loaded in product(KINDS, (False, True)):
+        every = [gains(kind, seed, loaded=loaded) for seed in seeds]
+        usable = [
+            Estimate(one.gain, one.standard_error, true)
+            for found in every
+            for one, true in zip(found, KINDS[kind].gains, strict=True)
+            if one.relative_error <= USABLE_ERROR
+        ]
+        name = f"gains of {kind}, {'with payload' if loaded else 'free motion'}"
+        yield f"{_covered(name, usable)}; usable {len(usable)} of {sum(map(len, every))}"
 
 
-def _gain_row(kind: str, seeds: Iterable[int], *, loaded: bool) -> tuple[str, ...]:
-    every = [gains(kind, seed, loaded=loaded) for seed in seeds]
-    usable = [
-        Estimate(one.gain, one.standard_error, true)
-        for found in every
-        for one, true in zip(found, KINDS[kind].gains, strict=True)
-        if one.relative_error < 0.25
-    ]
-    return (*_covered(usable), str(sum(map(len, every))))
+def _payload_rows(seeds: Sequence[int]) -> Iterator[str]:
+    for kind, mass in product(KINDS, (0.5, 2.0)):
+        found = [payload(kind, seed, mass) for seed in seeds]
+        yield _covered(f"payload of {mass} kg, {kind}", [one for one in found if one is not None])
+
+
+def _current_rows(seeds: Sequence[int]) -> Iterator[str]:
+    for are_currents, word in ((True, "motor current"), (False, "torque_without_gravity")):
+        said = [causes(seed, are_currents=are_currents) for seed in seeds]
+        right = sum(word in one and are_currents != ("gravity" in one) for one in said)
+        yield f"ur10e, {word}: {right} of {len(said)}"
+
+
+def _covered(name: str, found: Sequence[Estimate]) -> str:
+    """Return a line with the coverage of estimates."""
+    off = np.abs([(one.value - one.true) / one.error for one in found])
+    claimed = np.median([one.error / abs(one.value) for one in found])
+    return (
+        f"{name}: {(off <= 2.0).sum()} of {off.size} within 2 standard errors "  # noqa: PLR2004
+        f"({(off <= 2.0).mean():.0%}), largest {off.max():.1f}, "  # noqa: PLR2004
+        f"median standard error {claimed:.1%}"
+    )
+
+
+PARTS: dict[str, Callable[[Sequence[int]], Iterator[str]]] = {
+    "gains": _gain_rows,
+    "payload": _payload_rows,
+    "currents": _current_rows,
+}
+"""The parts of the benchmark; each yields lines."""
 
 
 if __name__ == "__main__":

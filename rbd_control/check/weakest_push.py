@@ -18,6 +18,9 @@ for as long as ``onset_debounce`` requires, with the rise of the observer, for b
 force. Without a residual, noise, model errors and ``onset_debounce`` are neglected, and the forces
 are about a third too large.
 
+If the gains of the drives have errors (``effort_gain_error``), the residual shows a torque wrong by
+this share; a push then counts as if the residual showed two standard errors less of it.
+
 The result is the median over the poses: half of the pushes of this force are found.
 """
 
@@ -38,6 +41,7 @@ from rbd_control.estimation.isolation_kernel import least_forces_by_statistic
 from rbd_control.estimation.observers import delay_torques
 from rbd_control.estimation.thresholds import motion_errors, with_default_thresholds
 from rbd_control.identification.diagnosis import finish
+from rbd_control.identification.drive_gains import CONFIDENT
 from rbd_control.identification.motion import RecordedMotion
 
 Array = NDArray[np.float64]
@@ -220,14 +224,17 @@ def _motion_allowances(
     It is that of the detector, ``error`` beyond ``covered_error`` [N·m or N]
     (:mod:`~rbd_control.estimation.thresholds`).
     """
-    inertia, covered, gain = (
+    inertia, gain, covered, pole = (
         parameters.for_joints(name, model.nv)
-        for name in ("inertia_error", "covered_error", "observer_gain")
+        for name in ("inertia_error", "effort_gain_error", "covered_error", "observer_gain")
     )
     balance, dt = parameters.balance(model).run(motion.q, motion.v, motion.tau), np.diff(motion.t)
     late = np.empty_like(balance.drive)
     delay_torques(dt, balance.drive, parameters.velocity_delay, late)
-    error = motion_errors(dt, balance.p, late, inertia, parameters.delay_error, gain)
+    effort = balance.drive + balance.load
+    error = motion_errors(
+        dt, balance.p, late, effort, inertia, gain, parameters.delay_error, pole
+    )
     return np.maximum(np.concatenate([np.zeros_like(late[:1]), error]) - covered, 0.0)
 
 
@@ -259,6 +266,8 @@ class DetectionThresholds:
     """(nv, nv) whitening matrix of the residuals; None without a covariance."""
     statistic: Array
     """(k,) threshold of the length of the residual, in standard deviations."""
+    shown: Array
+    """(nv,) share of an external torque that the residual shows for certain."""
 
     @classmethod
     def of(
@@ -288,7 +297,9 @@ class DetectionThresholds:
         whitening = None if covariance is None else np.linalg.inv(np.linalg.cholesky(covariance))
         statistic = parameters.statistic_threshold + parameters.statistic_speed * speed.max(axis=1)
         threshold = moving * contact + allowance + slope * speed + error
-        return cls(threshold, allowance + error, whitening, statistic)
+        gain_error = parameters.for_joints("effort_gain_error", model.nv)
+        shown = np.maximum(1.0 - CONFIDENT * gain_error, 0.0)
+        return cls(threshold, allowance + error, whitening, statistic, shown)
 
     def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
@@ -298,9 +309,11 @@ class DetectionThresholds:
         out.
 
         Args:
-            torque: residual of a force of 1 N along d, (k, nv) [N·m or N].
+            torque: torque of a force of 1 N along d, (k, nv) [N·m or N], of which the residual
+                shows the share :attr:`shown`.
             residual: residual without the force, (k, nv) [N·m or N].
         """
+        torque = self.shown * torque
         margin = np.maximum(self.threshold - np.sign(torque) * residual, 0.0)
         force = (margin / np.maximum(np.abs(torque), LEAST_TORQUE)).min(axis=1)
         force = self._least_by_statistic(torque, residual, np.minimum(force, BLIND))
@@ -339,7 +352,7 @@ def least_forces(rules: DetectionThresholds, J: Array) -> Generator[tuple[Array,
         half of the sphere, and the principal axes of the map from force to joint torque in units of
         the thresholds.
     """
-    weighted = J / rules.threshold[:, None, :]
+    weighted = rules.shown * J / rules.threshold[:, None, :]
     # One of the principal axes may load no joint at all.
     _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
     fixed = np.repeat(np.concatenate([np.eye(3), DIRECTIONS])[:, None, :], len(J), axis=1)

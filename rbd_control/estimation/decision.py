@@ -295,7 +295,8 @@ def _carry(settings, memory, samples, k, dt):
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
         follow_motion(setting, joint, v, last_v, dt, fade, delay)
         momentum_rate = (observer.p - p) / dt
-        follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)
+        effort = samples.drive[k, i] + samples.load[k, i]
+        follow_errors(setting, joint, momentum_rate, observer.drive, effort, dt, fade, delay)
     return is_long
 
 

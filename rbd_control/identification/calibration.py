@@ -183,6 +183,10 @@ def calibrate(
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     felt = _felt(model, start.effort_kind)
     start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
+    if drives:
+        unknown = np.zeros(model.nv)
+        unknown[model.nv - len(drives) :] = [drive.relative_error for drive in drives]
+        start = replace(start, effort_gain_error=tuple(unknown))
     recorded, found, known, rest, held_out = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)
