@@ -25,8 +25,13 @@ from bench.gains.arm import CENTRE, COULOMB, GAINS, ROTORS, VISCOUS, Array, urdf
 from bench.gains.study import GAP, MASS
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
-from rbd_control.identification import DriveGain, GainEvidence, KnownPayload, RecordedMotion
-from rbd_control.identification import diagnose
+from rbd_control.identification import (
+    DriveGain,
+    GainEvidence,
+    KnownPayload,
+    RecordedMotion,
+    diagnose,
+)
 from rbd_control.identification.drive_gains import USABLE_ERROR, DriveGainError, drive_gains
 from rbd_control.robot.inertial_corrections import corrected_model
 
@@ -237,8 +242,8 @@ def _covered(name: str, found: Sequence[Estimate]) -> str:
     off = np.abs([(one.value - one.true) / one.error for one in found])
     claimed = np.median([one.error / abs(one.value) for one in found])
     return (
-        f"{name}: {(off <= 2.0).sum()} of {off.size} within 2 standard errors "  # noqa: PLR2004
-        f"({(off <= 2.0).mean():.0%}), largest {off.max():.1f}, "  # noqa: PLR2004
+        f"{name}: {(off <= 2.0).sum()} of {off.size} within 2 standard errors "
+        f"({(off <= 2.0).mean():.0%}), largest {off.max():.1f}, "
         f"median standard error {claimed:.1%}"
     )
 

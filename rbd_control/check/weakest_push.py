@@ -232,9 +232,7 @@ def _motion_allowances(
     late = np.empty_like(balance.drive)
     delay_torques(dt, balance.drive, parameters.velocity_delay, late)
     effort = balance.drive + balance.load
-    error = motion_errors(
-        dt, balance.p, late, effort, inertia, gain, parameters.delay_error, pole
-    )
+    error = motion_errors(dt, balance.p, late, effort, inertia, gain, parameters.delay_error, pole)
     return np.maximum(np.concatenate([np.zeros_like(late[:1]), error]) - covered, 0.0)
 
 

@@ -47,17 +47,16 @@ peak of ``|v_i|`` is held and decays with the observer's time constant. ``margin
 error of the friction that is followed (:mod:`~rbd_control.estimation.drift`).
 
 ``error_i`` is what three errors of the model add to the residual in a fast motion, or with a large
-torque. Wrong masses make the momentum p wrong, by the share ``inertia_error_i``. The wrong gain of a
-drive makes its torque ``tau`` wrong, by the share ``effort_gain_error_i``; friction and masses that
-were identified with this torque absorb this error only in motions like the recorded ones. A
-velocity that is later than
-``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque less
-gravity, ``u``, and the same torque with this delay, ``u'``
+torque. Wrong masses make the momentum p wrong, by the share ``inertia_error_i``. The wrong gain of
+a drive makes its torque ``tau`` wrong, by the share ``effort_gain_error_i``; identified friction
+and masses absorb this error, but only in motions like the recorded ones. A velocity that is later
+than ``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque
+less gravity, ``u``, and the same torque with this delay, ``u'``
 (:mod:`~rbd_control.estimation.observers`); for slow changes it is the product of ``delay_error``
-and the rate of ``u``. The first and the last term pass a first-order filter with the observer's time
-constant, and the peak of ``error_i`` is held and decays with it, so that it is as slow as the residual. The
-recordings of the calibration contain these errors as well, up to ``covered_error_i``; only faster
-motions, such as stops, and larger torques raise the threshold.
+and the rate of ``u``. The first and the last term pass a first-order filter with the observer's
+time constant, and the peak of ``error_i`` is held and decays with it, so that it is as slow as the
+residual. The recordings of the calibration contain these errors as well, up to ``covered_error_i``;
+only faster motions, such as stops, and larger torques raise the threshold.
 
 A late velocity also shows a reversal too late, so that the friction of the model has the wrong sign
 before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` and one

@@ -36,9 +36,10 @@ is smallest where ``sum Jᵀ e / s_i² + n Bᵀ Lambda_i b_i / s_i² = 0``, with
 the current and ``B`` of ``b_i``, and ``s_i²`` the mean square of the residual. Ordinary least
 squares lacks the second term, and its gains are biased. Gauss-Newton steps solve the condition.
 
-**Friction has errors.** Further columns of each joint, with normal priors, let friction grow with the
-load of the gear (:data:`LOAD_FRICTION`) and change while the arm warms up (:data:`FRICTION_CHANGE`).
-The standard errors contain these errors of the model, which more samples do not reduce.
+**Friction has errors.** Further columns of each joint, with normal priors, let friction grow with
+the load of the gear (:data:`LOAD_FRICTION`) and change while the arm warms up
+(:data:`FRICTION_CHANGE`). The standard errors contain these errors of the model, which more samples
+do not reduce.
 
 **Residuals are serially correlated.** Let ``T_i`` be the sum of the autocorrelation of the residual
 of a joint. The weights are ``1 / (s_i² T_i)``, so that the weight of a row relative to other rows
