@@ -53,8 +53,8 @@ and masses absorb this error, but only in motions like the recorded ones. A velo
 than ``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque
 less gravity, ``u``, and the same torque with this delay, ``u'``
 (:mod:`~rbd_control.estimation.observers`); for slow changes it is the product of ``delay_error``
-and the rate of ``u``. The first and the last term pass a first-order filter with the observer's
-time constant, and the peak of ``error_i`` is held and decays with it, so that it is as slow as the
+and the rate of ``u``. All terms pass a first-order filter with the observer's time constant, and
+the peak of ``error_i`` is held and decays with it, so that it is as slow as the
 residual. The recordings of the calibration contain these errors as well, up to ``covered_error_i``;
 only faster motions, such as stops, and larger torques raise the threshold.
 
@@ -399,13 +399,14 @@ def motion_errors(dt, p, drive, effort, inertia, gain, delay, pole):
     """
     out = np.empty((dt.size, p.shape[1]))
     for i in range(p.shape[1]):
-        momentum_rate, late, lead, error = 0.0, drive[0, i], 0.0, 0.0
+        momentum_rate, torque, late, lead, error = 0.0, 0.0, drive[0, i], 0.0, 0.0
         for k in range(dt.size):
             fade = np.exp(-pole[i] * dt[k])
             late = delayed(late, drive[k + 1, i], dt[k], delay)
             momentum_rate += (1.0 - fade) * ((p[k + 1, i] - p[k, i]) / dt[k] - momentum_rate)
+            torque += (1.0 - fade) * (effort[k + 1, i] - torque)
             lead += (1.0 - fade) * (drive[k + 1, i] - late - lead)
-            present = inertia[i] * abs(momentum_rate) + gain[i] * abs(effort[k + 1, i])
+            present = inertia[i] * abs(momentum_rate) + gain[i] * abs(torque)
             error = max(present + abs(lead), fade * error)
             out[k, i] = error
     return out
@@ -452,10 +453,11 @@ def follow_errors(setting, joint, momentum_rate, drive, effort, dt, fade, delay)
         delay: ``delay_error`` [s].
     """
     joint.momentum_rate += (1.0 - fade) * (momentum_rate - joint.momentum_rate)
+    joint.torque += (1.0 - fade) * (effort - joint.torque)
     joint.late = delayed(joint.late, drive, dt, delay)
     joint.lead += (1.0 - fade) * (drive - joint.late - joint.lead)
     error = setting.inertia_error * abs(joint.momentum_rate) + abs(joint.lead)
-    error += setting.effort_gain_error * abs(effort)
+    error += setting.effort_gain_error * abs(joint.torque)
     joint.error = max(error, fade * joint.error)
 
 
