@@ -51,15 +51,15 @@ PLACE = (0.02, 0.0, 0.09)
 class Kind(NamedTuple):
     """Usual properties of a kind of arm, one value for each joint."""
 
-    centre: Sequence[float]
+    centre: Sequence[float] | Array
     """Middle of the motion [rad]."""
-    coulomb: Sequence[float]
+    coulomb: Sequence[float] | Array
     """Coulomb friction [N·m]."""
-    viscous: Sequence[float]
+    viscous: Sequence[float] | Array
     """Viscous friction [N·m·s/rad]."""
-    rotors: Sequence[float]
+    rotors: Sequence[float] | Array
     """Inertia of motors and gears at the joint [kg·m²]."""
-    gains: Sequence[float]
+    gains: Sequence[float] | Array
     """Torque per current [N·m/A]."""
     noise: float
     """Standard deviation of the noise of the torque [N·m]."""
