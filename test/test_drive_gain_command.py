@@ -50,5 +50,7 @@ def test_a_known_payload_identifies_them(
         one = found["drive_gains"][joint]
         assert one["gain"] == pytest.approx(gain, rel=1e-4)
         assert one["gain"] == found["joints"][joint]["effort_gain"]
+        error = written["effort_gain_error"][JOINTS.index(joint)]
+        assert error == pytest.approx(one["standard_error"] / abs(one["gain"]), rel=1e-3)
         assert abs(one["gain"] - true) < 3.0 * one["standard_error"] < 0.15 * true
         assert f"#   {joint}: {one['gain']:.4g} ± {one['standard_error']:.2g} (" in text

@@ -166,6 +166,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "payload_inertia": ((0.1, 0.1, 0.1, 0.0, 0.0, 0.0), PAYLOAD),
     "effort_kind": ("torque_without_gravity", {}),
     "effort_gain": ((2.0,), {}),
+    "effort_gain_error": ((0.1,), {}),
 }
 """For each parameter another value, with the other parameters that make it effective."""
 
@@ -180,6 +181,7 @@ def _outcome(parameters: RobotParameters) -> list[float]:
         tau,
         robot.friction.torque(v),
         robot.parameters.torque(robot.model, q, tau),
+        robot.parameters.for_joints("effort_gain_error", n),
         robot.order,
     )
     return [float(x) for part in parts for x in part]

@@ -16,7 +16,7 @@ from rbd_control.identification import (
     KnownPayload,
     RecordedMotion,
 )
-from rbd_control.identification.drive_gains import ACCEPTED_ERROR, drive_gains
+from rbd_control.identification.drive_gains import USABLE_ERROR, drive_gains
 
 MASS = 4.0
 """Mass of the payload [kg]."""
@@ -40,7 +40,7 @@ class Result:
     @property
     def accepted(self) -> Array:
         """Whether each gain is accepted, (nv,) bool: its standard error is small enough."""
-        return np.array([one.is_accepted(ACCEPTED_ERROR) for one in self.gains])
+        return np.array([one.is_accepted(USABLE_ERROR) for one in self.gains])
 
     @property
     def claimed(self) -> Array:

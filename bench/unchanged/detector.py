@@ -88,6 +88,7 @@ def _parameters(seed: int) -> DetectorParameters:
         "contact_threshold": (0.0,) if seed % 6 == 4 else (2.0,),
         "threshold_speed": (0.5,) if seed % 3 == 2 else (0.0,),
         "inertia_error": (0.1,) if seed % 4 == 2 else (0.0,),
+        "effort_gain_error": (0.05,) if seed % 4 == 2 else (0.0,),
         "delay_error": 0.001 if seed % 4 == 2 else 0.0,
         "moving_ratio": (0.8,) if seed % 4 == 3 else (1.0,),
         "velocity_delay": 0.004 if seed % 4 == 3 else 0.0,

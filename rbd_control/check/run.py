@@ -24,6 +24,7 @@ from rbd_control.identification.findings import Level, Line, worst
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.playback.motions import read_motions, without_true_contact
 from rbd_control.playback.recording import Recording
+from rbd_control.robot import EffortParameters
 from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
@@ -215,7 +216,8 @@ def _thresholds(
     if level != "bad" and seconds < LEAST_TIME:
         why = f"{seconds:.0f} s of motion without contact, at least {LEAST_TIME:.0f} s are needed"
     elif level != "bad":
-        start = replace(START, effort_kind=declared.effort_kind, effort_gain=declared.effort_gain)
+        effort = {name: getattr(declared, name) for name in EffortParameters.names()}
+        start = replace(START, **effort)
         try:
             found = calibrate(motions, model, start, least_time=LEAST_TIME)
         except RbdControlError as error:

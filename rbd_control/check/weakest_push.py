@@ -18,6 +18,9 @@ for as long as ``onset_debounce`` requires, with the rise of the observer, for b
 force. Without a residual, noise, model errors and ``onset_debounce`` are neglected, and the forces
 are about a third too large.
 
+If the gains of the drives have errors (``effort_gain_error``), the residual shows a torque wrong by
+this share; a push then counts as if the residual showed two standard errors less of it.
+
 The result is the median over the poses: half of the pushes of this force are found.
 """
 
@@ -39,6 +42,7 @@ from rbd_control.estimation.observers import delay_torques
 from rbd_control.estimation.thresholds import motion_errors, with_default_thresholds
 from rbd_control.estimation.validity import sampling_noise
 from rbd_control.identification.diagnosis import finish
+from rbd_control.identification.drive_gains import CONFIDENT
 from rbd_control.identification.motion import RecordedMotion
 
 Array = NDArray[np.float64]
@@ -222,17 +226,24 @@ def _motion_allowances(
     (:mod:`~rbd_control.estimation.thresholds`), and the noise at a lower rate
     (:func:`~rbd_control.estimation.validity.sampling_noise`) [N·m or N].
     """
-    inertia, covered, gain, noise = (
+    inertia, gain, covered, pole, noise = (
         parameters.for_joints(name, model.nv)
-        for name in ("inertia_error", "covered_error", "observer_gain", "torque_noise")
+        for name in (
+            "inertia_error",
+            "effort_gain_error",
+            "covered_error",
+            "observer_gain",
+            "torque_noise",
+        )
     )
     balance, dt = parameters.balance(model).run(motion.q, motion.v, motion.tau), np.diff(motion.t)
     late = np.empty_like(balance.drive)
     delay_torques(dt, balance.drive, parameters.velocity_delay, late)
-    error = motion_errors(dt, balance.p, late, inertia, parameters.delay_error, gain)
+    effort = balance.drive + balance.load
+    error = motion_errors(dt, balance.p, late, effort, inertia, gain, parameters.delay_error, pole)
     period, rate = float(np.median(dt)), parameters.calibrated_rate
     growth = getattr(sampling_noise, "py_func", sampling_noise)  # as Python
-    slower = [growth(*of, period, rate) for of in zip(gain, noise, strict=True)]
+    slower = [growth(*of, period, rate) for of in zip(pole, noise, strict=True)]
     return np.maximum(np.concatenate([np.zeros_like(late[:1]), error]) - covered, 0.0) + slower
 
 
@@ -264,6 +275,8 @@ class DetectionThresholds:
     """(nv, nv) whitening matrix of the residuals; None without a covariance."""
     statistic: Array
     """(k,) threshold of the length of the residual, in standard deviations."""
+    shown: Array
+    """(nv,) share of an external torque that the residual shows for certain."""
 
     @classmethod
     def of(
@@ -293,7 +306,9 @@ class DetectionThresholds:
         whitening = None if covariance is None else np.linalg.inv(np.linalg.cholesky(covariance))
         statistic = parameters.statistic_threshold + parameters.statistic_speed * speed.max(axis=1)
         threshold = moving * contact + allowance + slope * speed + error
-        return cls(threshold, allowance + error, whitening, statistic)
+        gain_error = parameters.for_joints("effort_gain_error", model.nv)
+        shown = np.maximum(1.0 - CONFIDENT * gain_error, 0.0)
+        return cls(threshold, allowance + error, whitening, statistic, shown)
 
     def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
@@ -303,9 +318,11 @@ class DetectionThresholds:
         out.
 
         Args:
-            torque: residual of a force of 1 N along d, (k, nv) [N·m or N].
+            torque: torque of a force of 1 N along d, (k, nv) [N·m or N], of which the residual
+                shows the share :attr:`shown`.
             residual: residual without the force, (k, nv) [N·m or N].
         """
+        torque = self.shown * torque
         margin = np.maximum(self.threshold - np.sign(torque) * residual, 0.0)
         force = (margin / np.maximum(np.abs(torque), LEAST_TORQUE)).min(axis=1)
         force = self._least_by_statistic(torque, residual, np.minimum(force, BLIND))
@@ -344,7 +361,7 @@ def least_forces(rules: DetectionThresholds, J: Array) -> Generator[tuple[Array,
         half of the sphere, and the principal axes of the map from force to joint torque in units of
         the thresholds.
     """
-    weighted = J / rules.threshold[:, None, :]
+    weighted = rules.shown * J / rules.threshold[:, None, :]
     # One of the principal axes may load no joint at all.
     _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
     fixed = np.repeat(np.concatenate([np.eye(3), DIRECTIONS])[:, None, :], len(J), axis=1)

@@ -273,7 +273,7 @@ def _identified(values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-_NEUTRAL = {**dict.fromkeys(CORRECTIONS, 0.0), "effort_gain": 1.0}
+_NEUTRAL = {**dict.fromkeys(CORRECTIONS, 0.0), "effort_gain": 1.0, "effort_gain_error": 0.0}
 
 
 def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:

@@ -342,9 +342,10 @@ def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drive-gain-error",
         type=positive,
-        default=4.0,
+        default=25.0,
         metavar="PERCENT",
-        help="refuse gains whose relative standard error exceeds this (default: 4)",
+        help="refuse gains whose relative standard error exceeds this (default: 25); smaller "
+        "errors raise thresholds and the weakest push",
     )
     group.add_argument(
         "--mass-error",

@@ -249,7 +249,7 @@ def _restart(memory):
         clear(memory.observer[i])
         joint.speed = 0.0
         joint.acceleration = 0.0
-        joint.momentum_rate = joint.lead = joint.error = 0.0
+        joint.momentum_rate = joint.torque = joint.lead = joint.error = 0.0
         joint.reversal = 1.0
         joint.unknown = 0.0
         joint.threshold = math.inf
@@ -313,7 +313,8 @@ def _carry(settings, memory, samples, k, dt):
         joint.unknown = max(unknown, noise)
         follow_motion(setting, joint, v, last_v, dt, fade, delay)
         momentum_rate = (observer.p - p) / dt
-        follow_errors(setting, joint, momentum_rate, observer.drive, dt, fade, delay)
+        effort = samples.drive[k, i] + samples.load[k, i]
+        follow_errors(setting, joint, momentum_rate, observer.drive, effort, dt, fade, delay)
     return is_long
 
 

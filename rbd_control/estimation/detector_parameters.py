@@ -208,8 +208,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     covered_error: tuple[float, ...] = parameter(
         (0.0,),
-        "Torque that inertia_error and delay_error explain in the fastest motion of the "
-        "calibration, which contact_threshold covers",
+        "Torque that inertia_error, effort_gain_error and delay_error explain in the motions of "
+        "the calibration, which contact_threshold covers",
         unit=_TORQUE,
         lower=0.0,
         upper=LARGEST_THRESHOLD,

@@ -116,10 +116,11 @@ _JOINT_MEMORY = np.dtype(
         ("recent", "f8"),  # average residual without contact, time constant RECENT_TIME
         ("speed", "f8"),  # speed, or its decayed earlier maximum if larger [rad/s or m/s]
         ("acceleration", "f8"),  # filtered acceleration [rad/s² or m/s²]
+        ("torque", "f8"),  # filtered effort times its gain [N·m or N]
         ("momentum_rate", "f8"),  # filtered rate of the momentum [N·m or N]
         ("late", "f8"),  # motor's torque less gravity, delayed by delay_error [N·m or N]
         ("lead", "f8"),  # filtered difference between this torque and the present one [N·m or N]
-        ("error", "f8"),  # torque that inertia_error and delay_error may explain, held [N·m or N]
+        ("error", "f8"),  # torque that errors of the model may explain, held [N·m or N]
         ("reversal", "f8"),  # trace of the last reversal, see thresholds.py
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
         ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first

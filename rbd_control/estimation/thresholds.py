@@ -40,21 +40,23 @@ Thresholds depend on the motion, because errors of friction and model grow with 
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
                   + per_speed_i |v_i| + max(error_i - covered_error_i, 0) + margin_i + unknown_i
-    error_i = inertia_error_i |dp_i/dt| + |u_i - u_i'|
+    error_i = inertia_error_i |dp_i/dt| + effort_gain_error_i |tau_i| + |u_i - u_i'|
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction. The
 peak of ``|v_i|`` is held and decays with the observer's time constant. ``margin_i`` covers the
 error of the friction that is followed (:mod:`~rbd_control.estimation.drift`).
 
-``error_i`` is what two errors of the model add to the residual in a fast motion. Wrong masses make
-the momentum p wrong, by the share ``inertia_error_i``. A velocity that is later than
-``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque less
-gravity, ``u``, and the same torque with this delay, ``u'``
+``error_i`` is what three errors of the model add to the residual in a fast motion, or with a large
+torque. Wrong masses make the momentum p wrong, by the share ``inertia_error_i``. The wrong gain of
+a drive makes its torque ``tau`` wrong, by the share ``effort_gain_error_i``; identified friction
+and masses absorb this error, but only in motions like the recorded ones. A velocity that is later
+than ``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque
+less gravity, ``u``, and the same torque with this delay, ``u'``
 (:mod:`~rbd_control.estimation.observers`); for slow changes it is the product of ``delay_error``
-and the rate of ``u``. Both terms pass a first-order filter with the observer's time constant, and
-the peak of ``error_i`` is held and decays with it, so that it is as slow as the residual. The
-recordings of the calibration contain these errors as well, up to ``covered_error_i``; only faster
-motions, such as stops, raise the threshold.
+and the rate of ``u``. All terms pass a first-order filter with the observer's time constant, and
+the peak of ``error_i`` is held and decays with it, so that it is as slow as the
+residual. The recordings of the calibration contain these errors as well, up to ``covered_error_i``;
+only faster motions, such as stops, and larger torques raise the threshold.
 
 A late velocity also shows a reversal too late, so that the friction of the model has the wrong sign
 before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` and one
@@ -383,26 +385,29 @@ def reversals(dt, v, speed, pole, delay=0.0):
 
 
 @compiled
-def motion_errors(dt, p, drive, inertia, delay, pole):
+def motion_errors(dt, p, drive, effort, inertia, gain, delay, pole):
     """Return ``error`` (top of the module) at the end of each of k intervals, (k, nv) [N·m or N].
 
     Args:
         dt: lengths of the intervals, (k,) [s].
         p: momentum at their ends, (k + 1, nv) [N·m·s or N·s].
         drive: motor torque less gravity, with the delay of the velocity, (k + 1, nv) [N·m or N].
-        inertia: ``inertia_error``, (nv,).
+        effort: effort times its gain, (k + 1, nv) [N·m or N].
+        inertia, gain: ``inertia_error`` and ``effort_gain_error``, (nv,) each.
         delay: ``delay_error`` [s].
         pole: inverse time constant of the filter, (nv,) [1/s].
     """
     out = np.empty((dt.size, p.shape[1]))
     for i in range(p.shape[1]):
-        momentum_rate, late, lead, error = 0.0, drive[0, i], 0.0, 0.0
+        momentum_rate, torque, late, lead, error = 0.0, 0.0, drive[0, i], 0.0, 0.0
         for k in range(dt.size):
             fade = np.exp(-pole[i] * dt[k])
             late = delayed(late, drive[k + 1, i], dt[k], delay)
             momentum_rate += (1.0 - fade) * ((p[k + 1, i] - p[k, i]) / dt[k] - momentum_rate)
+            torque += (1.0 - fade) * (effort[k + 1, i] - torque)
             lead += (1.0 - fade) * (drive[k + 1, i] - late - lead)
-            error = max(inertia[i] * abs(momentum_rate) + abs(lead), fade * error)
+            present = inertia[i] * abs(momentum_rate) + gain[i] * abs(torque)
+            error = max(present + abs(lead), fade * error)
             out[k, i] = error
     return out
 
@@ -434,22 +439,25 @@ def follow_motion(setting, joint, v, last_v, dt, fade, delay):
 
 
 @inlined
-def follow_errors(setting, joint, momentum_rate, drive, dt, fade, delay):
-    """Advance the torque that errors of inertia and delay may add to one joint's residual.
+def follow_errors(setting, joint, momentum_rate, drive, effort, dt, fade, delay):
+    """Advance the torque that errors of inertia, gain and delay may add to one joint's residual.
 
     Args:
         setting: settings of the joint, an element of ``Settings.joint``.
         joint: memory of the joint, an element of ``Memory.joint``, changed in place.
         momentum_rate: rate of the momentum over an interval [N·m or N].
         drive: motor torque less gravity at the end of the interval [N·m or N].
+        effort: effort times its gain at the end of the interval [N·m or N].
         dt: length of the interval [s].
         fade: decay over the interval, exp(-pole dt), with the pole ``observer_gain``.
         delay: ``delay_error`` [s].
     """
     joint.momentum_rate += (1.0 - fade) * (momentum_rate - joint.momentum_rate)
+    joint.torque += (1.0 - fade) * (effort - joint.torque)
     joint.late = delayed(joint.late, drive, dt, delay)
     joint.lead += (1.0 - fade) * (drive - joint.late - joint.lead)
     error = setting.inertia_error * abs(joint.momentum_rate) + abs(joint.lead)
+    error += setting.effort_gain_error * abs(joint.torque)
     joint.error = max(error, fade * joint.error)
 
 

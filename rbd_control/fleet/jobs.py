@@ -25,6 +25,7 @@ from rbd_control.files.input_files import about, reason
 from rbd_control.fleet.store import DONE, NO_VERDICT, Outcome
 from rbd_control.identification import GainEvidence, KnownGain, calibrate
 from rbd_control.identification.calibration import Calibration
+from rbd_control.identification.drive_gains import USABLE_ERROR
 from rbd_control.playback.configuration import (
     EffortOptions,
     arm_to_calibrate,
@@ -171,7 +172,7 @@ class CalibrateJob(_SourceJob):
     observer: str = "second_order"
     gain: float | None = None
     known_gains: tuple[tuple[str, KnownGain], ...] = ()
-    drive_gain_error: float = 0.04
+    drive_gain_error: float = USABLE_ERROR
     mass_error: float = 0.05
 
     def run(self) -> Outcome:

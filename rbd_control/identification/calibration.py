@@ -202,6 +202,10 @@ def calibrate(
         onset_debounce=0.0,
         torque_noise=tuple(_torque_noise(recorded)),
     )
+    if drives:
+        unknown = np.zeros(model.nv)
+        unknown[model.nv - len(drives) :] = [drive.relative_error for drive in drives]
+        start = replace(start, effort_gain_error=tuple(unknown))
     recorded, found, known, rest, held_out = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)

@@ -215,15 +215,20 @@ class Scale(Cause):
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
-        scales = {
-            i: scale
+        found = {
+            i: search.scale(fit.hypothesis, i)
             for i in search.joints
             if not fit.hypothesis.has("scale", i)
-            for scale, error in (search.scale(fit.hypothesis, i),)
-            if error < KNOWN * abs(scale) and not SCALES[0] < scale < SCALES[1]
         }
+        known = {i: scale for i, (scale, error) in found.items() if error < KNOWN * abs(scale)}
+        scales = {i: scale for i, scale in known.items() if not SCALES[0] < scale < SCALES[1]}
         groups = [{i: scale} for i, scale in scales.items()]
-        for group in [*groups, *([scales] if len(scales) > 1 else [])]:
+        if len(scales) > 1:
+            # The drives of an arm share a unit, which small torques of wrists do not determine.
+            usual = float(np.median(list(scales.values())))
+            alike = scales | dict.fromkeys(found.keys() - known.keys(), usual)
+            groups += [scales, alike] if len(alike) > len(scales) else [scales]
+        for group in groups:
             h = _with(fit.hypothesis, "scale", tuple(group), *(f"scale {i}" for i in group))
             scale = h.scale.copy()
             for i, value in group.items():

@@ -36,6 +36,11 @@ is smallest where ``sum Jᵀ e / s_i² + n Bᵀ Lambda_i b_i / s_i² = 0``, with
 the current and ``B`` of ``b_i``, and ``s_i²`` the mean square of the residual. Ordinary least
 squares lacks the second term, and its gains are biased. Gauss-Newton steps solve the condition.
 
+**Friction has errors.** Further columns of each joint, with normal priors, let friction grow with
+the load of the gear (:data:`LOAD_FRICTION`) and change while the arm warms up
+(:data:`FRICTION_CHANGE`). The standard errors contain these errors of the model, which more samples
+do not reduce.
+
 **Residuals are serially correlated.** Let ``T_i`` be the sum of the autocorrelation of the residual
 of a joint. The weights are ``1 / (s_i² T_i)``, so that the weight of a row relative to other rows
 and to the priors corresponds to its information. The variance of a gain is the larger of two
@@ -84,6 +89,10 @@ MASS_ERROR = 0.05
 LEVER = 0.2
 """Prior standard deviation of the centre of mass of a body along each axis, per relative error of
 its mass [m]: 10 mm for 5 %."""
+LOAD_FRICTION = 0.05
+"""Prior standard deviation of the friction that grows with the load, as a share of the torque."""
+FRICTION_CHANGE = 0.1
+"""Prior standard deviation of the change of friction within half a recording, as a share of it."""
 PAYLOAD_PARAMETERS = 10
 """Number of inertial parameters of a payload: mass, three first and six second moments."""
 
@@ -313,7 +322,9 @@ class _Joint:
     shared: Array
     """Change (n, P + 10 L) of the torque with corrections and payload parameters."""
     own: Array
-    """Acceleration, then friction under each load, (n, 1 + 4 (L + 1))."""
+    """Acceleration, friction under each load, and errors of friction, (n, 1 + 5 (L + 1) + 1)."""
+    free: int
+    """Number of columns of ``own`` without a prior: all but the errors of friction."""
     noise: Array
     """Covariance (N, N) of the noise of ``torque``, ``shared`` and acceleration, summed over all
     rows."""
@@ -356,7 +367,7 @@ class _Joint:
         """Return the weight of each row, one over the result of :func:`_variance`."""
         least = (RESOLUTION * float(np.abs(self.current).max(initial=0.0))) ** 2
         e = self.residual(theta, jacobian)
-        return 1.0 / _variance(e, 1 + self.own.shape[1], max(least, np.finfo(float).tiny))
+        return 1.0 / _variance(e, 1 + self.free, max(least, np.finfo(float).tiny))
 
 
 def fit_gains(
@@ -378,6 +389,9 @@ def fit_gains(
     joints = [_joint(i, rows, payloads) for i in range(nv)]
     theta = np.concatenate([np.zeros(nv + P), payloads, np.zeros(nv * joints[0].own.shape[1])])
     mean, stated = _priors(theta, nv, rows[0].spread, loads, known)
+    for joint in joints:
+        # The columns of errors of friction are in units of their prior standard deviations.
+        stated[joint.unknowns[joint.first_own + joint.free :]] = 1.0
     for i, joint in enumerate(joints):
         _start(theta, joint, known.get(i))
     bodies = slice(nv, nv + P)
@@ -409,14 +423,16 @@ def _joint(i: int, rows: Sequence[GainRows], payloads: Array) -> _Joint:
     described = torque + shared[:, shared.shape[1] - payloads.size :] @ payloads
     both = np.column_stack([described, acceleration])
     chosen = friction[_friction_shape(current, both, friction)]
-    own = np.column_stack([acceleration, chosen])
+    errors = _friction_errors(current, both, chosen, [len(part.torque) for part in rows])
+    own = np.column_stack([acceleration, chosen, errors])
     noise, is_hidden = _bounded_noise(
         _summed_noise(i, rows), np.column_stack([torque, shared, acceleration]), chosen, payloads
     )
     size = rows[0].torque.shape[1] + shared.shape[1]
     places = size + i * own.shape[1] + np.arange(own.shape[1])
     unknowns = np.concatenate([[i], np.arange(size - shared.shape[1], size), places])
-    return _Joint(current, torque, shared, own, noise, is_hidden, unknowns.astype(np.intp))
+    free = own.shape[1] - errors.shape[1]
+    return _Joint(current, torque, shared, own, free, noise, is_hidden, unknowns.astype(np.intp))
 
 
 def _shared(i: int, rows: Sequence[GainRows]) -> Array:
@@ -440,6 +456,32 @@ def _friction(i: int, rows: Sequence[GainRows], shape: int) -> Array:
         columns[:, count * load : count * (load + 1)] = part.friction[:, i, shape]
         parts.append(columns)
     return np.concatenate(parts)
+
+
+def _friction_errors(
+    current: Array, described: Array, friction: Array, sizes: Sequence[int]
+) -> Array:
+    """Return the columns (n, L + 2) of what friction may do that its model lacks, in prior errors.
+
+    Friction grows with the load of the gear, by :data:`LOAD_FRICTION` of the torque, and changes
+    by :data:`FRICTION_CHANGE` from the middle of the motion under a load to its ends.
+
+    Args:
+        current: measured current, (n,).
+        described: torque and acceleration, (n, 2).
+        friction: columns of friction, four for each load, (n, 4 (L + 1)).
+        sizes: number of rows under each load.
+    """
+    found = _least_squares(np.column_stack([described, friction]), current)
+    resistance = friction @ found[2:]
+    direction = friction[:, :: len(FRICTION.linear)].sum(axis=1)
+    columns = [LOAD_FRICTION * np.abs(found[0] * described[:, 0]) * direction]
+    last = np.cumsum(sizes)
+    for begin, end in zip(last - sizes, last, strict=True):
+        change = np.zeros_like(current)
+        change[begin:end] = FRICTION_CHANGE * np.linspace(-1.0, 1.0, end - begin)
+        columns.append(change * resistance)
+    return np.column_stack(columns)
 
 
 def _friction_shape(current: Array, described: Array, friction: Array) -> int:
@@ -516,7 +558,7 @@ def _start(theta: Array, joint: _Joint, known: tuple[float, float] | None) -> No
 
     A gain that is ``known``, with its standard error, is not fitted.
     """
-    A, own = joint.jacobian(theta), slice(joint.first_own, None)
+    A, own = joint.jacobian(theta), slice(joint.first_own, joint.first_own + joint.free)
     gain, others = joint.unknowns[0], joint.unknowns[own]
     if known is None:
         found = _least_squares(np.column_stack([A[:, 0], A[:, own]]), joint.current)
@@ -616,7 +658,7 @@ def _errors(joints: Sequence[_Joint], theta: Array, precision: Array) -> Array:
     sums = np.add.reduceat(rows @ inverse, np.arange(0, len(rows), BLOCK), axis=0)
     # Each unknown of a joint reduces the degrees of freedom by one block.
     blocks = len(sums)
-    lost = min(1 + joints[0].own.shape[1], blocks - 1)
+    lost = min(1 + joints[0].free, blocks - 1)
     sandwich = blocks / (blocks - lost) * (sums**2).sum(axis=0) + precision @ inverse**2
     return np.asarray(np.sqrt(np.maximum(np.diag(inverse), sandwich)))
 

@@ -1,7 +1,8 @@
 """Gains of the drives: prior knowledge, and acceptance of identified gains.
 
 :mod:`~rbd_control.identification.drive_gain_fit` has the equation and the estimate. A gain is
-accepted if its relative standard error is at most :data:`ACCEPTED_ERROR`.
+usable if its relative standard error is at most :data:`USABLE_ERROR`. The error of a usable gain is
+carried into the thresholds and the weakest push by the parameter ``effort_gain_error``.
 
 In free motion only the torque for gravity and for the inertia of the links determines the gain of a
 joint. An error of the masses in the description causes the same relative error of the gain. The
@@ -26,8 +27,9 @@ from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
-ACCEPTED_ERROR = 0.04
-"""Largest relative standard error of an accepted gain."""
+USABLE_ERROR = 0.25
+"""Largest relative standard error of a usable gain: even at the end of a 95 % confidence interval
+the residual shows at least half of a push, and the sign of the drive is certain."""
 CONFIDENT = 2.0
 """Half width of a 95 % confidence interval in standard errors."""
 PAYLOAD_CENTRE_ERROR = 0.002
@@ -115,7 +117,7 @@ class GainEvidence:
     """Motions with known payloads."""
     known: Mapping[str, KnownGain] = field(default_factory=dict)
     """Known gains by the name of the joint; they are accepted without a check."""
-    accepted_error: float = ACCEPTED_ERROR
+    accepted_error: float = USABLE_ERROR
     """Largest relative standard error of an accepted gain."""
     mass_error: float = MASS_ERROR
     """Standard deviation of the masses in the robot description, as a fraction of each mass."""

@@ -124,7 +124,7 @@ class FreeMotion:
     held_out: Array
     """(k, nv) residuals with models that were not fitted to this part of the motion [N·m or N]."""
     error: Array
-    """(k, nv) torques that ``inertia_error`` and ``delay_error`` explain [N·m or N]."""
+    """(k, nv) torques that errors of inertia, gain and delay explain [N·m or N]."""
     largest_rates: Array
     """(2, nv) largest rates of the momentum [N·m or N] and of the motor torque [N·m/s or N/s],
     filtered by :data:`RATE_GAIN`."""
@@ -151,13 +151,13 @@ class FreeMotion:
         true, dt = known.corrected(model), np.diff(part.t)
         observer = known.make_observer(true)
         settled = part.t[1:] - part.t[0] >= known.settling_time
-        pole, slow, inertia = (
+        pole, slow, inertia, gain = (
             known.for_joints(name, model.nv)
-            for name in ("observer_gain", "reversal_speed", "inertia_error")
+            for name in ("observer_gain", "reversal_speed", "inertia_error", "effort_gain_error")
         )
         p, _, _ = momentum_terms(true, part.q, part.v)
         drive = np.ascontiguousarray(part.tau - gravity_torque(true, part.q))
-        error = motion_errors(dt, p, drive, inertia, known.delay_error, pole)
+        error = motion_errors(dt, p, drive, part.tau, inertia, gain, known.delay_error, pole)
         smooth = MomentumObserver(true, RATE_GAIN)
         rates = [
             np.abs(smooth.filter(dt, np.diff(each, axis=0) / dt[:, None]))[settled]

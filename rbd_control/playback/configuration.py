@@ -265,6 +265,8 @@ class EffortOptions:
         same_unit = (kind == "current") == (known.effort_kind == "current")
         gain = known.effort_gain if same_unit and not self.has_evidence else (1.0,)
         chosen = replace(known, effort_kind=kind, effort_gain=self.gain or gain)
+        if chosen.effort_gain != known.effort_gain:
+            chosen = replace(chosen, effort_gain_error=(0.0,))
         result = robot.with_parameters(chosen)
         if file and _effort_in_words(chosen) != _effort_in_words(known):
             text = (
@@ -369,10 +371,11 @@ def starting_parameters(
         gain: observer gain [1/s]; None (50 at first) if the calibration chooses it.
         trusted: whether to use the declared effort kind even if the efforts refute it.
     """
+    effort = {name: getattr(robot.parameters, name) for name in EffortParameters.names()}
     return replace(
         START,
+        **effort,
         observer=observer,
-        **{name: getattr(robot.parameters, name) for name in EffortParameters.names()},
         observer_gain=(gain or 50.0,),
         check_effort_kind=not trusted,
     )

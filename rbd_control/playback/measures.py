@@ -287,6 +287,7 @@ _THRESHOLDS = (
     "collision_force_threshold",
     "threshold_speed",
     "inertia_error",
+    "effort_gain_error",
     "delay_error",
     "covered_error",
     "statistic_threshold",

@@ -42,6 +42,17 @@ class EffortParameters(Parameters):
         per_joint=True,
         found_by_calibrate=True,
     )
+    effort_gain_error: tuple[float, ...] = parameter(
+        (0.0,),
+        "Relative standard error of effort_gain: the thresholds of the detector grow by this share "
+        "of the torque of the motor, beyond covered_error",
+        lower=0.0,
+        upper=10.0,
+        per_joint=True,
+        expert=True,
+        found_by_calibrate=True,
+        compiled=True,
+    )
 
     velocity_filter: float = parameter(
         0.0,

@@ -9,7 +9,7 @@ import pytest
 from free_motion import lively_motion
 
 from rbd_control.check import weakest_pushes_in
-from rbd_control.check.weakest_push import SAMPLES_PER_PUSH, PushSamples
+from rbd_control.check.weakest_push import SAMPLES_PER_PUSH, PushSamples, weakest_pushes
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification import Calibration, RecordedMotion, calibrate
@@ -77,6 +77,15 @@ def test_within_thirty_per_cent(
     force = np.eye(3)[axis] * promised
     assert share_found(known, parameters, model, link, 0.7 * force) < 0.5 + CHANCE
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5 - CHANCE
+
+
+def test_an_uncertain_gain_doubles_the_promised_push(free: RecordedMotion, model: Model) -> None:
+    """Two standard errors of 25 % leave half of the torque; thresholds of the motion are equal."""
+    sure = DetectorParameters(covered_error=(1e3,))
+    doubtful = replace(sure, effort_gain_error=(0.25,))
+    pushes = [weakest_pushes(model, one, free.q, free.v) for one in (sure, doubtful)]
+    for one, other in zip(*pushes, strict=True):
+        assert other.axes == pytest.approx(tuple(2.0 * force for force in one.axes))
 
 
 def test_all_pushes_have_their_full_length(free: RecordedMotion, model: Model) -> None:

@@ -38,6 +38,7 @@ CHANGES: list[dict[str, Any]] = [
     {"effort_gain": (1.1,)},
     {"threshold_speed": (50.0,)},
     {"inertia_error": (5.0,)},
+    {"effort_gain_error": (1.0,)},
     {"delay_error": 0.02},
     {"inertia_error": (5.0,), "covered_error": (1.0,)},
     {"moving_ratio": (0.1,)},

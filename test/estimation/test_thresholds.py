@@ -128,17 +128,19 @@ def test_a_late_velocity_reverses_earlier() -> None:
 
 
 def test_errors_of_the_model_are_covered() -> None:
-    """The residual of a late velocity and of wrong masses never exceeds ``error``."""
+    """The residual of a late velocity, wrong masses and wrong gains never exceeds ``error``."""
     rng = np.random.default_rng(4)
-    model, dt, delay, share = arm(), np.full(2000, 0.001), 0.003, 0.05
+    model, dt, delay, share, gain = arm(), np.full(2000, 0.001), 0.003, 0.05, 0.1
     # A random torque with hard steps, and a momentum that follows it.
     drive = np.repeat(rng.normal(0.0, 10.0, (21, 3)), 100, axis=0)[:2001]
     p = np.cumsum(drive, axis=0) * 0.001
     late = np.empty_like(drive)
     delay_torques(dt, drive, delay, late)
-    x = (late - drive)[1:] + share * np.diff(p, axis=0) / dt[:, None]
+    x = (late - drive)[1:] + share * np.diff(p, axis=0) / dt[:, None] + gain * drive[1:]
     residual = MomentumObserver(model, 50.0).filter(dt, x)
-    error = motion_errors(dt, p, drive, np.full(3, share), delay, np.full(3, 50.0))
+    error = motion_errors(
+        dt, p, drive, drive, np.full(3, share), np.full(3, gain), delay, np.full(3, 50.0)
+    )
     assert (np.abs(residual) <= error + 1e-9).all()
     # The bound is not loose: it is reached in the steps, by up to the sum of both errors.
     assert (np.abs(residual).max(axis=0) > 0.5 * error.max(axis=0)).all()

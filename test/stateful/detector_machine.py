@@ -32,6 +32,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "collision_threshold": each(12.0, 40.0),
     "threshold_speed": each(0.0, 5.0),
     "inertia_error": each(0.0, 0.2),
+    "effort_gain_error": each(0.0, 0.1),
     "delay_error": numbers(0.0, 0.005),
     "covered_error": each(0.0, 5.0),
     "calibrated_rate": st.sampled_from([0.0, 200.0, 1000.0, 4000.0]),
