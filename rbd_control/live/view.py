@@ -512,8 +512,8 @@ def run_live_view(
         page = Page(arms, place)
         try:
             announce(page, console)
-            patience = _Patience(arms, console)
-            page.run(lambda: patience.looked() or stopped(), duration)
+            reporter = _Reporter(arms, console)
+            page.run(lambda: reporter.looked() or stopped(), duration)
         finally:
             page.close()
     silent = [arm for arm in arms if not arm.has_heard]
@@ -532,18 +532,25 @@ def nothing_heard(arm: LiveArm) -> str:
     )
 
 
-class _Patience:
-    """Prints once, :data:`PATIENCE` after its construction, which arms have sent no message."""
+class _Reporter:
+    """Prints the notes of each scene, and after :data:`PATIENCE` which arms have sent no message.
+
+    Each line is printed once.
+    """
 
     def __init__(self, arms: list[LiveArm], console: Console) -> None:
-        self._waiting, self._console = list(arms), console
+        self._arms, self._console = arms, console
         self._deadline = time.monotonic() + PATIENCE
+        self._printed: set[str] = set()
 
     def looked(self) -> bool:
         """Check the arms; return False, so that a loop continues."""
-        if self._waiting and time.monotonic() > self._deadline:
-            for arm in self._waiting:
-                if not arm.has_heard:
-                    self._console.print(nothing_heard(arm), markup=False, soft_wrap=True)
-            self._waiting = []
+        notes = [f"note: {note}" for arm in self._arms if arm.scene for note in arm.scene.notes]
+        if time.monotonic() > self._deadline:
+            notes += [nothing_heard(arm) for arm in self._arms if not arm.has_heard]
+            self._deadline = math.inf
+        for note in notes:
+            if note not in self._printed:
+                self._printed.add(note)
+                self._console.print(note, markup=False, soft_wrap=True)
         return False

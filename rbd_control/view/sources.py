@@ -374,8 +374,8 @@ class RecordingSource:
         return cls(recording.path.name, scene, track, result)
 
     def state(self) -> ArmState:
-        """Return the state of the arm at the time of the playhead."""
-        return self.track.at(self.playhead.time)
+        """Return the state of the arm at the time of the playhead, with the notes of its scene."""
+        return replace(self.track.at(self.playhead.time), notice="; ".join(self.scene.notes))
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         """Return the residuals of the last seconds before the playhead, as for :class:`Source`."""
