@@ -224,7 +224,7 @@ class LiveArm:
         self._controller = ControllerListener(f"{prefix}/passivity_controller")
         self._events: list[ContactEvent] = []
         self._contacts: dict[tuple[int, float], ArmState] = {}
-        """State at the largest force of each stored event, by its number and onset."""
+        """State at the largest residual of each contact, by the event's number and onset."""
         self._history = ResidualHistory()
         self._told = -math.inf
         self._joint_states = f"{prefix}/joint_states"
@@ -301,16 +301,16 @@ class LiveArm:
         return state
 
     def during(self, event: ContactEvent) -> ArmState | None:
-        """Return the state at the largest force of an event's contact; None if it is not kept."""
+        """Return the state at the largest residual of a contact; None if it is not kept."""
         return self._contacts.get((event.id, event.onset))
 
     def _keep(self, state: ArmState) -> None:
-        """Store the state of the present contact if its force is the largest so far."""
+        """Store the state of the present contact if its residual is the largest so far."""
         if state.touch is None or state.current < 0:
             return
         event = state.events[state.current]
         kept = self._contacts.get((event.id, event.onset))
-        if kept is None or _size(state) > _size(kept):
+        if kept is None or _rank(state) > _rank(kept):
             self._contacts[event.id, event.onset] = state
         if len(self._contacts) > MOST_EVENTS:
             del self._contacts[next(iter(self._contacts))]
@@ -464,10 +464,10 @@ class LiveArm:
             self._trouble = f"{self._description}: {shortened(str(error), 200)}"
 
 
-def _size(state: ArmState) -> float:
-    """Return the magnitude of the contact force of a state [N]; 0 if it is unknown."""
-    is_known = state.touch is not None and state.touch.force is not None
-    return float(np.linalg.norm(state.touch.force)) if is_known else 0.0  # type: ignore[union-attr,arg-type]
+def _rank(state: ArmState) -> tuple[bool, float]:
+    """Return whether the force is known, and the largest ratio of residual to threshold."""
+    peak = 0.0 if state.ratios is None else float(np.abs(state.ratios).max())
+    return state.touch is not None and state.touch.force is not None, peak
 
 
 def _merged(topics: Sequence[Topic]) -> dict[str, Topic]:

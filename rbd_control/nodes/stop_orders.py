@@ -578,16 +578,17 @@ class StopOrders:
     def end(self) -> None:
         """End the stop: cancel no further goals, send no zeros, give up unanswered requests."""
         self._told = 0
-        for order in (*self._cancellers, *self._velocities):
-            order.end()
+        for canceller in self._cancellers:
+            canceller.end()
+        for velocity in self._velocities:
+            velocity.end()
         for request in self._requests:
             request.begin()
 
     @property
     def unsent(self) -> list[str]:
         """Services and topics of the requests that the middleware refused to send."""
-        orders = (*self._requests, *self._velocities)
-        names = [order.name for order in orders if order.is_unsent]
+        names = [receiver.name for receiver in self._receivers if receiver.is_unsent]
         if self._told is None and self._event is not None:
             names.append(self._event.topic_name)
         return names
@@ -617,9 +618,13 @@ class StopOrders:
                 discovery takes that long [s].
         """
         waits = time.monotonic() - self._begun < patience
-        for order in (*self._cancellers, *self._calls, *self._velocities):
-            order.look()
-        for receiver in (*self._requests, *self._velocities):
+        for canceller in self._cancellers:
+            canceller.look()
+        for call in self._calls:
+            call.look()
+        for velocity in self._velocities:
+            velocity.look()
+        for receiver in self._receivers:
             if receiver.is_there and receiver.name in self._missed:
                 self._missed.discard(receiver.name)
                 self._node.get_logger().info(f"{receiver.name} is there")
@@ -666,6 +671,10 @@ class StopOrders:
             elif not velocity.is_there:
                 status.raise_to(WARN, self._absence(velocity))
         status.add("goals cancelled", self.cancelled)
+
+    @property
+    def _receivers(self) -> list[StopRequest | ZeroVelocity]:
+        return [*self._requests, *self._velocities]
 
     @property
     def _requests(self) -> list[StopRequest]:

@@ -310,7 +310,7 @@ class Source(Protocol):
         """
 
     def during(self, event: ContactEvent) -> ArmState | None:
-        """Return the state of a live arm at the largest force of an event's contact, if it is kept.
+        """Return the state of a live arm at the largest residual of a contact, if it is kept.
 
         A recording returns None; its playhead goes to events.
         """
