@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,14 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.context import Context
 from rclpy.node import Node
+from rich.console import Console
 from robots import two_arms
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
-from rbd_control.live.view import LiveArm, places, view_node
+from rbd_control.live.view import LiveArm, _Reporter, places, view_node
 from rbd_control.ros.contact_messages import THRESHOLD, event_message
 from rbd_control.ros.messages import LATCHED, Stamp
 from rbd_control.ros.transports import without_shared_memory
@@ -213,3 +216,14 @@ def test_a_view_that_hears_nothing_says_what_it_waits_for(bring_up: BringUp) -> 
         assert topic in ended.stdout
     assert "no message received from /b in ROS domain" in ended.stdout
     assert not ended.stderr
+
+
+def test_notes_about_the_drawing_are_printed_once() -> None:
+    heard = SimpleNamespace(scene=SimpleNamespace(notes=("no meshes of arm",)), has_heard=True)
+    waiting = SimpleNamespace(scene=None, has_heard=True)
+    arms: Any = [heard, heard, waiting]
+    console = Console(file=StringIO())
+    reporter = _Reporter(arms, console)
+    assert not any(reporter.looked() for _ in range(3))
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue() == "note: no meshes of arm\n"
