@@ -11,12 +11,16 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
-from fake_node import FakeNode
+from builtin_interfaces.msg import Time
+from fake_node import FakeNode, FakePublisher
+from geometry_msgs.msg import TwistStamped
 from rclpy.task import Future
-from std_srvs.srv import Trigger
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool, Trigger
 
 from rbd_control.nodes import stop_orders
-from rbd_control.nodes.stop_orders import ANSWER_TIME, MOST_PENDING, StopOrders
+from rbd_control.nodes.stop_orders import ANSWER_TIME, COMMAND_TIME, MOST_PENDING, StopOrders
+from rbd_control.ros.diagnostics import ERROR, WARN, Status
 from rbd_control.ros.threads import ShortLock
 
 PERIOD = 0.2
@@ -31,7 +35,8 @@ class Server:
         self.requests: list[Future] = []
         self.given_up = 0
 
-    def call_async(self, _request: Any) -> Future:
+    def call_async(self, request: Any) -> Future:
+        self.last = request
         self.requests.append(Future())
         return self.requests[-1]
 
@@ -43,8 +48,8 @@ class Server:
 
     def answer(self, index: int, agrees: bool = True) -> None:
         """Answer the request of this index."""
-        if self.kind is Trigger:
-            self.requests[index].set_result(Trigger.Response(success=agrees, message="no"))
+        if self.kind is not CancelGoal:
+            self.requests[index].set_result(self.kind.Response(success=agrees, message="no"))
             return
         code = CancelGoal.Response.ERROR_NONE if agrees else CancelGoal.Response.ERROR_REJECTED
         goals = [GoalInfo()] if agrees else []
@@ -54,9 +59,13 @@ class Server:
 
 
 class Setting:
-    """The orders of a guard for one action and one Trigger service, at a simulated time."""
+    """The orders of a guard, at a simulated time; by default one action and one Trigger service.
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    Attributes:
+        subscribers: number of subscribers of velocity topics, the orders included.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, **names: list[str]) -> None:
         self.now = 100.0
         patch.setattr(stop_orders, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.servers: dict[Any, Server] = {}
@@ -64,12 +73,34 @@ class Setting:
         def create_client(kind: Any, _name: str) -> Server:
             return self.servers.setdefault(kind, Server(kind))
 
-        node: Any = FakeNode(create_client=create_client, destroy_client=lambda _: None)
+        self.subscribers = 2
+        self.sent: dict[str, FakePublisher] = {}
+
+        def create_publisher(_kind: Any, topic: str, _qos: Any) -> FakePublisher:
+            return self.sent.setdefault(topic, FakePublisher(topic))
+
+        stamp = SimpleNamespace(to_msg=lambda: Time(sec=int(self.now)))
+        node: Any = FakeNode(
+            create_client=create_client,
+            destroy_client=lambda _: None,
+            create_publisher=create_publisher,
+            count_subscribers=lambda _: self.subscribers,
+            get_clock=lambda: SimpleNamespace(now=lambda: stamp),
+        )
         self.node = node
-        self.orders = StopOrders(node, ["arm"], ["pause"], "", ShortLock())
+        names = names or {"actions": ["arm"], "services": ["pause"]}
+        self.orders = StopOrders(node, names, "", 2, ShortLock())
         self.orders.look(0.0)
-        self.cancel, self.pause = self.servers[CancelGoal], self.servers[Trigger]
+        unused = Server(Trigger)
+        self.cancel = self.servers.get(CancelGoal, unused)
+        self.pause = self.servers.get(Trigger, unused)
         self.orders.begin()
+
+    def report(self) -> Status:
+        """Return the diagnostics of the latched stop."""
+        status = Status()
+        self.orders.report(status, is_latched=True)
+        return status
 
     def is_settled(self) -> bool:
         """Return whether the orders are settled; the type checker would narrow a property."""
@@ -209,3 +240,95 @@ def test_a_trigger_server_that_starts_late_is_called_at_once(setting: Setting) -
     setting.repeat()
     setting.repeat()
     assert len(setting.pause.requests) == 3
+
+
+def test_a_paused_publisher_is_paused_again_while_the_stop_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another node may end the pause of MoveIt Servo, whose service agrees again while paused."""
+    setting = Setting(monkeypatch, pause_services=["servo_node/pause_servo"])
+    servo = setting.servers[SetBool]
+    assert servo.last.data
+    assert not setting.is_settled()
+    for k in range(5):
+        servo.answer(k)
+        assert setting.is_settled()
+        setting.repeat()
+    assert len(servo.requests) == 6
+    servo.answer(5, agrees=False)
+    assert not setting.is_settled()
+    found = setting.report()
+    assert found.level == ERROR
+    assert "/servo_node/pause_servo refuses to stop: no" in found.messages
+
+
+def test_a_server_that_pauses_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting(monkeypatch, pause_services=["servo_node/pause_servo"])
+    setting.repeat()
+    assert "/servo_node/pause_servo does not answer" in setting.report().messages
+    assert not setting.is_settled()
+    setting.servers[SetBool].is_ready = False
+    setting.orders.look(0.0)
+    found = setting.report()
+    assert found.level == WARN
+    assert "no service /servo_node/pause_servo" in found.messages[0]
+
+
+def test_zero_velocities_are_published_while_the_stop_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their number is that of the joints, until a command of another length arrives."""
+    setting = Setting(monkeypatch, velocity_topics=["commands"], twist_topics=["twist"])
+    commands, twist = setting.sent["commands"], setting.sent["twist"]
+    assert [list(zeros.data) for zeros in commands] == [[0.0, 0.0]]
+    setting.node.callbacks["commands"](Float64MultiArray(data=[0.0, 0.0, 0.0]))
+    setting.node.callbacks["commands"](Float64MultiArray())
+    command = TwistStamped()
+    command.header.frame_id = "tool"
+    setting.node.callbacks["twist"](command)
+    setting.orders.send_refused()
+    assert list(commands[-1].data) == [0.0, 0.0, 0.0]
+    assert (twist[-1].header.frame_id, twist[-1].header.stamp.sec) == ("tool", int(setting.now))
+    assert twist[-1].twist == TwistStamped().twist
+    assert setting.is_settled()
+    commands.is_refusing = True
+    setting.orders.send_refused()
+    assert setting.orders.unsent == ["/commands"]
+    assert not setting.is_settled()
+    setting.orders.end()
+    assert not setting.orders.unsent
+
+
+@pytest.mark.parametrize("number", [0.1, float("nan")])
+def test_zeros_that_another_node_overrules_stop_nothing(
+    monkeypatch: pytest.MonkeyPatch, number: float
+) -> None:
+    setting = Setting(monkeypatch, velocity_topics=["commands"], twist_topics=["twist"])
+    command = TwistStamped()
+    command.twist.angular.z = number
+    for topic, message in (
+        ("commands", Float64MultiArray(data=[0.0, number])),
+        ("twist", command),
+    ):
+        setting.node.callbacks[topic](message)
+        assert not setting.is_settled()
+        found = setting.report()
+        assert found.level == ERROR
+        assert f"another node commands velocities on /{topic}" in found.messages[0]
+        assert "zeros do not overrule it" in setting.node.lines[-1]
+        setting.now += 1.01 * COMMAND_TIME
+        assert setting.is_settled()
+    setting.orders.end()
+    setting.node.callbacks["commands"](Float64MultiArray(data=[0.0, number]))  # after ~/resume
+    assert len(setting.node.lines) == 2
+
+
+def test_a_velocity_topic_without_controller_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting(monkeypatch, velocity_topics=["commands"])
+    assert setting.report().level < WARN
+    setting.subscribers = 1  # the orders themselves
+    setting.orders.look(0.0)
+    found = setting.report()
+    assert found.level == WARN
+    assert "no subscriber of /commands: a contact cannot stop it" in found.messages[0]
+    assert "no subscriber of /commands" in setting.node.lines[-1]

@@ -72,12 +72,16 @@ class Still:
     def __init__(self, name: str = "arm", scene: Scene | None = None) -> None:
         self.name, self.scene = name, scene
         self.now = ArmState(0.0, q=np.zeros(7), joints=("joint_1",), ratios=np.zeros(1))
+        self.past: dict[int, ArmState] = {}
 
     def set(self, **changes: Any) -> None:
         self.now = replace(self.now, **changes)
 
     def state(self) -> ArmState:
         return self.now
+
+    def during(self, event: ContactEvent) -> ArmState | None:
+        return self.past.get(event.id)
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         return ("joint_1",), np.array([0.0, 1.0]), np.array([[0.5], [2.0]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -266,8 +267,8 @@ def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callabl
         once. It raises an :class:`RbdControlError` if the process of the page has ended.
 
     Raises:
-        RbdControlError: if the libraries of the view are not installed, or all :data:`PORTS` are in
-            use.
+        RbdControlError: if the libraries of the view are not installed, all :data:`PORTS` are in
+            use, or the page does not start.
     """
     if not start:
         console.print(watching_line(domain), markup=False, soft_wrap=True)
@@ -283,6 +284,7 @@ def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callabl
             port = free_port()
             arguments = ["view", "--urdf", "arm7", "--port", str(port)]
             processes.start("rbd_control.cli.main", arguments, "view")
+            _wait_for_page(port, processes)
             console.print(f"watch it in the browser: http://127.0.0.1:{port}", markup=False)
 
             def wait_for_end() -> None:
@@ -293,6 +295,17 @@ def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callabl
                         time.sleep(0.1)
 
             yield wait_for_end
+
+
+def _wait_for_page(port: int, processes: NodeProcesses) -> None:
+    """Wait until the page listens: it then receives the first residual, from which times count."""
+    deadline = time.monotonic() + STARTING
+    while time.monotonic() < deadline:
+        processes.check()
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
+        time.sleep(0.1)
+    raise RbdControlError(f"the page was not ready in {STARTING:g} s")
 
 
 NODES = ("simulated_arm", "passivity_controller", "contact_detector")

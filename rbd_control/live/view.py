@@ -35,7 +35,7 @@ from rbd_control.playback.live_view import SILENCE, LiveState
 from rbd_control.playback.recorded_joints import match_joints
 from rbd_control.results import LONGEST
 from rbd_control.robot.shapes import MeshFiles
-from rbd_control.ros.messages import LATCHED
+from rbd_control.ros.messages import LATCHED, to_seconds
 from rbd_control.ros.transports import running_ros
 from rbd_control.startup.prompt_end import stop_requests
 from rbd_control.view.page import Page, Place, announce
@@ -129,6 +129,9 @@ class ControllerListener:
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Quality of service of topics whose newest message suffices; it never delays a publisher."""
 
+FIRST = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""Quality of service of a topic whose first message is needed, however late it is read."""
+
 EVERY = QoSProfile(depth=50)
 """Quality of service of topics with few messages, all of which are needed."""
 
@@ -148,9 +151,14 @@ class PolledTopic:
         self._take = topic.take
         profile = qos or (NEWEST if topic.only_newest else EVERY)
         self._most = profile.depth
+        self._node = node
         self._subscription = node.create_subscription(
             topic.kind, topic.name, lambda _message: None, profile
         )
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._node.destroy_subscription(self._subscription)
 
     def poll(self) -> int:
         """Pass the waiting messages to the callback, the oldest first, and return their number.
@@ -202,7 +210,10 @@ class LiveArm:
         prefix = f"/{namespace.strip('/')}".rstrip("/")
         self.name = prefix or "arm"
         self.scene = scene
-        self._begin = time.monotonic()
+        self._zero: float | None = None
+        """Stamp from which times count [s]: that of the first residual or of an event before it."""
+        self._last = 0.0
+        """Time of the last residual [s]."""
         self._heard = self._moved = self._pushed = -math.inf
         self._trouble = self._friction = ""
         self._q: Array | None = None
@@ -212,7 +223,8 @@ class LiveArm:
         self._listener = DetectorListener(self._live, self._on_event)
         self._controller = ControllerListener(f"{prefix}/passivity_controller")
         self._events: list[ContactEvent] = []
-        self._offset = 0.0
+        self._contacts: dict[tuple[int, float], ArmState] = {}
+        """State at the largest residual of each contact, by the event's number and onset."""
         self._history = ResidualHistory()
         self._told = -math.inf
         self._joint_states = f"{prefix}/joint_states"
@@ -224,8 +236,13 @@ class LiveArm:
             Topic(WrenchStamped, f"{self._live.detector}/external_wrench", self._on_wrench),
             Topic(DiagnosticArray, f"{self._live.detector}/drift", self._on_drift),
         ]
+        residual = f"{self._live.detector}/external_joint_torques"
+        topics.append(Topic(JointState, residual, self._on_residual))
         merged = _merged(topics)
         self._polled = [PolledTopic(node, topic) for topic in merged.values()]
+        # The newest residual would suffice, if it were not for the first, which times count from.
+        first = Topic(JointState, residual, self._on_first)
+        self._first: PolledTopic | None = PolledTopic(node, first, FIRST)
         if scene is None:
             topic = merged[self._description] = Topic(
                 String, self._description, self._on_description
@@ -249,9 +266,12 @@ class LiveArm:
     def state(self) -> ArmState:
         """Process the waiting messages and return the present state of the arm.
 
-        Times in it count from the construction of this object. It raises nothing because of a
-        message, whatever the message contains.
+        Times in it count, by stamps, from the first residual, as in ``rbd-control demo``. It raises
+        nothing because of a message, whatever the message contains.
         """
+        if self._first is not None and self._first.poll():
+            self._first.close()
+            self._first = None
         for polled in self._polled:
             polled.poll()
         now, live = time.monotonic(), self._live
@@ -259,10 +279,10 @@ class LiveArm:
         ratios = self._ratios()
         if ratios is not None and live.told > self._told:
             self._told = live.told
-            self._history.add(live.told - self._begin, live.joints, ratios)
+            self._history.add(self._last, live.joints, ratios)
         open_event = self._open_event()
-        return ArmState(
-            time=now - self._begin,
+        state = ArmState(
+            time=self._last,
             q=self._q,
             verdict=verdict,
             touch=self._touch(now) if verdict in ("contact", "collision") else None,
@@ -277,12 +297,29 @@ class LiveArm:
             friction=self._friction,
             notice=self._notice(now),
         )
+        self._keep(state)
+        return state
+
+    def during(self, event: ContactEvent) -> ArmState | None:
+        """Return the state at the largest residual of a contact; None if it is not kept."""
+        return self._contacts.get((event.id, event.onset))
+
+    def _keep(self, state: ArmState) -> None:
+        """Store the state of the present contact if its residual is the largest so far."""
+        if state.touch is None or state.current < 0:
+            return
+        event = state.events[state.current]
+        kept = self._contacts.get((event.id, event.onset))
+        if kept is None or _rank(state) > _rank(kept):
+            self._contacts[event.id, event.onset] = state
+        if len(self._contacts) > MOST_EVENTS:
+            del self._contacts[next(iter(self._contacts))]
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         """Return joints, times (k,) [s] and residual ratios (k, n) of the last 10 s.
 
         A ratio is the residual of a joint divided by its threshold, signed. Times count from the
-        construction of this object.
+        first residual.
         """
         return (self._history.joints, *self._history.series())
 
@@ -369,19 +406,23 @@ class LiveArm:
     # Messages: any node may publish on the topics, so no callback raises ---------------------
 
     def _on_event(self, event: ContactEvent) -> None:
-        """Store an event; a release replaces the onset before it.
-
-        The times of the event are converted from the joint-state clock to the page's clock.
-        """
-        is_release = event.phase == "release" and self._open_event() is not None
-        if not is_release:
-            at = event.detected if event.release is None else event.release
-            self._offset = at - (time.monotonic() - self._begin)
-        shown = event.since(self._offset)
-        if is_release:
+        """Store an event; a release replaces the onset before it."""
+        if self._zero is None:
+            self._zero = event.onset
+        if event.phase == "release" and self._open_event() is not None:
             self._events.pop()
-        self._events.append(shown)
+        self._events.append(event.since(self._zero))
         del self._events[:-MOST_EVENTS]
+
+    def _on_first(self, message: JointState) -> None:
+        if self._zero is None:
+            self._zero = to_seconds(message.header.stamp)
+
+    def _on_residual(self, message: JointState) -> None:
+        stamp = to_seconds(message.header.stamp)
+        if self._zero is None or stamp < self._zero:  # the clock of the arm went back
+            self._zero = stamp
+        self._last = stamp - self._zero
 
     def _on_wrench(self, _message: WrenchStamped) -> None:
         self._pushed = time.monotonic()
@@ -421,6 +462,12 @@ class LiveArm:
             self._trouble = ""
         except RbdControlError as error:
             self._trouble = f"{self._description}: {shortened(str(error), 200)}"
+
+
+def _rank(state: ArmState) -> tuple[bool, float]:
+    """Return whether the force is known, and the largest ratio of residual to threshold."""
+    peak = 0.0 if state.ratios is None else float(np.abs(state.ratios).max())
+    return state.touch is not None and state.touch.force is not None, peak
 
 
 def _merged(topics: Sequence[Topic]) -> dict[str, Topic]:
@@ -512,8 +559,8 @@ def run_live_view(
         page = Page(arms, place)
         try:
             announce(page, console)
-            patience = _Patience(arms, console)
-            page.run(lambda: patience.looked() or stopped(), duration)
+            reporter = _Reporter(arms, console)
+            page.run(lambda: reporter.looked() or stopped(), duration)
         finally:
             page.close()
     silent = [arm for arm in arms if not arm.has_heard]
@@ -532,18 +579,25 @@ def nothing_heard(arm: LiveArm) -> str:
     )
 
 
-class _Patience:
-    """Prints once, :data:`PATIENCE` after its construction, which arms have sent no message."""
+class _Reporter:
+    """Prints the notes of each scene, and after :data:`PATIENCE` which arms have sent no message.
+
+    Each line is printed once.
+    """
 
     def __init__(self, arms: list[LiveArm], console: Console) -> None:
-        self._waiting, self._console = list(arms), console
+        self._arms, self._console = arms, console
         self._deadline = time.monotonic() + PATIENCE
+        self._printed: set[str] = set()
 
     def looked(self) -> bool:
         """Check the arms; return False, so that a loop continues."""
-        if self._waiting and time.monotonic() > self._deadline:
-            for arm in self._waiting:
-                if not arm.has_heard:
-                    self._console.print(nothing_heard(arm), markup=False, soft_wrap=True)
-            self._waiting = []
+        notes = [f"note: {note}" for arm in self._arms if arm.scene for note in arm.scene.notes]
+        if time.monotonic() > self._deadline:
+            notes += [nothing_heard(arm) for arm in self._arms if not arm.has_heard]
+            self._deadline = math.inf
+        for note in notes:
+            if note not in self._printed:
+                self._printed.add(note)
+                self._console.print(note, markup=False, soft_wrap=True)
         return False

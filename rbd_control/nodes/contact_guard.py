@@ -21,7 +21,7 @@ from rbd_control.contact_stop.retreat_along_path import LONGEST_PAUSE
 from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.retreat_output import RetreatOutput
-from rbd_control.nodes.stop_orders import StopOrders
+from rbd_control.nodes.stop_orders import ORDERS, StopOrders
 from rbd_control.parameters import parameter
 from rbd_control.ros.contact_messages import events_in, reports_collision
 from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
@@ -62,7 +62,7 @@ After a pause of the process the callback thread has this time to process the wa
 """
 
 LOOK_PERIOD = 0.5
-"""Period of the check that the servers of ``actions`` and ``services`` exist [s]."""
+"""Period of the check that servers and subscribers of all requests exist [s]."""
 
 DISCOVERY_TIME = 3.5
 """Time after the configuration for which a missing server is not logged [s].
@@ -86,8 +86,8 @@ class ContactGuardParameters(NodeParameters, StopParameters):
     """Parameters of the node: the requests of a stop, and its conditions.
 
     Raises:
-        ParameterError: if no action, service or MoveIt stop is selected, and for an empty or
-            repeated name of an action or a service.
+        ParameterError: if no action, service, topic or MoveIt stop is selected, for an empty or
+            repeated name, and for ``velocity_topics`` without ``joints``.
     """
 
     HEADING = "Requests"
@@ -99,6 +99,24 @@ class ContactGuardParameters(NodeParameters, StopParameters):
     )
     services: tuple[str, ...] = parameter(
         (), "services of type std_srvs/Trigger that are called at a stop", live=False
+    )
+    pause_services: tuple[str, ...] = parameter(
+        (),
+        "services of type std_srvs/SetBool that are called with true at a stop, and while it is "
+        "latched, such as servo_node/pause_servo of MoveIt Servo",
+        live=False,
+    )
+    velocity_topics: tuple[str, ...] = parameter(
+        (),
+        "topics of type std_msgs/Float64MultiArray on which zeros, one for each of joints, are "
+        "published every 10 ms while a stop is latched",
+        live=False,
+    )
+    twist_topics: tuple[str, ...] = parameter(
+        (),
+        "topics of type geometry_msgs/TwistStamped on which zero velocities are published every "
+        "10 ms while a stop is latched",
+        live=False,
     )
     moveit_stop: bool = parameter(
         True, "publish MoveIt's event 'stop' on moveit_topic at a stop", live=False
@@ -125,13 +143,21 @@ class ContactGuardParameters(NodeParameters, StopParameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.actions or self.services or self.moveit_stop):
+        names = self.order_names
+        if not (any(names.values()) or self.moveit_stop):
             raise ParameterError(
-                "nothing to stop: actions and services are empty and moveit_stop is false"
+                f"nothing to stop: {listed(ORDERS)} are empty and moveit_stop is false"
             )
-        for name, texts in (("actions", self.actions), ("services", self.services)):
+        if self.velocity_topics and not self.joints:
+            raise ParameterError("velocity_topics needs joints: one zero is published for each")
+        for name, texts in names.items():
             if not all(texts) or len(set(texts)) != len(texts):
                 raise ParameterError(f"{name} contains an empty or repeated name: {listed(texts)}")
+
+    @property
+    def order_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of actions, services and topics of a stop, by parameter."""
+        return {name: getattr(self, name) for name in ORDERS}
 
 
 class ContactGuard(ManagedNode[ContactGuardParameters]):
@@ -196,8 +222,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         parameters = self._stop.parameters = self.parameters
         self._motion = StandstillMonitor(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
-        actions, services = parameters.actions, parameters.services
-        self._orders = StopOrders(self, actions, services, moveit, self._lock)
+        self._orders = StopOrders(
+            self, parameters.order_names, moveit, len(parameters.joints), self._lock
+        )
         self._retreat.set_parameters(parameters)
         try:
             self._retreat.configure(parameters.retreat_topic)
@@ -414,7 +441,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
                 self._retreat.hold(obstacle, now, self._motion)
 
     def _send_again(self, now: float) -> None:
-        """Send the requests again that the middleware refused; repeat all every repeat_period."""
+        """Send zero velocities and refused requests again; repeat all every repeat_period."""
         self._send_refused()
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period

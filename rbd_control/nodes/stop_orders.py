@@ -1,19 +1,21 @@
-"""Requests that stop an arm: cancellation of goals, Trigger services and MoveIt's stop event."""
+"""Orders that stop an arm: cancelled goals, services, zero velocities and MoveIt's stop event."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from geometry_msgs.msg import TwistStamped
 from rclpy.exceptions import InvalidServiceNameException, InvalidTopicNameException
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
-from std_msgs.msg import String
-from std_srvs.srv import Trigger
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import SetBool, Trigger
 
 from rbd_control.errors import ParameterError
 from rbd_control.node_parameters import NodeParameters
@@ -34,6 +36,9 @@ STATUS_QOS = QoSProfile(
 )
 """Quality of service of the status topic of actions."""
 
+LARGEST_COMMAND = 4096
+"""Size above which a velocity command is dropped before deserialization [bytes]."""
+
 LONGEST_ANSWER = 200
 """Length above which the reason of a refusal is cut [characters]."""
 
@@ -51,8 +56,41 @@ It is more than are sent within :data:`ANSWER_TIME`, also with the shortest ``re
 """
 
 
+COMMAND_TIME = 0.5
+"""Time after a velocity command of another node in which the stop is not settled [s]."""
+
+
+@dataclass(frozen=True)
+class ServiceKind:
+    """Type of a service that stops the arm.
+
+    Attributes:
+        kind: type of the service.
+        request: the request that is sent; its answer has ``success`` and ``message``.
+        is_once: whether the server must agree only once in each stop. Otherwise the request is
+            repeated while the stop lasts, because another node may revoke its effect.
+    """
+
+    kind: Any
+    request: Any
+    is_once: bool
+
+
+SERVICES = {
+    "pause_services": ServiceKind(SetBool, SetBool.Request(data=True), is_once=False),
+    "services": ServiceKind(Trigger, Trigger.Request(), is_once=True),
+}
+"""Kinds of services by the parameter that names them, in the order of their requests."""
+
+VELOCITIES = {"velocity_topics": Float64MultiArray, "twist_topics": TwistStamped}
+"""Types of velocity commands by the parameter that names their topics."""
+
+ORDERS = ("actions", *SERVICES, *VELOCITIES)
+"""Parameters with the names of actions, services and topics that stop the arm."""
+
+
 class StopRequest:
-    """A request without arguments to one service, which the caller repeats until the server agrees.
+    """A request to one service, which the caller repeats until the server agrees.
 
     At each stop of the arm call :meth:`begin` and :meth:`send`, then :meth:`repeat` until
     :attr:`is_settled`. The answer to any request of the stop counts, unless a later request was
@@ -60,16 +98,16 @@ class StopRequest:
 
     Args:
         node: the node.
-        kind: type of the service.
+        service: type of the service, and its request.
         name: name of the service.
         refusal: returns the reason if an answer is a refusal, and an empty text if the server
             agrees.
         lock: held while an answer is processed.
-        is_once: whether the server must agree only once in each stop. Such a request is not
-            repeated while the server may still be at work on it.
 
     Attributes:
         name: resolved name of the service.
+        is_once: whether the server must agree only once in each stop. Such a request is not
+            repeated while the server may still be at work on it.
         is_there: whether the last call of :meth:`look` found a server, or an answer has arrived
             since.
         is_unsent: whether the middleware refused to send the last request of this stop.
@@ -85,17 +123,15 @@ class StopRequest:
     def __init__(
         self,
         node: FaultTolerantNode,
-        kind: Any,
+        service: ServiceKind,
         name: str,
         refusal: Callable[[Any], str],
         lock: ShortLock,
-        *,
-        is_once: bool = False,
     ) -> None:
-        self._node, self._kind, self._refusal, self._is_once = node, kind, refusal, is_once
-        self._lock = lock
+        self._node, self._refusal, self._lock = node, refusal, lock
+        self._request, self.is_once = service.request, service.is_once
         try:
-            self._client = node.create_client(kind, name)
+            self._client = node.create_client(service.kind, name)
         except InvalidServiceNameException as error:
             raise ParameterError(f"no service can be called {name!r}: {error}") from None
         self.name: str = node.resolve_service_name(name)
@@ -126,7 +162,7 @@ class StopRequest:
         :attr:`is_unsent`.
         """
         self._give_up(len(self._pending) - MOST_PENDING + 1)
-        future = try_request(self._client, self._kind.Request(), self._node.refusals)
+        future = try_request(self._client, self._request, self._node.refusals)
         self.is_unsent = future is None
         if future is None:
             self._has_agreed = False
@@ -147,7 +183,7 @@ class StopRequest:
             self.unanswered += 1
             last = max(self._pending.values())
             is_late = last < self._appeared or time.monotonic() - last >= ANSWER_TIME
-            if self._is_once and not is_late:
+            if self.is_once and not is_late:
                 return
             self._node.get_logger().warning(
                 f"{self.name} does not answer; the request is repeated", throttle_duration_sec=5.0
@@ -191,7 +227,7 @@ class StopRequest:
         self.is_there = True
         before, self.refused = self.refused, shortened(self._refusal(answer), LONGEST_ANSWER)
         self._has_agreed = not self.refused
-        if self._is_once and self._has_agreed:
+        if self.is_once and self._has_agreed:
             # A server that has done its work may refuse to do it again.
             self.is_unsent = False
             self._give_up(len(self._pending))
@@ -231,8 +267,9 @@ class GoalCanceller:
 
     def __init__(self, node: ManagedNode[NodeParameters], action: str, lock: ShortLock) -> None:
         self._node, self._lock = node, lock
+        cancel = ServiceKind(CancelGoal, CancelGoal.Request(), is_once=False)
         self.request = StopRequest(
-            node, CancelGoal, f"{action}/_action/cancel_goal", self._take_answer, lock
+            node, cancel, f"{action}/_action/cancel_goal", self._take_answer, lock
         )
         self.name = self.request.name.removesuffix("/_action/cancel_goal")
         self._status = node.create_subscription(
@@ -331,6 +368,100 @@ class GoalCanceller:
         return frozenset(bytes(publisher.endpoint_gid) for publisher in found)
 
 
+class ZeroVelocity:
+    """Publishes zeros on a topic of velocity commands while a stop lasts.
+
+    A velocity controller keeps its last command when its publisher falls silent, so that a paused
+    publisher alone does not stop the arm. Another node that continues to publish overrules the
+    zeros; a command that is not zero can only come from another node, and is reported.
+
+    Args:
+        node: the node.
+        kind: type of the commands, one of :data:`VELOCITIES`.
+        topic: name of the topic.
+        size: number of zeros in a ``Float64MultiArray`` until a command of another length arrives.
+
+    Attributes:
+        name: resolved name of the topic.
+        is_there: whether the last call of :meth:`look` found another subscriber.
+        is_unsent: whether the middleware refused the last zeros of this stop.
+        overruled: number of commands that were not zero, received during stops.
+
+    Raises:
+        InvalidTopicNameException: if no topic can have this name.
+    """
+
+    def __init__(self, node: ManagedNode[NodeParameters], kind: Any, topic: str, size: int) -> None:
+        self._node, self._kind, self._size, self._frame = node, kind, size, ""
+        self._publisher = node.create_publisher(kind, topic, QoSProfile(depth=1))
+        self._subscription = node.create_subscription(
+            kind,
+            topic,
+            self._on_command,
+            QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
+            largest=LARGEST_COMMAND,
+        )
+        self.name: str = node.resolve_topic_name(topic)
+        self._is_stopping = self.is_there = self.is_unsent = False
+        self._commanded = -inf
+        """Time of the last command of another node in this stop."""
+        self.overruled = 0
+
+    def destroy(self) -> None:
+        """Destroy the publisher and the subscription."""
+        self._node.destroy_publisher(self._publisher)
+        self._node.destroy_subscription(self._subscription)
+
+    def begin(self) -> None:
+        """Begin a new stop, and publish zeros; call :meth:`send` every few milliseconds."""
+        self._is_stopping, self._commanded = True, -inf
+        self.send()
+
+    def send(self) -> None:
+        """Publish zeros."""
+        zeros = self._kind()
+        if isinstance(zeros, TwistStamped):
+            zeros.header.stamp = self._node.get_clock().now().to_msg()
+            zeros.header.frame_id = self._frame
+        else:
+            zeros.data = [0.0] * self._size
+        self.is_unsent = not self._publisher.try_publish(zeros)
+
+    def end(self) -> None:
+        """End the stop."""
+        self._is_stopping = self.is_unsent = False
+
+    def look(self) -> None:
+        """Check whether another node subscribes to the topic, for :attr:`is_there`."""
+        self.is_there = self._node.count_subscribers(self.name) > 1
+
+    @property
+    def is_overruled(self) -> bool:
+        """Whether another node has sent a velocity within the last :data:`COMMAND_TIME`."""
+        return time.monotonic() - self._commanded < COMMAND_TIME
+
+    def _on_command(self, command: Any) -> None:
+        if isinstance(command, TwistStamped):
+            parts = (command.twist.linear, command.twist.angular)
+            values = [value for part in parts for value in (part.x, part.y, part.z)]
+            self._frame = command.header.frame_id
+        else:
+            values = command.data
+            self._size = len(values) or self._size
+        if self._is_stopping and any(values):
+            self.overruled += 1
+            self._commanded = time.monotonic()
+            self._node.get_logger().error(self.complaint, throttle_duration_sec=5.0)
+
+    @property
+    def complaint(self) -> str:
+        """Text that says that another node commands velocities during the stop."""
+        return (
+            f"another node commands velocities on {self.name} during the stop, and may move the "
+            f"arm: zeros do not overrule it; stop that node"
+        )
+
+
 class StopOrders:
     """Sends all requests of a stop of the arm, and reports which servers do not answer.
 
@@ -338,9 +469,10 @@ class StopOrders:
 
     Args:
         node: the node.
-        actions: names of the actions whose goals are cancelled.
-        services: names of the services of type ``std_srvs/srv/Trigger`` that are called.
+        names: names of actions, services and topics by the parameters in :data:`ORDERS`; a missing
+            parameter has no names.
         moveit_topic: topic of MoveIt's execution events; an empty text if MoveIt is not stopped.
+        joints: number of zeros in a ``Float64MultiArray``, see :class:`ZeroVelocity`.
         lock: held while an answer or a status is processed.
 
     Raises:
@@ -350,27 +482,30 @@ class StopOrders:
     def __init__(
         self,
         node: ManagedNode[NodeParameters],
-        actions: Sequence[str],
-        services: Sequence[str],
+        names: Mapping[str, Sequence[str]],
         moveit_topic: str,
+        joints: int,
         lock: ShortLock,
     ) -> None:
         self._node = node
         self._cancellers: list[GoalCanceller] = []
-        self._triggers: list[StopRequest] = []
+        self._calls: list[StopRequest] = []
+        self._velocities: list[ZeroVelocity] = []
         self._event = None
         try:
             if moveit_topic:
                 self._event = node.create_publisher(String, moveit_topic, QoSProfile(depth=1))
-            for action in actions:
+            for action in names.get("actions", ()):
                 self._cancellers.append(GoalCanceller(node, action, lock))
-            for service in services:
-                self._triggers.append(
-                    StopRequest(node, Trigger, service, _refusal, lock, is_once=True)
-                )
+            for parameter, service in SERVICES.items():
+                for name in names.get(parameter, ()):
+                    self._calls.append(StopRequest(node, service, name, _refusal, lock))
+            for parameter, kind in VELOCITIES.items():
+                for topic in names.get(parameter, ()):
+                    self._velocities.append(ZeroVelocity(node, kind, topic, joints))
         except InvalidTopicNameException as error:
             self.destroy()
-            raise ParameterError(f"moveit_topic or actions: {error}") from None
+            raise ParameterError(f"name of a topic or an action: {error}") from None
         except BaseException:
             self.destroy()
             raise
@@ -383,68 +518,77 @@ class StopOrders:
         """Destroy all clients, subscriptions and publishers."""
         for canceller in self._cancellers:
             canceller.destroy()
-        for trigger in self._triggers:
-            trigger.destroy()
+        for call in self._calls:
+            call.destroy()
+        for velocity in self._velocities:
+            velocity.destroy()
         if self._event is not None:
             self._node.destroy_publisher(self._event)
-        self._cancellers, self._triggers, self._event = [], [], None
+        self._cancellers, self._calls, self._velocities, self._event = [], [], [], None
 
     def begin(self) -> None:
         """Send all requests of a new stop, first the requests that stop the arm fastest.
 
-        The order is: cancellation of goals, Trigger services, event of MoveIt.
+        The order is: cancellation of goals, services, zero velocities, event of MoveIt.
         """
         for canceller in self._cancellers:
             self._run(canceller.begin)
-        for trigger in self._triggers:
-            trigger.begin()
-            self._run(trigger.send)
+        for call in self._calls:
+            call.begin()
+            self._run(call.send)
+        for velocity in self._velocities:
+            self._run(velocity.begin)
         self._run(self._stop_moveit)
 
     def repeat(self) -> None:
         """Repeat the requests of the present stop that may have been lost, and cancel new goals.
 
-        Goals are always cancelled again. A Trigger service is called again until it has agreed, but
-        not while it may be at work on the last call (:meth:`StopRequest.repeat`). The event of
+        Goals are always cancelled again, and publishers paused again. A Trigger service is called
+        again until it has agreed, but not while it may be at work on the last call
+        (:meth:`StopRequest.repeat`). The event of
         MoveIt is published again while requests are not settled, after goals were cancelled since
         the last event, and always if no actions are named.
         """
         for canceller in self._cancellers:
             self._run(canceller.repeat)
-        for trigger in self._triggers:
-            if not trigger.is_settled:
-                self._run(trigger.repeat)
+        for call in self._calls:
+            if not (call.is_once and call.is_settled):
+                self._run(call.repeat)
         # Publish only if necessary: MoveIt logs each event, and stops when its goals are cancelled.
         goes_on = not self.are_settled or self.cancelled != self._told
         if goes_on or not self._cancellers:
             self._run(self._stop_moveit)
 
     def send_refused(self) -> None:
-        """Send the requests again that the middleware refused to send.
+        """Publish zero velocities, and send the requests again that the middleware refused to send.
 
         Call it every few milliseconds while a stop is latched, so that no request gets lost.
         """
         for canceller in self._cancellers:
             if canceller.request.is_unsent:
                 self._run(canceller.send)
-        for trigger in self._triggers:
-            if trigger.is_unsent:
-                self._run(trigger.send)
+        for call in self._calls:
+            if call.is_unsent:
+                self._run(call.send)
+        for velocity in self._velocities:
+            self._run(velocity.send)
         if self._told is None:
             self._run(self._stop_moveit)
 
     def end(self) -> None:
-        """End the stop: cancel no further goals, and give up unanswered requests."""
+        """End the stop: cancel no further goals, send no zeros, give up unanswered requests."""
         self._told = 0
         for canceller in self._cancellers:
             canceller.end()
+        for velocity in self._velocities:
+            velocity.end()
         for request in self._requests:
             request.begin()
 
     @property
     def unsent(self) -> list[str]:
         """Services and topics of the requests that the middleware refused to send."""
-        names = [request.name for request in self._requests if request.is_unsent]
+        names = [receiver.name for receiver in self._receivers if receiver.is_unsent]
         if self._told is None and self._event is not None:
             names.append(self._event.topic_name)
         return names
@@ -453,9 +597,10 @@ class StopOrders:
     def are_settled(self) -> bool:
         """Whether all requests are sent, and all existing servers have agreed and run no goal.
 
-        After a repeated request, the previous answer counts for :data:`ANSWER_TIME`.
+        After a repeated request, the previous answer counts for :data:`ANSWER_TIME`. The value is
+        False while another node commands velocities.
         """
-        if self.unsent:
+        if self.unsent or any(velocity.is_overruled for velocity in self._velocities):
             return False
         runs = any(c.running for c in self._cancellers if c.request.is_there)
         return not runs and all(r.is_settled or not r.is_there for r in self._requests)
@@ -466,7 +611,7 @@ class StopOrders:
         return sum(canceller.cancelled for canceller in self._cancellers)
 
     def look(self, patience: float) -> None:
-        """Check which servers exist; log missing servers, and servers that have returned.
+        """Check which servers and subscribers exist; log those that are missing or have returned.
 
         Args:
             patience: time after the construction in which a missing server is not logged, because
@@ -475,15 +620,17 @@ class StopOrders:
         waits = time.monotonic() - self._begun < patience
         for canceller in self._cancellers:
             canceller.look()
-        for trigger in self._triggers:
-            trigger.look()
-        for request in self._requests:
-            if request.is_there and request.name in self._missed:
-                self._missed.discard(request.name)
-                self._node.get_logger().info(f"{request.name} is there")
-            elif not request.is_there and request.name not in self._missed and not waits:
-                self._missed.add(request.name)
-                self._node.get_logger().warning(self._absence(request))
+        for call in self._calls:
+            call.look()
+        for velocity in self._velocities:
+            velocity.look()
+        for receiver in self._receivers:
+            if receiver.is_there and receiver.name in self._missed:
+                self._missed.discard(receiver.name)
+                self._node.get_logger().info(f"{receiver.name} is there")
+            elif not receiver.is_there and receiver.name not in self._missed and not waits:
+                self._missed.add(receiver.name)
+                self._node.get_logger().warning(self._absence(receiver))
 
     def report(self, status: Status, is_latched: bool) -> None:
         """Add servers, counts and problems to the diagnostics.
@@ -514,15 +661,30 @@ class StopOrders:
             status.add(f"goals of {canceller.name}", canceller.running)
             if is_latched and canceller.running and canceller.request.is_settled:
                 status.raise_to(ERROR, f"{canceller.name} goes on with a goal that was cancelled")
+        for velocity in self._velocities:
+            status.add(velocity.name, "there" if velocity.is_there else "not there")
+            status.add(f"commands on {velocity.name} during stops", velocity.overruled)
+            if is_latched and velocity.is_unsent:
+                status.raise_to(ERROR, f"the middleware refuses zero velocities on {velocity.name}")
+            elif is_latched and velocity.is_overruled:
+                status.raise_to(ERROR, velocity.complaint)
+            elif not velocity.is_there:
+                status.raise_to(WARN, self._absence(velocity))
         status.add("goals cancelled", self.cancelled)
 
     @property
-    def _requests(self) -> list[StopRequest]:
-        return [*(canceller.request for canceller in self._cancellers), *self._triggers]
+    def _receivers(self) -> list[StopRequest | ZeroVelocity]:
+        return [*self._requests, *self._velocities]
 
-    def _absence(self, request: StopRequest) -> str:
-        action = request.name.removesuffix("/_action/cancel_goal")
-        what = f"service {request.name}" if action == request.name else f"action server {action}"
+    @property
+    def _requests(self) -> list[StopRequest]:
+        return [*(canceller.request for canceller in self._cancellers), *self._calls]
+
+    def _absence(self, receiver: StopRequest | ZeroVelocity) -> str:
+        action = receiver.name.removesuffix("/_action/cancel_goal")
+        what = f"service {receiver.name}" if action == receiver.name else f"action server {action}"
+        if isinstance(receiver, ZeroVelocity):
+            what = f"subscriber of {receiver.name}"
         return f"no {what}: a contact cannot stop it; start the server or correct the parameter"
 
     def _run(self, request: Callable[[], None]) -> None:
@@ -535,5 +697,5 @@ class StopOrders:
         self._told = self.cancelled if is_told else None
 
 
-def _refusal(answer: Trigger.Response) -> str:
+def _refusal(answer: Trigger.Response | SetBool.Response) -> str:
     return "" if answer.success else answer.message or "no success"

@@ -361,7 +361,7 @@ class Page:
         """Draw one frame; update texts in every third and charts in every sixth frame."""
         with self._server.atomic():
             for number, source in enumerate(self._sources):
-                state = source.state()
+                state = self.panels[number].selected(source.state())
                 drawing = self.drawings[number] or self._draw(number)
                 if drawing is not None:
                     drawing.show(state)

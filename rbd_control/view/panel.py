@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -146,6 +147,8 @@ HEIGHTS = (240, 241)
 
 _NO_EVENT = "choose"
 
+_NOW = "now"
+
 
 class ArmPanel:
     """Panel of one arm: verdict, values of the controller, chart of residuals, events.
@@ -157,6 +160,7 @@ class ArmPanel:
 
     Attributes:
         chart: uPlot chart of the residuals; None before two rows of residuals are known.
+        event: viser list of the events of a live arm to look back at; None for a recording.
         verdict, figures, events: viser objects with the texts of this module.
     """
 
@@ -165,17 +169,38 @@ class ArmPanel:
         self._container = gui.add_folder(source.name) if in_folder else nullcontext()
         self._joints: tuple[str, ...] = ()
         self.chart: Any = None
+        self.event: Any = None
         with self._container:
+            if not isinstance(source, RecordingSource):
+                self.event = gui.add_dropdown("event", (_NOW,))
             self.verdict = gui.add_html("")
             self.figures = gui.add_html("")
             self._chart_place = gui.add_folder("residuals in units of their thresholds")
             self.events = gui.add_html("")
+
+    def selected(self, state: ArmState) -> ArmState:
+        """Return the state to draw: the given one, or that of the event selected from the list.
+
+        The state of an event has a notice that it is in the past, and all events until now.
+        """
+        if self.event is None or self.event.value == _NOW:
+            return state
+        event = next((e for e in state.events if event_title(e) == self.event.value), None)
+        past = None if event is None else self._source.during(event)
+        if event is None or past is None:
+            return state
+        notice = f"the past, at {past.time:.2f} s: select {_NOW} to see the present"
+        return replace(past, notice=notice, events=state.events, current=state.events.index(event))
 
     def tell(self, state: ArmState) -> None:
         """Update verdict, values of the controller and list of events from a state."""
         self.verdict.content = verdict_html(state)
         self.figures.content = figures_html(state)
         self.events.content = events_html(state.events, state.current)
+        if self.event is not None:
+            titles = (_NOW, *map(event_title, state.events[-MOST_OPTIONS:]))
+            if titles != tuple(self.event.options):
+                self.event.options = titles
 
     def plot(self) -> None:
         """Draw the recent ratios of residual to threshold of the source into the chart.

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, frame_placement
-from rbd_control.dynamics.urdf import Link, parse_urdf, without_margin
-from rbd_control.dynamics.urdf import Robot as Description
+from rbd_control.dynamics.urdf import Link, Robot, parse_urdf, without_margin
 from rbd_control.files.input_files import reason
 from rbd_control.robot.shapes import Mesh, MeshFiles
 from rbd_control.wording import listed, shortened
@@ -24,13 +23,11 @@ Kind = Literal["box", "cylinder", "ellipsoid", "mesh"]
 GREY: Colour = (176, 180, 188)
 """Colour of a shape whose description gives none, as red, green and blue from 0 to 255."""
 
-SEMI_AXES = (0.008, 0.6)
-"""Bounds of the semi-axes of an ellipsoid of inertia [m], because descriptions may be wrong."""
+SLENDERNESS = 0.1
+"""Radius of a capsule, relative to its length."""
 
-ROD = 0.018
-"""Radius of the rods from the origin of a link to its child joints [m].
-
-They are drawn for links without drawable geometry, with the ellipsoid of inertia."""
+RADII = (0.015, 0.06)
+"""Bounds of the radius of a capsule [m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,50 +56,41 @@ class Shape:
     faces: NDArray[np.uint32] | None = None
 
 
-def ellipsoid_of_inertia(link: Link) -> tuple[Array, Array] | None:
-    """Return the solid ellipsoid of uniform density with the mass and inertia of a link.
+def capsule(end: Sequence[float] | Array) -> list[tuple[Kind, Array, Array]]:
+    """Return a capsule from the origin of a frame to a point, as solids.
 
-    With principal moments ``I_k`` about the centre of mass, the squared semi-axes are
-    ``a_k² = 5 (I_i + I_j - I_k) / (2 m)``.
-
-    Returns:
-        Placement of the ellipsoid in the frame of the link, (4, 4), and its semi-axes, clipped to
-        the range :data:`SEMI_AXES`, (3,) [m]; None for a link without mass.
-    """
-    if link.mass <= 0.0:
-        return None
-    moments, axes = np.linalg.eigh(link.inertia)
-    if np.linalg.det(axes) < 0.0:
-        axes[:, 0] *= -1.0
-    squared = 2.5 * (moments.sum() - 2.0 * moments) / link.mass
-    placement = np.eye(4)
-    placement[:3, :3], placement[:3, 3] = axes, link.com
-    return placement, np.clip(np.sqrt(np.maximum(squared, 0.0)), *SEMI_AXES)
-
-
-def rod(end: Sequence[float] | Array) -> tuple[Array, Array] | None:
-    """Return a cylinder of radius :data:`ROD` from the origin of a frame to a point.
+    Its radius is :data:`SLENDERNESS` times the distance of the point, within :data:`RADII`.
 
     Args:
         end: the point, (3,) [m].
 
     Returns:
-        Placement of the cylinder in this frame, (4, 4), and its size as in :class:`Shape`, (3,)
-        [m]; None for a point that is closer to the origin than :data:`ROD`.
+        Kind, placement in this frame, (4, 4), and size as in :class:`Shape`, (3,) [m], of the
+        sphere at the origin, the sphere at the point and the cylinder between them; only the first
+        sphere for a point within it.
     """
     end = np.asarray(end, dtype=float)
     length = float(np.linalg.norm(end))
-    if length < ROD:
-        return None
+    radius = float(np.clip(SLENDERNESS * length, *RADII))
+    sphere: tuple[Kind, Array, Array] = ("ellipsoid", np.eye(4), np.full(3, radius))
+    if length <= radius:
+        return [sphere]
     z = end / length
     helper = np.eye(3)[int(np.argmin(np.abs(z)))]
     x = np.cross(helper, z)
     x /= np.linalg.norm(x)
-    placement = np.eye(4)
-    placement[:3, :3] = np.column_stack([x, np.cross(z, x), z])
-    placement[:3, 3] = 0.5 * end
-    return placement, np.array([ROD, ROD, length])
+    middle, tip = np.eye(4), np.eye(4)
+    middle[:3, :3] = np.column_stack([x, np.cross(z, x), z])
+    middle[:3, 3], tip[:3, 3] = 0.5 * end, end
+    return [
+        sphere,
+        ("ellipsoid", tip, np.full(3, radius)),
+        ("cylinder", middle, np.array([radius, radius, length])),
+    ]
 
+
+PACKAGE = "package://"
+"""Beginning of the address of a mesh in a ROS package."""
 
 LARGEST = 1e3
 """Largest size or coordinate of a shape that is drawn [m]."""
@@ -115,8 +103,8 @@ class Scene:
     Attributes:
         model: the arm.
         shapes: the solids of all links.
-        notes: messages for the user about links whose elements or meshes could not be read, and
-            about links that are drawn as ellipsoids of inertia; empty without such links.
+        notes: messages for the user about links whose elements or meshes could not be read, with
+            the remedy, and about links that are drawn as capsules; empty without such links.
     """
 
     model: Model
@@ -167,8 +155,8 @@ def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
     """Return the geometry of an arm from its description.
 
     A link is drawn with its visual elements if all of them can be drawn, else with its collision
-    elements if all of them can be drawn, else with the ellipsoid of its inertia and rods to its
-    child joints; a link without elements and mass is not drawn. A mesh can be drawn if it is found
+    elements if all of them can be drawn, else as capsules from its origin to its child joints; a
+    link without elements and mass is not drawn. A mesh can be drawn if it is found
     and readable; a box, cylinder, sphere or mesh can be drawn if its sizes and coordinates are at
     most :data:`LARGEST`.
 
@@ -184,21 +172,35 @@ def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
     description = parse_urdf(urdf)  # refuses entities and external references, too
     elements, notes = _elements(urdf)
     shapes: list[Shape] = []
-    by_inertia = 0
+    by_capsules = 0
     for link in description.links:
-        drawn = _described(model, link.name, elements.get(link.name, ([], [])), files)
-        if not drawn:
-            drawn = _by_inertia(model, description, link.name)
-            by_inertia += bool(drawn)
+        choices = elements.get(link.name, ([], []))
+        drawn = _described(model, link.name, choices, files)
+        if not drawn and (link.mass > 0.0 or any(choices)):
+            drawn = _by_capsules(model, description, link)
+            by_capsules += 1
         shapes += drawn
-    if files.missing:
-        notes.append(f"meshes not found or not readable: {listed(files.missing, 120)}")
-    if by_inertia:
-        links = "1 link is drawn as the ellipsoid of its inertia"
-        if by_inertia > 1:
-            links = f"{by_inertia} links are drawn as ellipsoids of their inertia"
-        notes.append(links)
+    notes += _missing_meshes(files)
+    if by_capsules:
+        links = "1 link is" if by_capsules == 1 else f"{by_capsules} links are"
+        notes.append(f"{links} drawn as capsules between the joints")
     return Scene(model, tuple(shapes), tuple(notes))
+
+
+def _missing_meshes(files: MeshFiles) -> list[str]:
+    """Return notes about the meshes that could not be loaded, with the remedy."""
+    absent = [address for address in files.missing if files.find(address) is None]
+    packages = {a.removeprefix(PACKAGE).split("/")[0] for a in absent if a.startswith(PACKAGE)}
+    others = [a for a in files.missing if not (a in absent and a.startswith(PACKAGE))]
+    notes = []
+    if packages:
+        notes.append(
+            f"no meshes of {listed(sorted(packages), 120)}: install this package and source its "
+            "workspace, or set ROS_PACKAGE_PATH to the folder that contains it"
+        )
+    if others:
+        notes.append(f"meshes not found or not readable: {listed(others, 120)}")
+    return notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,19 +293,15 @@ def _is_sound(values: Array) -> bool:
     return bool((np.abs(values) <= LARGEST).all())  # False for NaN
 
 
-def _by_inertia(model: Model, description: Description, name: str) -> list[Shape]:
-    """Return the ellipsoid of a link's inertia and rods to the joints that it carries.
+def _by_capsules(model: Model, description: Robot, link: Link) -> list[Shape]:
+    """Return capsules from the origin of a link to its child joints.
 
-    Nothing is drawn for a link without mass, which is only a frame.
+    Without distant child joints, the capsule leads to the centre of mass.
     """
-    link = next(each for each in description.links if each.name == name)
-    ellipsoid = ellipsoid_of_inertia(link)
-    if ellipsoid is None:
-        return []
-    carried = [joint.placement[:3, 3] for joint in description.joints if joint.parent == name]
-    rods = [found for end in carried if (found := rod(end))]
-    shapes = [_placed(model, name, "cylinder", each, GREY) for each in rods]
-    return [*shapes, _placed(model, name, "ellipsoid", ellipsoid, GREY)]
+    ends = [each.placement[:3, 3] for each in description.joints if each.parent == link.name]
+    ends = [end for end in ends if np.linalg.norm(end) > RADII[0]] or [link.com]
+    solids = [solid for end in ends for solid in capsule(end)]
+    return [_placed(model, link.name, kind, (where, size), GREY) for kind, where, size in solids]
 
 
 def _placed(

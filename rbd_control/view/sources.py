@@ -309,6 +309,12 @@ class Source(Protocol):
         A live arm also processes the messages that have arrived since the last call.
         """
 
+    def during(self, event: ContactEvent) -> ArmState | None:
+        """Return the state of a live arm at the largest residual of a contact, if it is kept.
+
+        A recording returns None; its playhead goes to events.
+        """
+
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         """Return the residuals of the last :data:`~rbd_control.view.state.WINDOW` seconds.
 
@@ -333,7 +339,7 @@ class RecordingSource:
 
     def __init__(self, name: str, scene: Scene, track: Track, result: ReplayResult) -> None:
         self.name, self.scene, self.track, self.result = name, scene, track, result
-        self.playhead = Playhead(track.duration, [event.onset for event in track.events])
+        self.playhead = Playhead(track.duration, track.events)
 
     @classmethod
     def of(
@@ -374,8 +380,11 @@ class RecordingSource:
         return cls(recording.path.name, scene, track, result)
 
     def state(self) -> ArmState:
-        """Return the state of the arm at the time of the playhead."""
-        return self.track.at(self.playhead.time)
+        """Return the state of the arm at the time of the playhead, with the notes of its scene."""
+        return replace(self.track.at(self.playhead.time), notice="; ".join(self.scene.notes))
+
+    def during(self, event: ContactEvent) -> None:
+        """Return None, because the playhead goes to events."""
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         """Return the residuals of the last seconds before the playhead, as for :class:`Source`."""

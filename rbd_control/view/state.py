@@ -44,8 +44,8 @@ class ArmState:
     """State of one arm at one instant; unknown values are None, NaN or empty.
 
     Attributes:
-        time: time of the state [s]: since the first sample of a recording, or since the creation
-            of the source of a live arm.
+        time: time of the state [s]: since the first sample of a recording, or by stamps since the
+            first residual of a live arm.
         q: joint positions in the order of the model, (nq,) [rad or m]; None before the first joint
             state.
         verdict: the detector's verdict.
@@ -138,9 +138,12 @@ class ResidualHistory:
 
 
 LEAD = 0.5
-"""Time between the target of a jump to an event and the event's onset [s].
+"""Time between the target of a jump to an event during playback and the event's onset [s].
 
 The target precedes the onset, so that the start of the contact is visible."""
+
+SHOWN = 0.1
+"""Time after the detection of a contact that a jump to its event shows while paused [s]."""
 
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Playback speeds that the page offers: recorded time per real time."""
@@ -158,17 +161,26 @@ class Playhead:
 
     Args:
         duration: length of the recording [s].
-        onsets: onset of each event from the start of the recording, increasing [s].
+        events: the events, in order of time; times from the start of the recording.
 
     Attributes:
         duration: length of the recording, at least 0 [s].
     """
 
-    def __init__(self, duration: float, onsets: Sequence[float] = ()) -> None:
+    def __init__(self, duration: float, events: Sequence[ContactEvent] = ()) -> None:
         self.duration = max(duration, 0.0)
-        self._marks = [min(max(onset - LEAD, 0.0), self.duration) for onset in onsets]
+        self._leads = [self._limited(event.onset - LEAD) for event in events]
+        self._contacts = [self._limited(_during(event)) for event in events]
         self._lock = threading.Lock()
         self._time, self._speed, self._playing = 0.0, 1.0, True
+
+    def _limited(self, time: float) -> float:
+        return min(max(time, 0.0), self.duration)
+
+    @property
+    def _marks(self) -> list[float]:
+        """Targets of jumps to the events [s]: before them while it plays, during them if paused."""
+        return self._leads if self._playing else self._contacts
 
     @property
     def time(self) -> float:
@@ -217,26 +229,32 @@ class Playhead:
         A paused playback remains paused.
         """
         with self._lock:
-            self._time = min(max(time, 0.0), self.duration)
+            self._time = self._limited(time)
 
     def go_to_event(self, index: int) -> None:
-        """Go to :data:`LEAD` before the onset of an event.
+        """Go to an event: :data:`LEAD` before its onset or, if paused, into its contact.
 
         Args:
-            index: index into ``onsets``, from 0; an index out of range has no effect.
+            index: index into ``events``, from 0; an index out of range has no effect.
         """
         if 0 <= index < len(self._marks):
             self.seek(self._marks[index])
 
     def next_event(self) -> None:
-        """Go to :data:`LEAD` before the onset of the next event; after the last event, stay."""
+        """Go to the next event, as :meth:`go_to_event`; after the last event, stay."""
         self.go_to_event(bisect_right(self._marks, self._time + 1e-9))
 
     def previous_event(self) -> None:
-        """Go to :data:`LEAD` before the previous event's onset; before the first, to the start."""
+        """Go to the previous event, as :meth:`go_to_event`; before the first, to the start."""
         # While it plays, the present event must not be selected again.
         margin = LEAD if self._playing else 1e-9
         index = bisect_left(self._marks, self._time - margin) - 1
         if index < 0:
             self.seek(0.0)
         self.go_to_event(index)
+
+
+def _during(event: ContactEvent) -> float:
+    """Return a time at which the flag of an event is raised [s]."""
+    lasts = 2.0 * SHOWN if event.release is None else event.release - event.detected
+    return event.detected + min(SHOWN, 0.5 * lasts)

@@ -17,8 +17,8 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.serialization import serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, String
-from std_srvs.srv import Trigger
+from std_msgs.msg import Bool, Float64MultiArray, String
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from . import detector_setting
@@ -300,6 +300,85 @@ def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe
     probe.wait(hurt, "a defect stops nothing")
     probe.wait_for_report(name, lambda r: "injected" in r.message, "does not tell of the defect")
     detector.flag = None
+    process.end()
+
+
+class ServoedArm:
+    """Stand-in for MoveIt Servo and a velocity controller, which keeps its last command.
+
+    Attributes:
+        is_paused: whether Servo is paused.
+        jog: velocity that another node commands; None if it is silent [rad/s].
+    """
+
+    def __init__(self, probe: Probe, topic: str) -> None:
+        self.is_paused = False
+        self.jog: float | None = None
+        self._commands = probe.node.create_publisher(Float64MultiArray, topic, 10)
+        self._arm = probe.stream(Source(["elbow", "wrist"], [0.1, 0.2], [0.0, 0.0]))
+        probe.node.create_subscription(Float64MultiArray, topic, self._follow, 10)
+        probe.node.create_service(SetBool, "/servo_node/pause_servo", self._pause)
+        probe.every(0.02, self._command)
+
+    @property
+    def velocity(self) -> list[float]:
+        """Velocities of the joints [rad/s]."""
+        return list(self._arm.velocity)
+
+    def _command(self) -> None:
+        velocity = self.jog if self.is_paused else 0.2
+        if velocity is not None:
+            self._commands.publish(Float64MultiArray(data=[0.0, velocity]))
+
+    def _follow(self, command: Float64MultiArray) -> None:
+        if len(command.data) == 2:  # a controller rejects others
+            self._arm.velocity = list(command.data)
+
+    def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self.is_paused = request.data
+        response.success = True
+        return response
+
+
+def test_servo_is_paused_and_its_velocity_topic_gets_zeros(bring_up: BringUp, probe: Probe) -> None:
+    """A paused publisher alone would leave the velocity controller at its last command."""
+    topic = "/forward_velocity_controller/commands"
+    arm, detector = ServoedArm(probe, topic), Detector(probe)
+    ArmDriver(probe)
+    parameters = {
+        "actions": [ACTION],
+        "moveit_stop": False,
+        "joints": ["elbow", "wrist"],
+        "pause_services": ["/servo_node/pause_servo"],
+        "velocity_topics": [topic],
+        "repeat_period": 0.1,
+    }
+    process = bring_up.start(GUARD, parameters)
+    active(probe)
+    probe.wait_for_report(
+        GUARD,
+        lambda r: r.values.get(topic) == r.values.get("/servo_node/pause_servo") == "there",
+        "does not find Servo and its controller",
+    )
+    assert (arm.is_paused, arm.velocity) == (False, [0.0, 0.2])
+    detector.touch()
+    detector.flag = False
+    probe.wait(lambda: arm.is_paused and arm.velocity == [0.0, 0.0], "Servo moves the arm")
+    report = wait_for_state(probe, "stopped")
+    assert float(report.values["flag to standstill [s]"]) < 60.0
+    arm.is_paused = False  # as another node would end the pause
+    probe.wait(lambda: arm.is_paused, "Servo is not paused again")
+
+    # Another node continues to command velocities: the arm is not stopped.
+    arm.jog = 0.1
+    report = probe.wait_for_report(GUARD, lambda r: "another node commands" in r.message, "no word")
+    assert (report.level, report.values["guard"]) == (2, "stopping")
+    assert "not confirmed" in resume(probe).message
+    arm.jog = None
+    wait_for_state(probe, "stopped")
+    assert arm.velocity == [0.0, 0.0]
+    resumed(probe)
+    assert arm.is_paused  # only an operator ends the pause
     process.end()
 
 

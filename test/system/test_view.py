@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,14 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.context import Context
 from rclpy.node import Node
+from rich.console import Console
 from robots import two_arms
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
-from rbd_control.live.view import LiveArm, places, view_node
+from rbd_control.live.view import LiveArm, _Reporter, places, view_node
 from rbd_control.ros.contact_messages import THRESHOLD, event_message
 from rbd_control.ros.messages import LATCHED, Stamp
 from rbd_control.ros.transports import without_shared_memory
@@ -62,6 +65,7 @@ class Arm:
     def __init__(self, probe: Probe, namespace: str) -> None:
         self._node, self._namespace = probe.node, namespace
         self._publishers: dict[str, Any] = {}
+        self.stamp = 10**9  # of the residuals [s]
 
     def send(self, topic: str, message: Any, qos: Any = 10) -> None:
         name = topic if topic.startswith("/") else f"/{self._namespace}/{topic}"
@@ -77,6 +81,7 @@ class Arm:
         self.send("joint_states", JointState(name=list(JOINTS), position=list(Q)))
         self.send("contact_detector/contact", Bool(data=True))
         residual = JointState(name=list(JOINTS), effort=[float(k) for k in range(7)])
+        residual.header.stamp.sec = self.stamp
         self.send("contact_detector/external_joint_torques", residual)
         wrench = WrenchStamped()
         wrench.header.frame_id = "link_5"
@@ -152,13 +157,21 @@ def test_a_live_view_reads_and_commands_nothing(probe: Probe, context: Context) 
     assert state.touch.force == pytest.approx(FORCE)
     assert (state.verdict, state.current, state.notice) == ("contact", 0, "")
     (event,) = state.events
-    assert 0.0 <= event.detected <= state.time  # on the clock of the page
-    assert event.detected - event.onset == pytest.approx(0.01)
+    assert event.onset == pytest.approx(2.0)  # from the stamp of the first residual
+    assert event.detected == pytest.approx(2.01)
+    sender.stamp += 3
+    wait_for(left, lambda s: s.time == 3.0, "time does not go by", sender.work)
 
     sender.tell(replace(EVENT, phase="release", release=EVENT.onset + 1.5))
     state = wait_for(left, lambda s: s.events[-1].phase == "release", "no release")
     assert len(state.events) == 1
     assert state.current == -1
+    # A jump to the event shows its contact.
+    past = left.during(state.events[0])
+    assert past is not None
+    assert past.touch is not None
+    assert (past.verdict, past.touch.link) == ("contact", "link_5")
+    assert past.touch.force == pytest.approx(FORCE)
     # The onset stays where it was shown, however late the release comes.
     assert state.events[0].onset == pytest.approx(event.onset)
     assert state.events[0].duration == pytest.approx(1.5)
@@ -168,6 +181,10 @@ def test_a_live_view_reads_and_commands_nothing(probe: Probe, context: Context) 
 
     state = wait_for(left, lambda s: s.verdict == "no verdict", "silence is a verdict")
     assert state.touch is None
+    # The last state stays visible, beside what is missing.
+    assert state.q == pytest.approx(Q)
+    assert state.events[0].duration == pytest.approx(1.5)
+    assert len(left.history()[1]) == len(times)
     wait_for(left, lambda s: "no joint states on /left/joint_states" in s.notice, "no notice")
     assert not right.has_heard
     assert right.scene is None
@@ -199,3 +216,14 @@ def test_a_view_that_hears_nothing_says_what_it_waits_for(bring_up: BringUp) -> 
         assert topic in ended.stdout
     assert "no message received from /b in ROS domain" in ended.stdout
     assert not ended.stderr
+
+
+def test_notes_about_the_drawing_are_printed_once() -> None:
+    heard = SimpleNamespace(scene=SimpleNamespace(notes=("no meshes of arm",)), has_heard=True)
+    waiting = SimpleNamespace(scene=None, has_heard=True)
+    arms: Any = [heard, heard, waiting]
+    console = Console(file=StringIO())
+    reporter = _Reporter(arms, console)
+    assert not any(reporter.looked() for _ in range(3))
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue() == "note: no meshes of arm\n"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ import pytest
 pytest.importorskip("viser", reason="the extra `view` is not installed")
 
 from damage import sound
-from view_pages import FORCE, Still, arm7_scene
+from view_pages import EVENTS, FORCE, Still, arm7_scene
 
 from rbd_control.view.page import ARROW_SCALE, CANDIDATE, TOUCHED, Page, Place, blend
+from rbd_control.view.panel import event_title
 from rbd_control.view.state import Touch
 
 ANY = Place("127.0.0.1", 0)
@@ -67,6 +69,34 @@ def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: S
     assert not drawing.arrow.visible
     assert drawing.colour_of("link_5") == shapes["link_5"]
     assert drawing.colour_of("link_4") == shapes["link_4"]
+
+
+def test_an_event_of_a_live_arm_can_be_looked_back_at(page: Page, still: Still) -> None:
+    q = np.array([0.3, 0.4, 0.0, -1.2, 0.0, 0.5, 0.0])
+    still.past[1] = replace(
+        still.now, time=4.2, q=q, verdict="contact", touch=Touch("link_5", {}, FORCE, None)
+    )
+    still.set(q=np.zeros(7), verdict="no verdict", touch=None, events=EVENTS)
+    page.frames = 0
+    page.show()
+    panel, drawing = page.panels[0], page.drawings[0]
+    assert drawing is not None
+    assert panel.event.options == ("now", *map(event_title, EVENTS))
+    assert not drawing.arrow.visible
+    panel.event.value = event_title(EVENTS[0])
+    page.frames = 0
+    page.show()
+    assert drawing.colour_of("link_5") == TOUCHED["contact"]
+    assert drawing.label.text == "12.0 N"
+    assert "the past, at 4.20 s" in panel.figures.content
+    panel.event.value = event_title(EVENTS[1])  # of which no state is kept
+    page.show()
+    assert not drawing.arrow.visible
+    panel.event.value = "now"
+    page.frames = 0
+    page.show()
+    assert "no verdict" in panel.verdict.content
+    assert "the past" not in panel.figures.content
 
 
 def test_only_this_machine_can_reach_the_page(page: Page) -> None:

@@ -9,7 +9,7 @@ pytest.importorskip("yourdfpy", reason="the extra `view` is not installed")
 
 from rbd_control.dynamics import Model
 from rbd_control.robot.shapes import MeshFiles
-from rbd_control.view.scene import scene_of
+from rbd_control.view.scene import RADII, scene_of
 
 ARM = """
 <robot name="two">
@@ -52,15 +52,42 @@ def test_a_link_whose_mesh_is_missing_is_drawn_with_its_collision_elements() -> 
     scene = drawn(arm())
     assert kinds(scene, "upper") == ["cylinder"]
     assert kinds(scene, "tool") == ["box"]
-    assert scene.notes == ("meshes not found or not readable: package://nowhere/visual.obj",)
+    assert scene.notes == (
+        "no meshes of nowhere: install this package and source its workspace, or set "
+        "ROS_PACKAGE_PATH to the folder that contains it",
+    )
 
 
-def test_without_usable_elements_inertias_and_rods_are_drawn() -> None:
+def test_without_usable_elements_capsules_lead_to_the_joints() -> None:
     urdf = arm().replace('<cylinder radius="0.1" length="0.4"/>', '<mesh filename="no.stl"/>')
     scene = drawn(urdf)
-    assert kinds(scene, "upper") == ["cylinder", "ellipsoid"]  # the rod leads to the tool
+    assert kinds(scene, "upper") == ["ellipsoid", "ellipsoid", "cylinder"]  # to the tool
+    first, last, middle = (shape for shape in scene.shapes if shape.link == "upper")
+    assert np.allclose(first.placement, np.eye(4))
+    assert np.allclose(last.placement[:3, 3], [0.3, 0.0, 0.0])
+    assert np.allclose(middle.placement[:3, 3], [0.15, 0.0, 0.0])
+    assert np.allclose(np.abs(middle.placement[:3, 2]), [1.0, 0.0, 0.0])
+    assert np.allclose(middle.size, [0.03, 0.03, 0.3])
+    assert np.allclose(first.size, 0.03)
+    assert np.allclose(last.size, 0.03)
     assert kinds(scene, "base") == []  # a frame without mass
-    assert scene.notes[-1] == "1 link is drawn as the ellipsoid of its inertia"
+    assert scene.notes[1:] == (
+        "meshes not found or not readable: no.stl",
+        "1 link is drawn as capsules between the joints",
+    )
+
+
+def test_the_last_link_leads_to_its_centre_of_mass_and_radii_are_bounded() -> None:
+    box = '<visual><origin xyz="0 0 0.1"/><geometry><box size="0.1 0.2 0.3"/></geometry></visual>'
+    scene = drawn(arm().replace(box, ""))
+    assert kinds(scene, "tool") == ["ellipsoid"]  # its centre of mass is at its origin
+    (sphere,) = (shape for shape in scene.shapes if shape.link == "tool")
+    assert np.allclose(sphere.size, RADII[0])
+    far = '<inertial><origin xyz="0 9 0"/><mass value="1"/>'
+    scene = drawn(arm().replace(box, "").replace('<inertial><mass value="1"/>', far))
+    assert kinds(scene, "tool") == ["ellipsoid", "ellipsoid", "cylinder"]
+    *_, middle = (shape for shape in scene.shapes if shape.link == "tool")
+    assert np.allclose(middle.size, [RADII[1], RADII[1], 9.0])
 
 
 def test_links_are_where_the_joints_put_them() -> None:

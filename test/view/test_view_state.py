@@ -9,11 +9,7 @@ import contact_event
 import pytest
 
 from rbd_control.view.panel import events_html, figures_html, verdict_html
-from rbd_control.view.state import (
-    ArmState,
-    Touch,
-    probabilities,
-)
+from rbd_control.view.state import LEAD, ArmState, Playhead, Touch, probabilities
 
 EVENT = replace(
     contact_event.EVENT,
@@ -45,3 +41,20 @@ def test_texts_of_messages_are_escaped() -> None:
     for text in (verdict_html(state), figures_html(state), events_html((hostile,), 0)):
         assert "<img" not in text
         assert "&lt;img" in text
+
+
+def test_a_paused_jump_goes_into_the_contact_and_skips_none() -> None:
+    """The second contact is shorter than usual, and begins less than LEAD after the first."""
+    short = replace(EVENT, onset=4.3, detected=4.31, release=4.33)
+    playhead = Playhead(10.0, [replace(EVENT, onset=4.0, detected=4.01, release=4.2), short])
+    playhead.next_event()
+    assert playhead.time == pytest.approx(4.0 - LEAD)  # it plays
+    playhead.toggle()
+    playhead.seek(0.0)
+    times = []
+    for _ in range(3):
+        playhead.next_event()
+        times.append(playhead.time)
+    assert times == pytest.approx([4.105, 4.32, 4.32])
+    playhead.previous_event()
+    assert playhead.time == pytest.approx(4.105)
