@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import ParameterError
 from rbd_control.joint_states import JointBlock, JointStateIntake, SampleBlock
 from rbd_control.node_parameters import CommandingParameters
+from rbd_control.playback.configuration import configured_robot
+from rbd_control.playback.recording import read_recording
+from rbd_control.playback.replay import replay
 from rbd_control.simulation import arm7_urdf
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "test" / "data"
 
 T = 0.02
 """Time constant of the filter [s]."""
@@ -89,6 +97,25 @@ def test_single_samples_equal_those_of_a_block_and_restart_with_the_clock() -> N
         assert a.after_jump == b.after_jump
         for x, y in ((a.q, b.q), (a.v, b.v), (a.tau, b.tau)):
             np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize(("name", "contacts"), [("push20_link7", 1), ("free", 0)])
+def test_contacts_are_found_without_velocities(name: str, contacts: int, tmp_path: Path) -> None:
+    """With the thresholds for velocities of the driver, and no later than by the time constant."""
+    urdf, recording = tmp_path / "panda.urdf", read_recording(DATA / name)
+    urdf.write_text(panda_arm_urdf())
+    config = ROOT / "config" / "panda_mujoco.yaml"
+    robot, driver = configured_robot(str(urdf), config, {}, [recording])
+    own = replace(driver, velocity_filter=T, velocity_delay=0.0)
+    first, second = (replay(recording, robot.model, each).score for each in (driver, own))
+    assert first is not None
+    assert second is not None
+    assert second.misses == second.false_events == second.repeated_events == 0
+    assert len(second.contacts) == contacts
+    for before, now in zip(first.contacts, second.contacts, strict=True):
+        assert before.delay is not None
+        assert now.delay is not None
+        assert now.delay <= before.delay + T
 
 
 def test_a_node_that_sends_torque_refuses_late_velocities() -> None:
