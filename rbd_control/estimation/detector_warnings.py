@@ -52,25 +52,24 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
 
 
 def rate_warning(period: float, parameters: DetectorParameters) -> str:
-    """Return a warning if joint states come at another rate than in the calibration, or nothing.
+    """Return a warning if joint states come at a lower rate than in the calibration, or nothing.
 
-    The rates differ if their ratio is above :data:`~rbd_control.estimation.validity.OTHER_RATE`.
+    The rate is lower if it is below the calibrated one by more than the factor
+    :data:`~rbd_control.estimation.validity.OTHER_RATE`. A higher rate does no harm: more samples
+    average the noise, and the torque changes less between them.
 
     Args:
         period: mean or median time between samples, without repeated samples [s]; 0 if unknown.
         parameters: of the detector.
     """
     calibrated = parameters.calibrated_rate
-    if not period or not calibrated or 1.0 / OTHER_RATE <= calibrated * period <= OTHER_RATE:
+    if calibrated * period <= OTHER_RATE:
         return ""
-    if calibrated * period > 1.0:
-        effect = "thresholds are raised for the torque between samples, and contacts noticed later"
-    else:
-        effect = "contacts are noticed later than this rate permits"
     return (
         f"joint states come at {1.0 / period:.4g} Hz, and thresholds were calibrated at "
-        f"{calibrated:.4g} Hz: {effect}; calibrate from recordings at the present rate, or "
-        f"publish at the calibrated one"
+        f"{calibrated:.4g} Hz: thresholds are raised for the torque between samples, and contacts "
+        f"noticed later; calibrate from recordings at the present rate, or publish at the "
+        f"calibrated one"
     )
 
 

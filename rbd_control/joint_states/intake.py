@@ -76,6 +76,7 @@ class JointStateIntake:
         largest_gap: the longest time between samples [s]; 0 before the second sample.
         jumps: number of times that the clock went back.
         parts: joins messages that have some of the joints.
+        lists: different lists of joint names, at most :data:`_MAX_ORDERS`; the reader may clear it.
 
     Raises:
         InputError: if ``joint_names`` is empty or names a joint twice.
@@ -97,6 +98,7 @@ class JointStateIntake:
             raise InputError(f"a joint is named twice in {', '.join(self.joint_names)}")
         self._orders: dict[tuple[str, ...], NDArray[np.intp] | str] = {}
         self.parts = Parts(self.joint_names)
+        self.lists: set[tuple[str, ...]] = set()
         self.refused_names: tuple[str, ...] = ()
         self.reset()
 
@@ -338,11 +340,6 @@ class JointStateIntake:
         """Whether the messages so far together name all joints."""
         return set(self.joint_names) <= {name for names in self._orders for name in names}
 
-    @property
-    def lists(self) -> int:
-        """Number of different lists of joint names so far, at most :data:`_MAX_ORDERS`."""
-        return len(self._orders)
-
     def _is_part(self, reason: str, names: Sequence[str]) -> bool:
         return reason == "missing joint" and self.parts.names_part(names)
 
@@ -366,6 +363,8 @@ class JointStateIntake:
     def _order(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
         """Return the indices of the joints in the names, or the reason for dropping a message."""
         known = self._orders.get(names)
+        if len(self.lists) < _MAX_ORDERS:
+            self.lists.add(names)
         if known is not None:
             return known
         order: NDArray[np.intp] | str

@@ -530,7 +530,9 @@ class JointStateInput:
         if types:
             status.raise_to(level, f"{topic} is published as {', '.join(sorted(types))}")
         # An arm and its gripper may share the topic, or the parts of an arm.
-        if len(publishers) > max(self._intake.lists, 1):
+        lists = len(self._intake.lists)
+        self._intake.lists.clear()
+        if len(publishers) > max(lists, 1):
             status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
         report_unreceived(self._node, topic, self._qos, status, level)
         status.add("publishers", len(publishers))

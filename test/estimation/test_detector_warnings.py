@@ -50,7 +50,7 @@ def test_settings_that_disable_detection_warn(
     ("rate", "said"),
     [
         (100.0, "come at 100 Hz, and thresholds were calibrated at 500 Hz: thresholds are raised"),
-        (1000.0, "come at 1000 Hz, .* 500 Hz: contacts are noticed later than this rate"),
+        (1000.0, "^$"),
         (340.0, "^$"),
         (740.0, "^$"),
         (np.inf, "^$"),  # unknown
