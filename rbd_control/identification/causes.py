@@ -54,6 +54,11 @@ KNOWN = 0.25
 """Largest ratio of the standard error of a scale to its value."""
 HEAVY, WIDE = 2.0, 0.2
 """Prior standard deviations of the mass of a payload [kg] and of its first moments [kg·m]."""
+ANOTHER, SIZES = 0.3, (0.5, 2.0)
+"""Prior standard deviation of the relative change of all masses together, and the smallest and
+largest ratio of the torque of the arm to that of the description that it explains."""
+SHARED = 0.7
+"""Share of the joints whose scales must be alike, as masses or a common gain make them."""
 TILTED = 3.0
 """Prior standard deviation of the change of gravity across its direction [m/s²]: 18°."""
 BIASED = 2.0
@@ -161,6 +166,7 @@ class Unknowns:
             shared(f"{name}effort late", effort_late, [spread])
             shared(f"{name}velocity late", velocity_late, [spread])
         shared("payload", unit[L.payload], [HEAVY, WIDE, WIDE, WIDE])
+        shared("all masses", unit[[L.need]], [ANOTHER])
         across = np.linalg.svd(evidence.field[None] / size)[2][1:]
         shared("tilt", across @ unit[L.field], [TILTED, TILTED])
         self.across = across
@@ -215,12 +221,11 @@ class Scale(Cause):
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
+        common = search.common_scale(fit.hypothesis) or 1.0
         scales = {
             i: scale
-            for i in search.joints
-            if not fit.hypothesis.has("scale", i)
-            for scale, error in (search.scale(fit.hypothesis, i),)
-            if error < KNOWN * abs(scale) and not SCALES[0] < scale < SCALES[1]
+            for i, scale in search.known_scales(fit.hypothesis).items()
+            if not SCALES[0] < scale / common < SCALES[1]
         }
         groups = [{i: scale} for i, scale in scales.items()]
         for group in [*groups, *([scales] if len(scales) > 1 else [])]:
@@ -253,6 +258,21 @@ class Payload(Cause):
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: ARG004, D102
         yield _with(fit.hypothesis, "payload", (), "payload")
+
+
+class Masses(Cause):
+    """All masses are those of another arm, or of another version of it.
+
+    The torque of the arm is ``1 + theta`` times that of the description. The gain of all efforts
+    does the same to this torque, and changes friction too; see :meth:`Search.friction_ratio`.
+    """
+
+    kind, price = "all masses", 3.0
+
+    @staticmethod
+    def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
+        if search.common_scale(fit.hypothesis) is not None:
+            yield _with(fit.hypothesis, "all masses", (), "all masses")
 
 
 class Tilt(Cause):
@@ -332,6 +352,7 @@ CAUSES: tuple[type[Cause], ...] = (
     Scale,
     Gravity,
     Payload,
+    Masses,
     Tilt,
     Rotor,
     Offset,
@@ -460,6 +481,23 @@ class Search:
         """
         L = self.layout
         return self._regressed(h.effort[i], np.eye(L.size)[L.need], i)
+
+    def known_scales(self, h: Hypothesis) -> dict[int, float]:
+        """Return the scales that the motion determines, by joint, without those of causes."""
+        found = {i: self.scale(h, i) for i in self.joints if not h.has("scale", i)}
+        return {i: scale for i, (scale, error) in found.items() if error < KNOWN * abs(scale)}
+
+    def common_scale(self, h: Hypothesis) -> float | None:
+        """Return the scale that most joints share, as with masses of another arm; None without.
+
+        A driver that subtracts gravity uses masses of its own, and there is none either.
+        """
+        known = np.array([*self.known_scales(h).values()])
+        if not known.size or not self.has_gravity or h.has("gravity"):
+            return None
+        common = float(np.median(known))
+        is_alike = (SCALES[0] < known / common) & (known / common < SCALES[1])
+        return common if SIZES[0] < common < SIZES[1] and is_alike.mean() > SHARED else None
 
     def scale_after(self, fit: Fit, i: int) -> tuple[float, float]:
         """Return the same with the torque that the causes of a fit add to the need of the arm."""
