@@ -472,6 +472,31 @@ class Search:
         size = float(np.linalg.norm(self.evidence.field))
         return self.evidence.field + change @ self.unknowns.across, float(error.max()) / size
 
+    def size(self, fit: Fit) -> tuple[float, float]:
+        """Return the torque of the arm per torque of the description, and its standard error."""
+        (change,), (error,) = self.values(fit, "all masses")
+        return 1.0 + float(change), float(error)
+
+    def friction_ratio(self, fit: Fit) -> tuple[float, float] | None:
+        """Return the friction in the efforts per friction of the parameters, and its error.
+
+        Median over the joints whose friction the parameters have and the motion determines, and
+        the standard error of that median; None for fewer than three.
+        """
+        L, unit = self.layout, np.eye(self.layout.size)
+        ratios = []
+        for i in self.joints:
+            need = unit[L.need] + self._explained(fit, i)
+            beside = np.vstack([need, unit[L.friction.stop - 1]])
+            ratio, error = self._regressed(fit.hypothesis.effort[i], unit[L.resistance], i, beside)
+            if error < KNOWN * abs(ratio):
+                ratios.append(ratio)
+        if len(ratios) < 3:  # noqa: PLR2004 - the least for a spread
+            return None
+        median = float(np.median(ratios))
+        spread = 1.4826 * float(np.median(np.abs(np.array(ratios) - median)))
+        return median, 1.2533 * spread / float(np.sqrt(len(ratios)))
+
     def scale(self, h: Hypothesis, i: int) -> tuple[float, float]:
         """Return the effort of a joint per torque of the model beside friction, and its error.
 
@@ -631,10 +656,15 @@ class Search:
         here = np.isin(fit.rows, self.unknowns.of(tuple(n for n in names if n != f"gain {i}")))
         return np.asarray(fit.theta[here] @ self.unknowns.columns[fit.rows[here], i])
 
-    def _regressed(self, effort: Array, need: Array, i: int) -> tuple[float, float]:
-        """Return the coefficient of ``need`` (K,) in the effort (K,) beside friction, its error."""
+    def _regressed(
+        self, effort: Array, of: Array, i: int, beside: Array | None = None
+    ) -> tuple[float, float]:
+        """Return the coefficient of ``of`` (K,) in the effort (K,), and its error.
+
+        It is beside the coefficients of ``beside`` (m, K), by default friction.
+        """
         L, G = self.layout, self._gram[i]
-        X = np.vstack([need, np.eye(L.size)[L.friction]])
+        X = np.vstack([of, np.eye(L.size)[L.friction] if beside is None else beside])
         A, b = X @ G @ X.T, X @ (G @ effort)
         size = np.sqrt(np.maximum(np.diag(A), 0.0))
         if size[0] ** 2 <= self._samples[i] * LEAST_NEED**2:

@@ -30,6 +30,7 @@ from rbd_control.identification.causes import (
     HEAVY,
     TILTED,
     Fit,
+    Masses,
     Payload,
     Search,
     SwappedEfforts,
@@ -71,6 +72,8 @@ LEAST_MASS, SHARE_OF_MASS = 0.15, 0.03
 """Payload that does not matter: in kg, and as a share of the moving mass if that is more."""
 UNDETERMINED = 0.5
 """Ratio of a standard error to that of the prior from which the motion determines nothing."""
+FRICTION_VARIES = 0.1
+"""Standard deviation of the mean change of friction since the calibration, as a share."""
 VAGUE_TILT = 5.0
 """Tilt that a good line excludes [deg]."""
 FRICTION = (0.3, 1.0)
@@ -96,7 +99,7 @@ class Diagnosis:
     """The diagnosis of the efforts and the description of an arm."""
 
     lines: tuple[Line, ...]
-    """About efforts, order of joints, payload, mounting, motor inertia, delay, friction, bias."""
+    """About efforts, order of joints, payload, masses, mounting, motor inertia, delay, friction, bias."""
     efforts: tuple[JointEffort, ...]
     """The effort of each joint, in the order of ``model.joint_names``."""
     causes: tuple[tuple[str, tuple[int, ...]], ...]
@@ -185,6 +188,7 @@ def diagnose_in_steps(
     ]
     if alive.any():
         lines.append(_payload(model, search, fit))
+        lines += _masses(search, fit)
         lines.append(_mounting(search, fit))
         lines += _rotors(model, search, fit)
         lines += _delay(search, fit)
@@ -338,6 +342,44 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
     text = f"not determined by this motion: {size}; move {_weighed(model, search)} through 30° or "
     text += "more in both directions"
     return Line("payload", "doubtful", text, values, is_finding=False)
+
+
+def _masses(search: Search, fit: Fit) -> list[Line]:
+    """Return the line about masses of another arm, or a gain of all efforts; none without.
+
+    Both scale the torque of the arm, and only a gain scales friction, which varies itself by
+    :data:`FRICTION_VARIES`: the line names what this excludes least, or both.
+    """
+    if not fit.hypothesis.has(Masses.kind):
+        return []
+    size, error = search.size(fit)
+    masses, deviation = 1.0 / size, error / size**2
+    values: dict[str, object] = {"masses": masses, "deviation": deviation, "gain": 1.0 / size}
+    of_masses = (
+        f"the masses of the description are {masses:.2f} ± {deviation:.2g} times those of this "
+        f"arm, as of another arm or another version of it: use the URDF of this arm, or run "
+        f"rbd-control calibrate, which corrects masses"
+    )
+    of_gain = (
+        f"all efforts are {size:.2f} ± {error:.2g} times the torque: multiply effort_gain by "
+        f"{masses:.2f}"
+    )
+    found = search.friction_ratio(fit)
+    if found is None:
+        text = f"{of_masses}; or {of_gain} (without calibrated friction the motion cannot tell)"
+        return [Line("masses", "bad", text, values | {"cause": "unknown"})]
+    ratio, spread = found
+    seen = f"friction is {ratio:.2f} ± {spread:.2g} times that of the parameters"
+    values |= {"friction": ratio}
+    fits_masses, fits_gain = (
+        abs(ratio - expected) < SURE * math.hypot(FRICTION_VARIES * expected, spread)
+        for expected in (1.0, size)
+    )
+    if fits_masses == fits_gain:
+        text = f"{of_masses}; or {of_gain} ({seen}, which cannot tell)"
+        return [Line("masses", "bad", text, values | {"cause": "unknown"})]
+    cause, text = ("masses", of_masses) if fits_masses else ("gain", of_gain)
+    return [Line("masses", "bad", f"{text} ({seen})", values | {"cause": cause})]
 
 
 def _mounting(search: Search, fit: Fit) -> Line:
@@ -674,7 +716,7 @@ class PayloadWatch:
             default_contact_thresholds(self._model),
             alive,
             has_gravity=parameters.effort_kind != "torque_without_gravity",
-            causes=(Payload,),
+            causes=(Payload, Masses),
         )
         fit = yield from search.run()
         threshold = parameters.for_joints("contact_threshold", self._model.nv)
