@@ -57,8 +57,8 @@ HEAVY, WIDE = 2.0, 0.2
 ANOTHER, SIZES = 0.3, (0.5, 2.0)
 """Prior standard deviation of the relative change of all masses together, and the smallest and
 largest ratio of the torque of the arm to that of the description that it explains."""
-SHARED = 0.7
-"""Share of the joints whose scales must be alike, as masses or a common gain make them."""
+FEW = 0.3
+"""Share of the joints whose scales may differ from the one that masses or one gain cause."""
 TILTED = 3.0
 """Prior standard deviation of the change of gravity across its direction [m/s²]: 18°."""
 BIASED = 2.0
@@ -221,12 +221,11 @@ class Scale(Cause):
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
-        common = search.common_scale(fit.hypothesis) or 1.0
-        scales = {
-            i: scale
-            for i, scale in search.known_scales(fit.hypothesis).items()
-            if not SCALES[0] < scale / common < SCALES[1]
-        }
+        known, common = search.known_scales(fit.hypothesis), search.common_scale(fit.hypothesis)
+        scales = _unlike(known, 1.0)
+        if common is not None and len(_unlike(known, common)) < FEW * len(known):
+            # Masses, or one gain, explain what most joints share.
+            scales = _unlike(known, common)
         groups = [{i: scale} for i, scale in scales.items()]
         for group in [*groups, *([scales] if len(scales) > 1 else [])]:
             h = _with(fit.hypothesis, "scale", tuple(group), *(f"scale {i}" for i in group))
@@ -234,6 +233,11 @@ class Scale(Cause):
             for i, value in group.items():
                 scale[i] = value
             yield replace(h, scale=scale)
+
+
+def _unlike(scales: dict[int, float], common: float) -> dict[int, float]:
+    """Return the scales that errors of masses and gains do not explain beside a common one."""
+    return {i: x for i, x in scales.items() if not SCALES[0] < x / common < SCALES[1]}
 
 
 class Gravity(Cause):
@@ -513,16 +517,15 @@ class Search:
         return {i: scale for i, (scale, error) in found.items() if error < KNOWN * abs(scale)}
 
     def common_scale(self, h: Hypothesis) -> float | None:
-        """Return the scale that most joints share, as with masses of another arm; None without.
+        """Return the median scale of the joints if masses of another arm may cause it, or None.
 
         A driver that subtracts gravity uses masses of its own, and there is none either.
         """
-        known = np.array([*self.known_scales(h).values()])
-        if not known.size or not self.has_gravity or h.has("gravity"):
+        known = [*self.known_scales(h).values()]
+        if not known or not self.has_gravity or h.has("gravity"):
             return None
         common = float(np.median(known))
-        is_alike = (SCALES[0] < known / common) & (known / common < SCALES[1])
-        return common if SIZES[0] < common < SIZES[1] and is_alike.mean() > SHARED else None
+        return common if SIZES[0] < common < SIZES[1] else None
 
     def scale_after(self, fit: Fit, i: int) -> tuple[float, float]:
         """Return the same with the torque that the causes of a fit add to the need of the arm."""

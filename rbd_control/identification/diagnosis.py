@@ -70,6 +70,8 @@ SURE = 2.0
 """Number of standard errors within which a value is."""
 LEAST_MASS, SHARE_OF_MASS = 0.15, 0.03
 """Payload that does not matter: in kg, and as a share of the moving mass if that is more."""
+EXACT = 0.05
+"""Share of a payload within which a determined one is, by :data:`SURE` standard errors."""
 UNDETERMINED = 0.5
 """Ratio of a standard error to that of the prior from which the motion determines nothing."""
 FRICTION_VARIES = 0.1
@@ -327,7 +329,7 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
     if is_found:
         com = theta[1:] / mass
         where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
-        size = f"{abs(mass):.2f} ± {error:.2g} kg {where}"
+        size = f"{_kilograms(mass, error)} {where}"
         values |= {"com": com.tolist(), "link": link}
         text = f"the arm carries {size} that the model lacks: give the URDF with the hand, or "
         text += "payload_mass and payload_com"
@@ -342,6 +344,14 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
     text = f"not determined by this motion: {size}; move {_weighed(model, search)} through 30° or "
     text += "more in both directions"
     return Line("payload", "doubtful", text, values, is_finding=False)
+
+
+def _kilograms(mass: float, error: float) -> str:
+    """Return the size of a mass with its standard error, and a word if that is not small."""
+    text = f"{abs(mass):.2f} ± {error:.2g} kg"
+    if SURE * error > EXACT * abs(mass):
+        text += f" (not determined to better than {SURE * error:.1g} kg)"
+    return text
 
 
 def _masses(search: Search, fit: Fit) -> list[Line]:
@@ -733,7 +743,8 @@ def _picked_up(model: Model, search: Search, fit: Fit, since: float) -> Line | N
     if errors[0] > VAGUE_MASS * abs(mass):
         return None
     values = {"mass": mass, "deviation": float(errors[0]), "com": com.tolist(), "since": since}
-    size = f"{abs(mass):.2f} ± {errors[0]:.2g} kg at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m"
+    place = " ".join(f"{value:.3f}" for value in com)
+    size = f"{_kilograms(mass, float(errors[0]))} at [{place}] m"
     if mass < 0.0:
         text = (
             f"the contact since {since:.1f} s looks like a payload that is gone: {size} of {link}"
