@@ -495,7 +495,7 @@ class Search:
             ratio, error = self._regressed(fit.hypothesis.effort[i], unit[L.resistance], i, beside)
             if error < KNOWN * abs(ratio):
                 ratios.append(ratio)
-        if len(ratios) < 3:  # noqa: PLR2004 - the least for a spread
+        if len(ratios) < 3:
             return None
         median = float(np.median(ratios))
         spread = 1.4826 * float(np.median(np.abs(np.array(ratios) - median)))

@@ -101,7 +101,8 @@ class Diagnosis:
     """The diagnosis of the efforts and the description of an arm."""
 
     lines: tuple[Line, ...]
-    """About efforts, order of joints, payload, masses, mounting, motor inertia, delay, friction, bias."""
+    """About efforts, order of joints, payload, masses, mounting, motor inertia, delay, friction,
+    bias."""
     efforts: tuple[JointEffort, ...]
     """The effort of each joint, in the order of ``model.joint_names``."""
     causes: tuple[tuple[str, tuple[int, ...]], ...]
