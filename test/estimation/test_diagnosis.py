@@ -284,8 +284,10 @@ def test_a_push_is_no_payload(arm: Model, name: str, direction: tuple[float, ...
     assert found is None or found[1] < 0.0
 
 
-def test_masses_of_another_arm_are_no_payload_picked_up(arm: Model, name: str) -> None:
-    """The flag rises as the arm begins to move, and the contact looked like a payload that left."""
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_masses_of_another_arm_are_no_payload_picked_up(
+    arm: Model, name: str, factor: float
+) -> None:
+    """A fifth of the masses of a UR10 was a payload of 0.86 kg that came as the flag rose."""
     moved = motion(arm, name, seconds=16.0)
-    found = watched(of_other_masses(arm, 1.25), moved, moved.tau, 3.0)
-    assert found is None
+    assert watched(of_other_masses(arm, factor), moved, moved.tau, 3.0) is None
