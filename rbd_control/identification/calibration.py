@@ -423,7 +423,8 @@ def _refuse_what_is_wrong(
 ) -> tuple[str, ...]:
     """Raise an error for what ``check`` calls wrong; return what it calls doubtful as notes.
 
-    Friction, rotors, delays and biases are left out, because the calibration identifies them.
+    Friction, rotors, delays and biases are left out, because the calibration identifies them. It
+    identifies masses as well, but those of another arm are noted.
     """
     lines = diagnose(motions, model, start).lines
     wrong = [line for line in lines if line.level == "bad" and line.topic in REFUSED]
@@ -434,7 +435,8 @@ def _refuse_what_is_wrong(
     return tuple(
         line.text
         for line in lines
-        if line.level == "doubtful" and line.topic in REFUSED and line.is_finding
+        if (line.level == "doubtful" and line.topic in REFUSED and line.is_finding)
+        or line.topic == "masses"
     )
 
 

@@ -54,6 +54,11 @@ KNOWN = 0.25
 """Largest ratio of the standard error of a scale to its value."""
 HEAVY, WIDE = 2.0, 0.2
 """Prior standard deviations of the mass of a payload [kg] and of its first moments [kg·m]."""
+ANOTHER, SIZES = 0.3, (0.5, 2.0)
+"""Prior standard deviation of the relative change of all masses together, and the smallest and
+largest ratio of the torque of the arm to that of the description that it explains."""
+FEW = 0.3
+"""Share of the joints whose scales may differ from the one that masses or one gain cause."""
 TILTED = 3.0
 """Prior standard deviation of the change of gravity across its direction [m/s²]: 18°."""
 BIASED = 2.0
@@ -161,6 +166,7 @@ class Unknowns:
             shared(f"{name}effort late", effort_late, [spread])
             shared(f"{name}velocity late", velocity_late, [spread])
         shared("payload", unit[L.payload], [HEAVY, WIDE, WIDE, WIDE])
+        shared("all masses", unit[[L.need]], [ANOTHER])
         across = np.linalg.svd(evidence.field[None] / size)[2][1:]
         shared("tilt", across @ unit[L.field], [TILTED, TILTED])
         self.across = across
@@ -215,18 +221,19 @@ class Scale(Cause):
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
-        found = {
-            i: search.scale(fit.hypothesis, i)
-            for i in search.joints
-            if not fit.hypothesis.has("scale", i)
-        }
-        known = {i: scale for i, (scale, error) in found.items() if error < KNOWN * abs(scale)}
-        scales = {i: scale for i, scale in known.items() if not SCALES[0] < scale < SCALES[1]}
+        known, common = search.known_scales(fit.hypothesis), search.common_scale(fit.hypothesis)
+        scales = _unlike(known, 1.0)
+        if common is not None and len(_unlike(known, common)) < FEW * len(known):
+            # Masses, or one gain, explain what most joints share.
+            scales = _unlike(known, common)
         groups = [{i: scale} for i, scale in scales.items()]
         if len(scales) > 1:
             # The drives of an arm share a unit, which small torques of wrists do not determine.
             usual = float(np.median(list(scales.values())))
-            alike = scales | dict.fromkeys(found.keys() - known.keys(), usual)
+            unknown = [
+                i for i in search.joints if not (i in known or fit.hypothesis.has("scale", i))
+            ]
+            alike = scales | dict.fromkeys(unknown, usual)
             groups += [scales, alike] if len(alike) > len(scales) else [scales]
         for group in groups:
             h = _with(fit.hypothesis, "scale", tuple(group), *(f"scale {i}" for i in group))
@@ -234,6 +241,11 @@ class Scale(Cause):
             for i, value in group.items():
                 scale[i] = value
             yield replace(h, scale=scale)
+
+
+def _unlike(scales: dict[int, float], common: float) -> dict[int, float]:
+    """Return the scales that errors of masses and gains do not explain beside a common one."""
+    return {i: x for i, x in scales.items() if not SCALES[0] < x / common < SCALES[1]}
 
 
 class Gravity(Cause):
@@ -258,6 +270,21 @@ class Payload(Cause):
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: ARG004, D102
         yield _with(fit.hypothesis, "payload", (), "payload")
+
+
+class Masses(Cause):
+    """All masses are those of another arm, or of another version of it.
+
+    The torque of the arm is ``1 + theta`` times that of the description. The gain of all efforts
+    does the same to this torque, and changes friction too; see :meth:`Search.friction_ratio`.
+    """
+
+    kind, price = "all masses", 3.0
+
+    @staticmethod
+    def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
+        if search.common_scale(fit.hypothesis) is not None:
+            yield _with(fit.hypothesis, "all masses", (), "all masses")
 
 
 class Tilt(Cause):
@@ -337,6 +364,7 @@ CAUSES: tuple[type[Cause], ...] = (
     Scale,
     Gravity,
     Payload,
+    Masses,
     Tilt,
     Rotor,
     Offset,
@@ -456,6 +484,31 @@ class Search:
         size = float(np.linalg.norm(self.evidence.field))
         return self.evidence.field + change @ self.unknowns.across, float(error.max()) / size
 
+    def size(self, fit: Fit) -> tuple[float, float]:
+        """Return the torque of the arm per torque of the description, and its standard error."""
+        (change,), (error,) = self.values(fit, "all masses")
+        return 1.0 + float(change), float(error)
+
+    def friction_ratio(self, fit: Fit) -> tuple[float, float] | None:
+        """Return the friction in the efforts per friction of the parameters, and its error.
+
+        Median over the joints whose friction the parameters have and the motion determines, and
+        the standard error of that median; None for fewer than three.
+        """
+        L, unit = self.layout, np.eye(self.layout.size)
+        ratios = []
+        for i in self.joints:
+            need = unit[L.need] + self._explained(fit, i)
+            beside = np.vstack([need, unit[L.friction.stop - 1]])
+            ratio, error = self._regressed(fit.hypothesis.effort[i], unit[L.resistance], i, beside)
+            if error < KNOWN * abs(ratio):
+                ratios.append(ratio)
+        if len(ratios) < 3:
+            return None
+        median = float(np.median(ratios))
+        spread = 1.4826 * float(np.median(np.abs(np.array(ratios) - median)))
+        return median, 1.2533 * spread / float(np.sqrt(len(ratios)))
+
     def scale(self, h: Hypothesis, i: int) -> tuple[float, float]:
         """Return the effort of a joint per torque of the model beside friction, and its error.
 
@@ -465,6 +518,22 @@ class Search:
         """
         L = self.layout
         return self._regressed(h.effort[i], np.eye(L.size)[L.need], i)
+
+    def known_scales(self, h: Hypothesis) -> dict[int, float]:
+        """Return the scales that the motion determines, by joint, without those of causes."""
+        found = {i: self.scale(h, i) for i in self.joints if not h.has("scale", i)}
+        return {i: scale for i, (scale, error) in found.items() if error < KNOWN * abs(scale)}
+
+    def common_scale(self, h: Hypothesis) -> float | None:
+        """Return the median scale of the joints if masses of another arm may cause it, or None.
+
+        A driver that subtracts gravity uses masses of its own, and there is none either.
+        """
+        known = [*self.known_scales(h).values()]
+        if not known or not self.has_gravity or h.has("gravity"):
+            return None
+        common = float(np.median(known))
+        return common if SIZES[0] < common < SIZES[1] else None
 
     def scale_after(self, fit: Fit, i: int) -> tuple[float, float]:
         """Return the same with the torque that the causes of a fit add to the need of the arm."""
@@ -598,10 +667,15 @@ class Search:
         here = np.isin(fit.rows, self.unknowns.of(tuple(n for n in names if n != f"gain {i}")))
         return np.asarray(fit.theta[here] @ self.unknowns.columns[fit.rows[here], i])
 
-    def _regressed(self, effort: Array, need: Array, i: int) -> tuple[float, float]:
-        """Return the coefficient of ``need`` (K,) in the effort (K,) beside friction, its error."""
+    def _regressed(
+        self, effort: Array, of: Array, i: int, beside: Array | None = None
+    ) -> tuple[float, float]:
+        """Return the coefficient of ``of`` (K,) in the effort (K,), and its error.
+
+        It is beside the coefficients of ``beside`` (m, K), by default friction.
+        """
         L, G = self.layout, self._gram[i]
-        X = np.vstack([need, np.eye(L.size)[L.friction]])
+        X = np.vstack([of, np.eye(L.size)[L.friction] if beside is None else beside])
         A, b = X @ G @ X.T, X @ (G @ effort)
         size = np.sqrt(np.maximum(np.diag(A), 0.0))
         if size[0] ** 2 <= self._samples[i] * LEAST_NEED**2:

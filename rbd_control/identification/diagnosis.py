@@ -30,6 +30,7 @@ from rbd_control.identification.causes import (
     HEAVY,
     TILTED,
     Fit,
+    Masses,
     Payload,
     Search,
     SwappedEfforts,
@@ -69,8 +70,12 @@ SURE = 2.0
 """Number of standard errors within which a value is."""
 LEAST_MASS, SHARE_OF_MASS = 0.15, 0.03
 """Payload that does not matter: in kg, and as a share of the moving mass if that is more."""
+EXACT = 0.05
+"""Share of a payload within which a determined one is, by :data:`SURE` standard errors."""
 UNDETERMINED = 0.5
 """Ratio of a standard error to that of the prior from which the motion determines nothing."""
+FRICTION_VARIES = 0.1
+"""Standard deviation of the mean change of friction since the calibration, as a share."""
 VAGUE_TILT = 5.0
 """Tilt that a good line excludes [deg]."""
 FRICTION = (0.3, 1.0)
@@ -96,7 +101,8 @@ class Diagnosis:
     """The diagnosis of the efforts and the description of an arm."""
 
     lines: tuple[Line, ...]
-    """About efforts, order of joints, payload, mounting, motor inertia, delay, friction, bias."""
+    """About efforts, order of joints, payload, masses, mounting, motor inertia, delay, friction,
+    bias."""
     efforts: tuple[JointEffort, ...]
     """The effort of each joint, in the order of ``model.joint_names``."""
     causes: tuple[tuple[str, tuple[int, ...]], ...]
@@ -185,6 +191,7 @@ def diagnose_in_steps(
     ]
     if alive.any():
         lines.append(_payload(model, search, fit))
+        lines += _masses(search, fit)
         lines.append(_mounting(search, fit))
         lines += _rotors(model, search, fit)
         lines += _delay(search, fit)
@@ -323,7 +330,7 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
     if is_found:
         com = theta[1:] / mass
         where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
-        size = f"{abs(mass):.2f} ± {error:.2g} kg {where}"
+        size = f"{_kilograms(mass, error)} {where}"
         values |= {"com": com.tolist(), "link": link}
         text = f"the arm carries {size} that the model lacks: give the URDF with the hand, or "
         text += "payload_mass and payload_com"
@@ -338,6 +345,52 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
     text = f"not determined by this motion: {size}; move {_weighed(model, search)} through 30° or "
     text += "more in both directions"
     return Line("payload", "doubtful", text, values, is_finding=False)
+
+
+def _kilograms(mass: float, error: float) -> str:
+    """Return the size of a mass with its standard error, and a word if that is not small."""
+    text = f"{abs(mass):.2f} ± {error:.2g} kg"
+    if SURE * error > EXACT * abs(mass):
+        text += f" (not determined to better than {SURE * error:.1g} kg)"
+    return text
+
+
+def _masses(search: Search, fit: Fit) -> list[Line]:
+    """Return the line about masses of another arm, or a gain of all efforts; none without.
+
+    Both scale the torque of the arm, and only a gain scales friction, which varies itself by
+    :data:`FRICTION_VARIES`: the line names what this excludes least, or both.
+    """
+    if not fit.hypothesis.has(Masses.kind):
+        return []
+    size, error = search.size(fit)
+    masses, deviation = 1.0 / size, error / size**2
+    values: dict[str, object] = {"masses": masses, "deviation": deviation, "gain": 1.0 / size}
+    of_masses = (
+        f"the masses of the description are {masses:.2f} ± {deviation:.2g} times those of this "
+        f"arm, as of another arm or another version of it: use the URDF of this arm, or run "
+        f"rbd-control calibrate, which corrects masses"
+    )
+    of_gain = (
+        f"all efforts are {size:.2f} ± {error:.2g} times the torque: multiply effort_gain by "
+        f"{masses:.2f}"
+    )
+    found = search.friction_ratio(fit)
+    if found is None:
+        text = f"{of_masses}; or {of_gain} (without calibrated friction the motion cannot tell)"
+        return [Line("masses", "bad", text, values | {"cause": "unknown"})]
+    ratio, spread = found
+    seen = f"friction is {ratio:.2f} ± {spread:.2g} times that of the parameters"
+    values |= {"friction": ratio}
+    fits_masses, fits_gain = (
+        abs(ratio - expected) < SURE * math.hypot(FRICTION_VARIES * expected, spread)
+        for expected in (1.0, size)
+    )
+    if fits_masses == fits_gain:
+        text = f"{of_masses}; or {of_gain} ({seen}, which cannot tell)"
+        return [Line("masses", "bad", text, values | {"cause": "unknown"})]
+    cause, text = ("masses", of_masses) if fits_masses else ("gain", of_gain)
+    return [Line("masses", "bad", f"{text} ({seen})", values | {"cause": cause})]
 
 
 def _mounting(search: Search, fit: Fit) -> Line:
@@ -674,7 +727,7 @@ class PayloadWatch:
             default_contact_thresholds(self._model),
             alive,
             has_gravity=parameters.effort_kind != "torque_without_gravity",
-            causes=(Payload,),
+            causes=(Payload, Masses),
         )
         fit = yield from search.run()
         threshold = parameters.for_joints("contact_threshold", self._model.nv)
@@ -691,7 +744,8 @@ def _picked_up(model: Model, search: Search, fit: Fit, since: float) -> Line | N
     if errors[0] > VAGUE_MASS * abs(mass):
         return None
     values = {"mass": mass, "deviation": float(errors[0]), "com": com.tolist(), "since": since}
-    size = f"{abs(mass):.2f} ± {errors[0]:.2g} kg at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m"
+    place = " ".join(f"{value:.3f}" for value in com)
+    size = f"{_kilograms(mass, float(errors[0]))} at [{place}] m"
     if mass < 0.0:
         text = (
             f"the contact since {since:.1f} s looks like a payload that is gone: {size} of {link}"

@@ -1,5 +1,6 @@
 """Calibration identifies the simulated friction, and rejects unusable recordings."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -81,6 +82,29 @@ def test_refuses_a_hand_that_the_description_lacks(
     with pytest.raises(RecordingError, match=r"payload: the arm carries 0\.[56]. ± .* of link_7"):
         calibrate(heavy, model)
     calibrate(heavy, model.with_payload(hand, 0.6, com, np.zeros((3, 3))))
+
+
+def test_masses_of_another_arm_are_noted_and_corrected(
+    motions: list[RecordedMotion], model: Model, calibration: Calibration
+) -> None:
+    """They are no reason to refuse: where no better description exists, this is the remedy."""
+    heavy = replace(
+        model,
+        arrays=model.arrays._replace(
+            mass=1.25 * model.arrays.mass,
+            first_moment=1.25 * model.arrays.first_moment,
+            second_moment=1.25 * model.arrays.second_moment,
+        ),
+    )
+    found = calibrate(motions, heavy)
+    assert any(re.search(r"masses of the description are 1\.[23]", note) for note in found.notes)
+    assert not any("masses of the description are" in note for note in calibration.notes)
+    thresholds, usual = (
+        np.array(one.parameters.for_joints("contact_threshold", model.nv))
+        for one in (found, calibration)
+    )
+    # A fifth of the torque of this arm is many times its threshold.
+    assert (thresholds < 1.5 * usual).all()
 
 
 def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarray:
