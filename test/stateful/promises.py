@@ -271,9 +271,10 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
 
     The work is that of gravity which is not compensated, of pushes, and of torque that was sent
     before the fault, or is held while no joint states come. Without this work, no joint is faster
-    than 1.2 times its speed at the fault or its velocity limit; a push may make one joint faster
-    while it brakes the others. A mechanical stop returns energy, and the brake for a payload that
-    was announced but is not there is too strong.
+    than 1.2 times its speed at the fault or its velocity limit, but that a push may make one joint
+    faster while it brakes the others, and so may the others where the torque is zero because the
+    joint states cannot be trusted. A mechanical stop returns energy, and the brake for a payload
+    that was announced but is not there is too strong.
     """
     rig = s.rig
     is_lighter = rig.is_unknown and rig.payload > 0.0
@@ -285,7 +286,7 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
         if s.mode[k] != SAFE or s.mode[k - 1] != SAFE or np.isnan(rig.level) or is_struck:
             rig.level, rig.worked = s.energy[k], 0.0
             rig.fault_speed = np.maximum(np.abs(s.v[k]), rig.speed_limit)
-        if rig.push.any():
+        if rig.push.any() or not s.torque[k].any():
             rig.fault_speed = np.maximum(np.abs(s.v[k]), rig.fault_speed)
         rig.worked += max(s.given[k], 0.0)
         most = (1.0 + ENERGY_SHARE) * (rig.level + rig.worked) + ENERGY_ROUNDING
