@@ -69,11 +69,14 @@ class StandIn:
         from geometry_msgs.msg import WrenchStamped
         from std_msgs.msg import Bool, String
 
+        from rbd_control.ros.transports import without_shared_memory
+
         self.orders: list[str] = []
         self._flag: bool | None = None
         self._context, self._rclpy = rclpy.Context(), rclpy
-        rclpy.init(context=self._context, domain_id=domain)
-        self._node = rclpy.create_node("stand_in", context=self._context)
+        with without_shared_memory():
+            rclpy.init(context=self._context, domain_id=domain)
+            self._node = rclpy.create_node("stand_in", context=self._context)
         self._executor = rclpy.executors.SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._wrench = self._node.create_publisher(

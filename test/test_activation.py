@@ -52,6 +52,7 @@ class Bench:
         self.starts = 0
         sample = SimpleNamespace(stamp=0.0, q=np.zeros(7), v=np.zeros(7), model_error="")
         self.node: Any = PassivityControllerNode.__new__(PassivityControllerNode)
+        self.node._source = None
         nothing = SimpleNamespace(start=lambda *_: None, stop=lambda: None)
         self.input = SimpleNamespace(
             latest=sample,

@@ -102,6 +102,9 @@ OTHER_TEXTS = {
     "estimates",
     "actions",
     "services",
+    "pause_services",
+    "velocity_topics",
+    "twist_topics",
     "moveit_topic",
     "retreat_topic",
 }

@@ -34,7 +34,10 @@ def run(folder: Path, tau: np.ndarray, *more: str) -> int:
     return main(["calibrate", str(folder / "log.csv"), *files, *more])
 
 
-def test_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # no heading in two lines
     report = tmp_path / "report"
     assert run(tmp_path, MOTION.tau, "--report", str(report)) == 0
     out, err = capsys.readouterr()

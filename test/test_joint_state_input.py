@@ -20,6 +20,7 @@ def test_a_message_announced_before_the_end_of_the_subscription_is_not_taken() -
     """The executor may call back after the node has destroyed the subscription."""
     node = MagicMock()
     node.parameters.best_effort, node.parameters.queue_depth = False, 10
+    node.parameters.velocity_filter = 0.0
     inputs = JointStateInput(node, ["joint_1"], lambda: 1.0, lambda sample, stamp: None)
     callback, qos = node.create_subscription.call_args.args[2:4]
     assert qos.depth == node.parameters.queue_depth
@@ -48,6 +49,7 @@ def test_an_activation_that_blocks_the_executor_reads_simulated_time() -> None:
     node = MagicMock()
     node.is_active = False
     node.parameters.best_effort, node.parameters.queue_depth = False, 10
+    node.parameters.velocity_filter = 0.0
     node.get_clock.return_value = clock
     node.create_subscription.return_value = SimpleNamespace(
         handle=handle("joint states"), msg_type=JointState, topic_name="joint_states"

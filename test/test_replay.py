@@ -52,9 +52,9 @@ def test_no_contact_no_event_no_residual() -> None:
 
 def test_another_rate_than_in_the_calibration_is_a_warning() -> None:
     """The recording has 200 Hz."""
-    at_half = replay(recorded(swing()), MODEL, replace(PARAMETERS, calibrated_rate=RATE / 2.0))
-    (warning,) = at_half.warnings
-    assert "come at 200 Hz, and thresholds were calibrated at 100 Hz" in warning
+    slower = replay(recorded(swing()), MODEL, replace(PARAMETERS, calibrated_rate=2.0 * RATE))
+    (warning,) = slower.warnings
+    assert "come at 200 Hz, and thresholds were calibrated at 400 Hz" in warning
     same = replay(recorded(swing()), MODEL, replace(PARAMETERS, calibrated_rate=1.1 * RATE))
     assert same.warnings == ()
 
@@ -191,8 +191,12 @@ def test_another_driver_after_a_jump_of_the_clock_is_judged_anew(
 
 
 def test_command_with_several_recordings(
-    tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    urdf: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # no sentence in two lines
     logs = [
         str(write_csv(tmp_path / f"{name}.csv", swing(push)))
         for name, push in (("pushed", [(1.5, 2.0, 8.0)]), ("free", []))

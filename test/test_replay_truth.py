@@ -89,7 +89,7 @@ def test_a_latched_flag_finds_nothing() -> None:
     assert (summary.contacts, summary.found, summary.masked, summary.misses) == (15, 1, 14, 0)
     said, *_, rate = scores(summary.to_json())
     assert said.startswith("15 true contacts: 1 found, 14 masked")
-    assert "28.60 s of which the flag was raised" in rate
+    assert "the flag was raised for 28.60 s of this time" in rate
     table = truth_table({"contacts": plain(result)["contacts"], "summary": summary.to_json()}, 40.0)
     assert [row.cells[2] for row in table.rows] == ["1"] + 14 * ["masked by 1"]
 

@@ -167,6 +167,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "effort_kind": ("torque_without_gravity", {}),
     "effort_gain": ((2.0,), {}),
     "effort_gain_error": ((0.1,), {}),
+    "velocity_filter": (0.02, {}),
 }
 """For each parameter another value, with the other parameters that make it effective."""
 
@@ -182,6 +183,7 @@ def _outcome(parameters: RobotParameters) -> list[float]:
         robot.friction.torque(v),
         robot.parameters.torque(robot.model, q, tau),
         robot.parameters.for_joints("effort_gain_error", n),
+        (robot.parameters.velocity_filter,),
         robot.order,
     )
     return [float(x) for part in parts for x in part]

@@ -104,8 +104,8 @@ def test_every_parameter_is_among_them() -> None:
     tried = {list(change)[-1] for change in CHANGES}
     # What it changes is done by the node and by replay: test_effort_kind.py, test_replay.py.
     # What happens at rest takes seconds: test_rest_changes.py. Torque that changes within a period
-    # and the rate: test_between_samples.py.
-    elsewhere = {"check_effort_kind", "rest_threshold", "calibrated_rate"}
+    # and the rate: test_between_samples.py. Velocities from positions: test_velocity_filter.py.
+    elsewhere = {"check_effort_kind", "rest_threshold", "calibrated_rate", "velocity_filter"}
     assert tried | elsewhere == {item.name for item in fields(DetectorParameters)}
 
 
