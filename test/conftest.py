@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from os.path import relpath
 from pathlib import Path
@@ -26,6 +27,12 @@ for _number, _handler in (
 use_one_thread()
 
 _NICENESS = session_niceness()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def width_of_a_file() -> None:
+    """Let commands print as into a file; processes that share the tests have 80 columns."""
+    os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(scope="session")

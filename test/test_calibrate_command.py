@@ -34,10 +34,7 @@ def run(folder: Path, tau: np.ndarray, *more: str) -> int:
     return main(["calibrate", str(folder / "log.csv"), *files, *more])
 
 
-def test_what_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")  # no heading in two lines
+def test_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report"
     assert run(tmp_path, MOTION.tau, "--report", str(report)) == 0
     out, err = capsys.readouterr()

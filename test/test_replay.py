@@ -191,12 +191,8 @@ def test_another_driver_after_a_jump_of_the_clock_is_judged_anew(
 
 
 def test_command_with_several_recordings(
-    tmp_path: Path,
-    urdf: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")  # no sentence in two lines
     logs = [
         str(write_csv(tmp_path / f"{name}.csv", swing(push)))
         for name, push in (("pushed", [(1.5, 2.0, 8.0)]), ("free", []))
