@@ -99,6 +99,18 @@ def test_single_samples_equal_those_of_a_block_and_restart_with_the_clock() -> N
             np.testing.assert_array_equal(x, y)
 
 
+def test_frozen_joint_states_repeat_behind_the_filter() -> None:
+    """A velocity that fades would look like an arm that stops, and give a verdict."""
+    model = Model.from_urdf(arm7_urdf())
+    t, q, _, tau = motion(model, 0.2)
+    q[100:150], tau[100:150] = q[100], tau[100]
+    out = filtered(model, q, tau, t)
+    for values in (out.q, out.v, out.tau):
+        assert values is not None
+        assert (values[99:149] == values[99]).all()
+        assert (values[149] != values[99]).all()
+
+
 @pytest.mark.parametrize(("name", "contacts"), [("push20_link7", 1), ("free", 0)])
 def test_contacts_are_found_without_velocities(name: str, contacts: int, tmp_path: Path) -> None:
     """With the thresholds for velocities of the driver, and no later than by the time constant."""

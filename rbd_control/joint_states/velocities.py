@@ -9,6 +9,9 @@ Between samples q and tau are taken as linear, for which the recursion is exact.
 and effort of a sample therefore belong together: the equation of motion holds for them but for its
 nonlinearity, and a contact is seen later by T. The velocity has the noise of a position times about
 ``1 / T`` at high rates.
+
+A sample that repeats the last one to the last digit is no measurement: its result repeats the last
+one as well, so that frozen joint states are recognized behind the filter.
 """
 
 from __future__ import annotations
@@ -52,6 +55,15 @@ def filter_samples(time, restarts, constant, memory, q, v, tau):  # type: ignore
     for k in range(time.shape[0]):
         dt = time[k] - memory[TIME, 0]
         starts = restarts[k] or not dt > 0.0
+        same = not starts
+        for i in range(q.shape[1]):
+            same = same and q[k, i] == memory[POSITION, i] and tau[k, i] == memory[EFFORT, i]
+        if same:
+            for i in range(q.shape[1]):
+                q[k, i] -= constant * memory[SPEED, i]
+                v[k, i] = memory[SPEED, i]
+                tau[k, i] -= constant * memory[CHANGE, i]
+            continue
         share = 1.0 if starts else 1.0 - np.exp(-dt / constant)
         memory[TIME] = time[k]
         for i in range(q.shape[1]):
