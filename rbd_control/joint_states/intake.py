@@ -329,11 +329,9 @@ class JointStateIntake:
         It is ``empty``, ``duplicate name``, or ``missing joint`` if all are missing.
         """
         order = self._order(tuple(names))
-        if not isinstance(order, str) or (
-            order == "missing joint" and self.parts.names_part(names)
-        ):
-            return ""
-        return order
+        if isinstance(order, str) and not self._is_part(order, names):
+            return order
+        return ""
 
     @property
     def have_all_joints(self) -> bool:
