@@ -354,6 +354,20 @@ def test_a_brake_that_is_too_late_is_halved_until_it_does_not_overshoot(model: M
     assert loop.controller.path.brake_share == 1.0
 
 
+def test_a_slow_joint_that_swings_with_all_its_torque_is_an_overshoot(model: Model) -> None:
+    """The same loop; the first joint is heavy for its motor, and swings at less than 0.1 rad/s."""
+    share = (0.005, *6 * (1.0,))
+    simulated = {"rate": 500.0, "command_delay": 20, "coulomb": (0.0,)}
+    loop = Loop(model, simulated=simulated, torque_share=share)
+    loop.controller.modes.fault("test")
+    loop.run(0.1)
+    loop.arm._v = np.array([0.09, *6 * (0.0,)])
+    loop.run(1.5)
+    assert loop.controller.path.brake_share <= 0.5
+    torques = np.array([loop.run(0.002).torque[0] for _ in range(250)])
+    assert np.abs(torques).max() < 0.5 * 0.005 * model.effort_limit[0]
+
+
 def test_a_fault_in_motion_ends_at_rest(model: Model) -> None:
     loop = Loop(model)
     loop.follow(HOME + 0.5, 0.6)

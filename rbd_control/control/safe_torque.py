@@ -37,9 +37,9 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   exceeds its value at the fault for ``rate T <= 3/2``: with the defaults, for T up to 125 ms. This
   holds for constant M. In a fast motion M and the filter's lag change the direction of the brake:
   on an arm without friction that is 15 ms late, the energy rose to 1.33 times its value.
-- A brake that overshoots comes late: when a joint has reversed and has a part of the kinetic energy
-  at the fault, the rate is halved for all joints until the next start, and reduced to
-  :data:`LEAST_BRAKE` if the arm gains energy all the same
+- A brake that overshoots comes late: when a joint has reversed, has a part of the kinetic energy at
+  the fault, and is not slow or needs half of its torque limit, the rate is halved for all joints
+  until the next start, and reduced to :data:`LEAST_BRAKE` if the arm gains energy all the same
   (:class:`Overshoot`).
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
   drive the arm. The torque of its joint is then zero until the next start. A joint whose drive is
@@ -96,7 +96,11 @@ MEMORY = 0.1
 """Time constant with which the largest kinetic energy is forgotten [s]."""
 
 SLOWEST = 0.1
-"""Least speed that counts as an overshoot [rad/s or m/s]; noise and resonances are slower."""
+"""Speed that always counts as an overshoot [rad/s or m/s]; noise and resonances are slower."""
+
+HARD_BRAKE = 0.5
+"""Share of the torque limit of a joint that the brake uses at the slowest overshoot, if that speed
+is below :data:`SLOWEST`. A heavy joint swings slowly, but with all its torque."""
 
 
 class Overshoot:
@@ -114,25 +118,28 @@ class Overshoot:
         self._memory[:] = 0.0
         self._most[:] = 0.0
 
-    def found(self, dt: float, M: Array, v: Array) -> bool:
+    def found(self, dt: float, M: Array, v: Array, full: Array) -> bool:
         """Take a sample; return whether a joint overshoots. Each reversal of a joint counts once.
 
         Args:
             dt: time since the previous sample [s].
             M: mass matrix, (nv, nv) [kg·m² or kg].
             v: (nv,) filtered velocities of the brake [rad/s or m/s].
+            full: (nv,) momentum of each joint at which the brake needs its torque limit, that is
+                the torque limit divided by the rate of the brake [N·m·s or N·s].
         """
         self._most *= np.exp(-dt / MEMORY)
-        return bool(overshoots(M, v, self._memory, self._most))
+        return bool(overshoots(M, v, full, self._memory, self._most))
 
 
 @compiled
-def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
+def overshoots(M, v, full, memory, most):  # type: ignore[no-untyped-def]
     """Return whether a joint overshoots, see :class:`Overshoot`.
 
     Args:
         M: mass matrix, (n, n) [kg·m² or kg].
         v: velocities, (n,) [rad/s or m/s].
+        full: (n,) momentum of each joint at which the brake needs its torque limit [N·m·s or N·s].
         memory: (2, n), changed in place: the last velocity that was not slow; 1 if the joint has
             reversed and this was not reported.
         most: (1,), changed in place: largest kinetic energy of the arm [J].
@@ -143,12 +150,13 @@ def overshoots(M, v, memory, most):  # type: ignore[no-untyped-def]
             energy += 0.5 * v[i] * M[i, j] * v[j]
     most[0] = max(most[0], energy)
     for i in range(n):
-        if abs(v[i]) > 0.5 * SLOWEST:
+        slowest = min(SLOWEST, HARD_BRAKE * full[i] / M[i, i])
+        if abs(v[i]) > 0.5 * slowest:
             if v[i] * memory[0, i] < 0.0:
                 memory[1, i] = 1.0
             memory[0, i] = v[i]
         returned = 0.5 * M[i, i] * v[i] * v[i]
-        if memory[1, i] == 1.0 and abs(v[i]) > SLOWEST and returned > OVERSHOOT * most[0]:
+        if memory[1, i] == 1.0 and abs(v[i]) > slowest and returned > OVERSHOOT * most[0]:
             memory[1, i] = 0.0
             found = True
     return found
@@ -303,6 +311,14 @@ class SafeTorque:
         self._uncompensated = parameters.uncompensated(model)
         self._holds_itself = parameters.safe_torque == "zero"
 
+    def rate(self, period: float) -> float:
+        """Return the rate of the whole brake [1/s].
+
+        Args:
+            period: longest time for which the torque is held [s].
+        """
+        return min(self._rate, LARGEST_STEP / (HELD * period + self._delay))
+
     def torque(
         self,
         packed: Array,
@@ -334,7 +350,6 @@ class SafeTorque:
         """
         dt, period = times
         is_weightless = packed is self.weightless
-        rate = min(self._rate, LARGEST_STEP / (HELD * period + self._delay))
         if self._compensated:
             packed = self._described
         elif self._holds_itself:
@@ -348,7 +363,7 @@ class SafeTorque:
             apart,
             acting,
             self._largest,
-            share * rate,
+            share * self.rate(period),
             self._slew * dt,
         )
         if self._holds_itself and np.abs(v).max() < STILL:

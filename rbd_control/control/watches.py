@@ -576,7 +576,8 @@ class Watches:
         if not is_braking or self._named or self._doubted:
             self._overshoot.reset()
             return found, weaker
-        if self._overshoot.found(samples.dt, M, v_f):
+        full = now.limits.torque / (share * now.safe.rate(samples.longest_period))
+        if self._overshoot.found(samples.dt, M, v_f, full):
             weaker = min(weaker, 0.5)
         return found, weaker
 
