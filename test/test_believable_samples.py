@@ -89,6 +89,15 @@ def test_a_refusal_names_joint_value_and_bound(
     assert bool(said) == bool(why)
 
 
+def test_no_sample_before_the_clock_went_back_confirms_a_speed() -> None:
+    """An impossible speed in two samples 100 s apart, the later one with the earlier stamp."""
+    check = LoneCheck(Implausible, NAMES, SPEED, [0.0, 0.0], implausible_jump=JUMP, timeout=1.0)
+    still, fast = np.zeros(2), np.array([1e8, 0.0])
+    assert check.take(1000.0, still, fast)
+    assert not check.take(900.0, still, still)
+    assert check.take(900.005, still, fast)
+
+
 def test_former_names_of_parameters_are_read(tmp_path: Path) -> None:
     path = tmp_path / "controller.yaml"
     path.write_text(

@@ -86,7 +86,7 @@ class Implausible(Check):
                 arm.value = sample.v[i]
             elif kind == JUMPED:
                 arm.value = abs(way)
-        if kind != NOT_FINITE and sample.stamp > arm.seen:
+        if kind != NOT_FINITE and np.isfinite(sample.stamp) and sample.stamp != arm.seen:
             arm.seen = sample.stamp
             for j in range(sample.q.shape[0]):
                 memory.joint[j].seen_q, memory.joint[j].seen_v = sample.q[j], sample.v[j]
@@ -126,8 +126,11 @@ def implausible(sample, settings, memory):  # type: ignore[no-untyped-def]
         if not is_within(v[i], speed):
             way = q[i] - each.seen_q
             way -= whole_turns(way, turn)
-            least = CONFIRMED * v[i] ** 2
-            if v[i] * each.seen_v < least or v[i] * way < least * (sample.stamp - arm.seen):
+            least, time = (
+                CONFIRMED * v[i] ** 2,
+                sample.stamp - arm.seen,
+            )  # negative: clock went back
+            if not time > 0.0 or v[i] * each.seen_v < least or v[i] * way < least * time:
                 return TOO_FAST, i
         last_q, last_v = (each.q, each.v) if arm.follows else (q[i], 0.0)
         fastest = max(abs(v[i]), abs(last_v))
