@@ -137,10 +137,29 @@ class StartCheckParameters(Parameters):
     )
 
 
+@dataclass(frozen=True)
+class GripperParameters(Parameters):
+    """Parameter with which the detector node takes a grasped payload by itself."""
+
+    HEADING = "Payload taken by itself"
+
+    gripper_joint: str = parameter(
+        "",
+        "joint of the gripper in the joint states, which is no joint of the arm, such as "
+        "panda_finger_joint1; a payload that the node names twice alike is taken if its contact "
+        "began within 10 s after this joint moved, and put back when the joint moves again; a hand "
+        "that presses down with a constant force looks the same, on an arm with much friction also "
+        "another push, and is then no contact any more; empty: a payload is only named",
+        live=False,
+        expert=True,
+    )
+
+
 NODE_PARAMETERS = (
     *(item.name for item in fields(CommandingParameters)),
     *FrameParameters.names(),
     *StartCheckParameters.names(),
+    *GripperParameters.names(),
 )
 """Names of parameters that a node may have in addition to the parameters of its law."""
 

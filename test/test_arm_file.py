@@ -13,6 +13,7 @@ from rbd_control.cli.arm_file import arm_file, write_arm_file
 from rbd_control.dynamics import gravity_torque
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import Calibration
+from rbd_control.identification.calibration import FrictionChange
 from rbd_control.identification.threshold_calibration import START, CalibratedParameters
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.robot.robot import Robot
@@ -54,12 +55,16 @@ def written(parameters: CalibratedParameters, robot: Robot, file: Path) -> str:
 
 def test_the_circumstances_of_the_calibration_are_in_the_file(tmp_path: Path) -> None:
     parameters = replace(identified(), calibrated_rate=499.98, effort_kind="current")
-    calibration = Calibration(parameters, (), 24.0, 1.0, (), (), moving=21.3)
+    change = FrictionChange("elbow", -0.14, 0.012)
+    calibration = Calibration(
+        parameters, (), 24.0, 1.0, (), (), moving=21.3, friction_change=change
+    )
     file = tmp_path / "arm.yaml"
     file.write_text(arm_file(calibration, [], Robot.of(RobotParameters(urdf="arm7")), {}))
     said = " ".join(line.lstrip("# ") for line in file.read_text().splitlines() if line[:1] == "#")
     assert "Joint states came at 500 Hz with efforts of the kind current" in said
     assert "the joints moved for 21 s" in said
+    assert "friction of elbow fell by 14 ± 1 % from the first to the last third" in said
     _, detector = configured_robot("", file, {})
     assert detector.calibrated_rate == 499.98
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,21 @@ def test_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     np.testing.assert_allclose(parameters.friction_coulomb, [0.5, 0.3], atol=0.05)
     assert path.read_text().startswith("# Made by rbd-control calibrate from 22 s of motion")
     assert (report / "calibration.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_friction_that_falls_during_the_recording_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fall = 0.3 * (MOTION.t - MOTION.t[0])[:, None] / (MOTION.t[-1] - MOTION.t[0])
+    tau = MOTION.tau - fall * np.sign(MOTION.v) * [0.5, 0.3]
+    assert run(tmp_path, tau, "--json", str(tmp_path / "found.json")) == 0
+    assert "to the last third of" in capsys.readouterr().out
+    change = json.loads((tmp_path / "found.json").read_text())["friction_change"]
+    assert change["share"] == pytest.approx(-0.2 / 0.95, abs=3.0 * change["error"])
+    assert change["joint"] in GAINS
+    assert run(tmp_path, MOTION.tau, "--json", str(tmp_path / "found.json")) == 0
+    assert "to the last third of" not in capsys.readouterr().out
+    assert json.loads((tmp_path / "found.json").read_text())["friction_change"] is None
 
 
 USERS = {"gravity_compensated": True, "torque_share": [0.5, 0.9], "contact_reaction": "retract"}

@@ -25,13 +25,19 @@ def test_a_failing_reaction_leads_to_the_safe_torque(
     errors = CallbackErrors(lambda _line: None, lambda name, _reason: reactions.append(name))
     controller = SimpleNamespace(errors=errors, on_contact=fails, on_force=fails)
     detector = SimpleNamespace(
-        flag=SimpleNamespace(), output=SimpleNamespace(), tap=None, report=None, repeat=None
+        flag=SimpleNamespace(),
+        output=SimpleNamespace(),
+        tap=None,
+        report=None,
+        repeat=None,
+        gripper="finger",
     )
     monkeypatch.setattr(contact_aware_controller, "InProcessDetector", lambda: detector)
     monkeypatch.setattr(
         contact_aware_controller, "PassivityControllerNode", lambda **_options: controller
     )
     contact_aware_controller.make_nodes()
+    assert controller.gripper == "finger", "read from the subscription of the controller"
     if what == "contact flag":
         detector.flag.on_verdict(True)
     else:

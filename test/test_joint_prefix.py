@@ -8,6 +8,7 @@ from rbd_control.joint_states.prefix import (
     PATIENCE,
     PrefixMatch,
     belongs_to_others,
+    renamed,
 )
 
 MODEL = ("joint_1", "joint_2")
@@ -80,3 +81,10 @@ def test_joints_of_the_same_description_are_never_taken_for_the_model_s() -> Non
 def test_whose_names_they_are(names: tuple[str, ...], of_left: bool, of_model: bool) -> None:
     assert belongs_to_others(names, MODEL, LEFT) is of_left
     assert belongs_to_others(names, LEFT, MODEL) is of_model
+
+
+def test_a_gripper_s_name_has_the_prefix_of_the_arm_s() -> None:
+    panda, fer = ([f"{name}_joint{i}" for i in (1, 2)] for name in ("panda", "fer"))
+    assert renamed("panda_finger_joint1", panda, fer) == "fer_finger_joint1"
+    assert renamed("finger", MODEL, LEFT) == "left_finger"
+    assert renamed("hand_finger", panda, fer) == "hand_finger"

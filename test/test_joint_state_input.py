@@ -13,7 +13,14 @@ from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from rbd_control.ros.joint_state_input import PAUSE, RECOVERY, JointStateInput, Lateness
+from rbd_control.joint_states.prefix import PATIENCE, PrefixMatch
+from rbd_control.ros.joint_state_input import (
+    PAUSE,
+    RECOVERY,
+    JointStateInput,
+    Lateness,
+    OtherJoint,
+)
 
 
 def test_a_message_announced_before_the_end_of_the_subscription_is_not_taken() -> None:
@@ -72,6 +79,44 @@ def test_an_activation_that_blocks_the_executor_reads_simulated_time() -> None:
         inputs.poll()
         assert inputs.latest is not None
         assert inputs.latest.stamp == pytest.approx(1e-9 * nanoseconds, abs=1e-6)
+
+
+@pytest.mark.parametrize("prefix", ["", "left_"])
+def test_a_gripper_is_read_from_the_arm_s_messages_and_from_others(
+    prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name has the prefix of the arm's joints; another device's name is exact."""
+    now = [0.0]
+    monkeypatch.setattr("rbd_control.ros.joint_state_input.time.monotonic", lambda: now[0])
+    node = MagicMock()
+    node.parameters.best_effort, node.parameters.queue_depth = False, 10
+    node.parameters.velocity_filter = 0.0
+    node.get_clock.return_value.ros_time_is_active = False
+    node.errors.run = lambda _name, callback, *given: callback(*given)
+    node.create_subscription.return_value.handle.take_message.return_value = None
+    names = ["joint_1", "joint_2"]
+    inputs = JointStateInput(
+        node, names, lambda: 1.0, lambda sample, stamp: None, prefix=PrefixMatch(names)
+    )
+    receive, positions = node.create_subscription.call_args.args[2], list[float]()
+    inputs.other = OtherJoint(positions.append, "finger")
+
+    def send(position: list[float], *joints: str) -> None:
+        receive(serialize_message(JointState(name=joints, position=position)))
+
+    arm = [prefix + name for name in names]
+    for _ in range(2):  # the prefix is accepted after a while
+        send([0.1, 0.2], *arm)
+        now[0] += 2.0 * PATIENCE
+    send([0.1, 0.2, 0.3], *arm, prefix + "finger")
+    send([0.4], prefix + "finger")
+    send([0.5], "finger")
+    send([0.6], "another_finger")
+    send([], "finger")
+    assert positions == [0.3, 0.4, 0.5]
+    inputs.other.name = ""
+    send([0.7], "finger")
+    assert len(positions) == 3
 
 
 def take(lateness: Lateness, now: float, *ages: float | None, is_full: bool = False) -> list[bool]:

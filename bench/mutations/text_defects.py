@@ -1012,4 +1012,25 @@ MUTANTS = (
             "test_continuous_joints.py::test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen",
         ),
     ),
+    Mutant(
+        236,
+        "detector",
+        "a hand that presses the arm down after a grasp is taken for a payload",
+        "identification/diagnosis.py",
+        'if line.values["growth"] > MOST_GROWTH:',
+        'if line.values["growth"] > 1e3 * MOST_GROWTH:',
+        ("estimation/test_diagnosis.py::test_a_hand_after_a_grasp_is_not_taken_and_a_payload_is",),
+    ),
+    Mutant(
+        237,
+        "detector",
+        "a contact from before the grasp is taken for the grasped payload",
+        "identification/diagnosis.py",
+        "and 0.0 <= waited <= GRASPED",
+        "and waited <= GRASPED",
+        (
+            "estimation/test_diagnosis.py::"
+            "test_a_contact_that_did_not_follow_the_grasp_is_only_named",
+        ),
+    ),
 )

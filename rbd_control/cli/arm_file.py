@@ -232,12 +232,13 @@ def _refuse_unloadable(calibrated: str, text: str) -> None:
 
 
 def _circumstances(calibration: Calibration) -> list[str]:
-    """Return comments with the rate and kind of the efforts, and with the motion of the joints."""
-    known = calibration.parameters
+    """Return comments with the rate and kind of the efforts, and with what warms the joints."""
+    known, change = calibration.parameters, calibration.friction_change
     return [
         f"# Joint states came at {known.calibrated_rate:.4g} Hz with efforts of the kind",
         f"# {known.effort_kind}; the joints moved for {calibration.moving:.0f} s. Motion before",
         "# the recordings is unknown; it warms the joints, which lowers their friction.",
+        *([f"# Warning: {printable(change.text)}"] if change is not None else []),
     ]
 
 

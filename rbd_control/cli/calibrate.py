@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,8 @@ def _print_warnings(calibration: Calibration, kept: Sections, console: Console) 
     """Print warnings and notes, the most serious first."""
     if calibration.worse:
         console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")
-    for note in calibration.notes:
+    change = calibration.friction_change
+    for note in (*calibration.notes, *([] if change is None else [change.text])):
         console.print(f"[bold red]warning:[/] {escape(printable(note))}")
     notes = [OWN_FRICTION] if is_friction_doubtful(kept) else []
     notes += [kept_in_words(kept)] if kept else []
@@ -227,9 +229,12 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
     names of its parameters), ``mass_correction`` [kg], ``centre_correction`` (distance, [m]) and
     ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by name with ``gain``, ``standard_error`` (N·m
     or N per unit of effort; None if infinite) and ``given``, empty if no gain was identified;
-    ``worse``, why the arm is better off without the calibration, or empty; and ``warnings``.
+    ``worse``, why the arm is better off without the calibration, or empty; ``friction_change``
+    during the motion with ``joint``, ``share`` and ``error`` (its standard error), or None; and
+    ``warnings``.
     """
     parameters, n = calibration.parameters, len(calibration.joints)
+    change = calibration.friction_change
     gain, observer, slope, collision = (
         parameters.for_joints(name, n)
         for name in ("effort_gain", "observer_gain", "threshold_speed", "collision_threshold")
@@ -262,6 +267,7 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
         },
         "drive_gains": {one.joint: _drive_gain(one) for one in calibration.gains},
         "worse": calibration.worse,
+        "friction_change": None if change is None else asdict(change),
         "warnings": list(calibration.notes),
     }
 

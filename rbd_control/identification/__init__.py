@@ -1,7 +1,13 @@
 """Identification of an arm from recordings: gains, friction, corrections, delays, thresholds."""
 
 from rbd_control.identification.calibration import Calibration, calibrate
-from rbd_control.identification.diagnosis import Diagnosis, MotionWatch, PayloadWatch, diagnose
+from rbd_control.identification.diagnosis import (
+    Diagnosis,
+    GraspWatch,
+    MotionWatch,
+    PayloadWatch,
+    diagnose,
+)
 from rbd_control.identification.drive_gains import (
     DriveGain,
     DriveGainError,
@@ -22,6 +28,7 @@ __all__ = [
     "EffortKindDecision",
     "EffortKindJudge",
     "GainEvidence",
+    "GraspWatch",
     "KnownGain",
     "KnownPayload",
     "MotionWatch",

@@ -49,6 +49,7 @@ from rbd_control.identification.regression import (
     external_means,
     filtered_columns,
     filtered_external,
+    filtered_parts,
     identify,
     means,
 )
@@ -63,7 +64,7 @@ from rbd_control.identification.threshold_calibration import (
     with_thresholds,
     worse_than_none,
 )
-from rbd_control.robot.friction import IDENTIFIED
+from rbd_control.robot.friction import IDENTIFIED, Friction
 from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
 
 Array = NDArray[np.float64]
@@ -76,6 +77,12 @@ DELAY_TOLERANCE = 0.05
 """Change of the delay of the velocity below which the rounds end, as a fraction of the delay."""
 SURE = 4.0
 """Number of its standard errors that a delay of the velocity must exceed to be corrected."""
+CHANGED, LEAST_CHANGE = 2.0, 0.05
+"""Change of friction that is reported: in standard errors, and as a share of the friction."""
+PARTS = 5
+"""Number of parts of a third of the motion from which the standard error is computed."""
+WARM_UP = 20.0
+"""Motion after which the friction of most arms changes little [min]."""
 LEAST_GAIN = SETTLING / 10.0
 """Lowest observer gain that may be kept [1/s]; a lower gain needs a ``settling_time`` above its
 upper bound of 10 s."""
@@ -101,6 +108,30 @@ class JointCalibration:
     """The contact threshold of the joint at rest."""
     unit: str = "N·m"
     """``N·m``, or ``N`` for a prismatic joint."""
+
+
+@dataclass(frozen=True)
+class FrictionChange:
+    """Change of a joint's friction from the first to the last third of the motion."""
+
+    joint: str
+    share: float
+    """Change as a share of the friction in the first third."""
+    error: float
+    """Its standard error."""
+
+    @property
+    def text(self) -> str:
+        """The change and what to do."""
+        if self.share < 0.0:
+            verb, reason = "fell", "the arm was still warming up"
+        else:
+            verb, reason = "rose", "the arm cooled down, or friction depends on the posture"
+        return (
+            f"friction of {self.joint} {verb} by {100.0 * abs(self.share):.0f} ± "
+            f"{100.0 * self.error:.0f} % from the first to the last third of the motion: {reason}; "
+            f"record again after {WARM_UP:g} minutes of motion, or leave follow_friction on"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +168,8 @@ class Calibration:
     """Why the arm is better off without this calibration; empty if it is not."""
     moving: float = 0.0
     """Time for which a joint moved in the motions [s]; friction falls as the joints warm up."""
+    friction_change: FrictionChange | None = None
+    """The largest change of a joint's friction during the motions; None if none is significant."""
 
 
 def calibrate(
@@ -258,6 +291,7 @@ def calibrate(
         support,
         worse_than_none(known, free, felt),
         _moving_time(recorded, gap),
+        _friction_change(stretches, true, friction, gap),
     )
 
 
@@ -575,6 +609,54 @@ def _moving_time(motions: Sequence[RecordedMotion], maximum_gap: float) -> float
     """Return the time for which a joint is faster than :data:`~.motion.SLOW`, without gaps [s]."""
     steps = [(np.diff(m.t), (np.abs(m.v[1:]) > SLOW).any(axis=1)) for m in motions]
     return sum(float(dt[moves & (dt <= maximum_gap)].sum()) for dt, moves in steps)
+
+
+def _friction_change(
+    stretches: Sequence[RecordedMotion], true: Model, friction: Friction, maximum_gap: float
+) -> FrictionChange | None:
+    """Return the largest significant change of a joint's friction, or None.
+
+    In each third, the residual is fitted by a share of the identified friction and a constant. The
+    standard error comes from :data:`PARTS` parts of the third, within which errors of the model may
+    be alike.
+
+    Args:
+        stretches: the motions without gaps, in their order.
+        true: the identified model.
+        friction: the identified friction.
+        maximum_gap: longest time between two samples [s].
+    """
+    offset = friction.torque(np.zeros(true.nv))
+    r, f = [], []
+    for part in filtered_parts(stretches, true, maximum_gap):
+        torque = means(friction.torque(part.motion.v))
+        r.append(part.thin(external_means(part.motion, true) + torque))
+        f.append(part.thin(torque - offset))
+    thirds = zip(*(np.array_split(np.concatenate(x), 3)[::2] for x in (r, f)), strict=True)
+    fits = np.array([_share(*third) for third in thirds])
+    (first, last), errors = 1.0 + fits[:, 0], np.hypot(*fits[:, 1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, error = last / first - 1.0, errors / np.abs(first)
+        significant = np.abs(share) > np.maximum(CHANGED * error, LEAST_CHANGE)
+    if not significant.any():
+        return None
+    i = int(np.argmax(np.where(significant, np.abs(share), 0.0)))
+    return FrictionChange(true.joint_names[i], float(share[i]), float(error[i]))
+
+
+def _share(r: Array, f: Array) -> tuple[Array, Array]:
+    """Return the share of the friction ``f`` (n, nv) that is missing in it, and its error, (nv,).
+
+    The residual ``r`` (n, nv) is a constant less that share of ``f``.
+    """
+    f, r = f - f.mean(axis=0), r - r.mean(axis=0)
+    square = np.square(f).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = -(f * r).sum(axis=0) / square
+        parts = np.array_split(f * (r + share * f), PARTS)
+        sums = np.array([part.sum(axis=0) for part in parts])
+        error = np.sqrt(np.square(sums).sum(axis=0) * PARTS / (PARTS - 1.0)) / square
+    return share, error
 
 
 def _joints(

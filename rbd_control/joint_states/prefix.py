@@ -48,6 +48,21 @@ def names_with_other_prefix(
     )
 
 
+def renamed(name: str, model: Sequence[str], found: Sequence[str]) -> str:
+    """Return a joint's name with the prefix of joint states in place of the description's.
+
+    Args:
+        name: name of a joint beside the model's, such as ``panda_finger_joint1``.
+        model: the model's joints, ``panda_joint1`` and so on.
+        found: their names in the joint states, ``fer_joint1`` and so on; the result is then
+            ``fer_finger_joint1``. A name without the prefix of the model is returned unchanged.
+    """
+    before, after = commonprefix(list(model)), commonprefix(list(found))
+    same = len(commonprefix([before[::-1], after[::-1]]))
+    before, after = before[: len(before) - same], after[: len(after) - same]
+    return after + name.removeprefix(before) if name.startswith(before) else name
+
+
 def belongs_to_others(found: Sequence[str], model: Sequence[str], others: Collection[str]) -> bool:
     """Return whether a set of names belongs to other joints of the description.
 

@@ -29,7 +29,7 @@ from rbd_control.ros.fault_tolerant_node import (
     try_request,
 )
 from rbd_control.ros.messages import LATCHED
-from rbd_control.ros.robot_source import PAYLOAD
+from rbd_control.ros.robot_source import PAYLOAD, payload_message
 from rbd_control.ros.transports import running_ros
 
 
@@ -118,24 +118,13 @@ def _is_published(
 
     While the middleware refuses the payload, it is published again for up to :data:`SENDING`.
     """
-    message, deadline = _message(payload), time.monotonic() + SENDING
+    message, deadline = payload_message(payload), time.monotonic() + SENDING
     while not publisher.try_publish(message):
         publisher.refusals.log()
         if time.monotonic() > deadline:
             return False
         time.sleep(_POLL)
     return True
-
-
-def _message(payload: PayloadParameters) -> InertiaStamped:
-    message = InertiaStamped()
-    message.header.frame_id = payload.payload_link
-    inertia = message.inertia
-    inertia.m = payload.payload_mass
-    inertia.com.x, inertia.com.y, inertia.com.z = payload.payload_com
-    moments = payload.payload_inertia
-    inertia.ixx, inertia.iyy, inertia.izz, inertia.ixy, inertia.ixz, inertia.iyz = moments
-    return message
 
 
 def _listeners(node: Node, topic: str) -> list[str]:

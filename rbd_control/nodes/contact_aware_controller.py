@@ -172,7 +172,7 @@ def make_nodes() -> Sequence[Managed]:
         else ""
     )
     controller.tap, controller.after_torque = detector.tap, detector.report
-    controller.while_waiting = detector.repeat
+    controller.while_waiting, controller.gripper = detector.repeat, detector.gripper
     return detector, controller
 
 

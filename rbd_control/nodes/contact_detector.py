@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.thresholds import unset, with_default_thresholds
 from rbd_control.files.yaml_output import yaml_lines
@@ -20,6 +20,7 @@ from rbd_control.joint_states import JointSample
 from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import (
     FrameParameters,
+    GripperParameters,
     ReceivingParameters,
     StartCheckParameters,
 )
@@ -31,19 +32,20 @@ from rbd_control.nodes.detection_output import (
     MARKERS,
     RESIDUAL,
     STAMPED,
+    TAKEN,
     TOOL_COVARIANCE,
     TOOL_WRENCH,
     DetectionOutput,
     FlagOutput,
     JudgedSample,
 )
-from rbd_control.nodes.model_checks import ModelChecks, VerdictCounts
+from rbd_control.nodes.model_checks import GraspedPayload, ModelChecks, VerdictCounts
 from rbd_control.parameters import parameter
 from rbd_control.robot.joint_choice import HeldJoints
 from rbd_control.robot.shapes import missing_geometry, surface_of_robot
 from rbd_control.ros.contact_messages import THRESHOLD
 from rbd_control.ros.diagnostics import WARN, Status
-from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput
+from rbd_control.ros.joint_state_input import SAMPLES, JointStateInput, OtherJoint
 from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import REPEAT_PERIOD, Stamp
 from rbd_control.ros.robot_source import PayloadInput
@@ -59,9 +61,13 @@ REPORT = "report of a sample"
 
 @dataclass(frozen=True)
 class ContactDetectorParameters(
-    StartCheckParameters, FrameParameters, ReceivingParameters, DetectorParameters
+    StartCheckParameters,
+    GripperParameters,
+    FrameParameters,
+    ReceivingParameters,
+    DetectorParameters,
 ):
-    """Parameters of the node: arm, joint-state input, TF frames, start check and detector."""
+    """Parameters of the node: arm, joint-state input, frames, gripper, start check, detector."""
 
     HEADING = "Joint states"
 
@@ -119,6 +125,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         TOOL_WRENCH,
         TOOL_COVARIANCE,
         DRIFT,
+        TAKEN,
     )
     reads_joint_states = True
 
@@ -138,10 +145,15 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         """Time of the last sample that gave a verdict, on the steady clock [s]."""
         self._unreported: list[JudgedSample] = []
         self._counts = VerdictCounts()
-        self._checks = ModelChecks(
-            self, lambda: self.parameters.check_effort_kind, self._on_refuted_kind
-        )
         self._payload = PayloadInput(self, self._posture)
+        self._grasped = GraspedPayload(self, self._payload, self._last_stamp)
+        self._checks = ModelChecks(
+            self,
+            lambda: self.parameters.check_effort_kind,
+            self._on_refuted_kind,
+            lambda: self._payload.in_force,
+            self._grasped.take,
+        )
         self.diagnostics.append(self._report)
         self.more_diagnostics.append(self._checks.start_check_status)
 
@@ -159,7 +171,13 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         )
         if self.robot.supporting:
             source.held = HeldJoints(self.robot.supporting)
+        source.other = self.gripper
         return source
+
+    @property
+    def gripper(self) -> OtherJoint:
+        """The joint of the parameter ``gripper_joint``, which the source of the samples reads."""
+        return self._grasped.gripper
 
     # From a sample to the flag, then to all other results --------------------------------------
 
@@ -329,6 +347,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         latest = self._input.latest
         return None if latest is None or self._input.is_silent else latest.q
 
+    def _last_stamp(self) -> float | None:
+        """Return the stamp of the last sample [s]; None before the first."""
+        latest = self._input.latest
+        return None if latest is None else latest.stamp
+
     # Lifecycle ---------------------------------------------------------------------------------
 
     def configure(self) -> None:
@@ -336,9 +359,12 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
         Raises:
             ParameterError, InputError: for parameters that do not fit the arm, see
-                :class:`ContactDetector`.
+                :class:`ContactDetector`, and for a ``gripper_joint`` that is a joint of the arm.
         """
         model, parameters = self.robot.model, self._detector_parameters()
+        joint = self.parameters.gripper_joint
+        if joint in model.joint_names:
+            raise ParameterError(f"gripper_joint {joint!r} is a joint of the arm")
         for note in unset(self.robot.in_model_order(self.parameters), model):
             self.get_logger().info(note)
         surface = surface_of_robot(self.robot)
@@ -351,9 +377,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.output.configure(self._detector, self.parameters.frame_prefix)
         self._model_error = ""
         self._input = self._make_input()
+        self._grasped.configure(joint)
 
     def cleanup(self) -> None:
         """Destroy the joint-state subscription and the publishers of ``~/tool_wrench``."""
+        self._grasped.cleanup()
         self._input.destroy()
         self.output.cleanup()
 

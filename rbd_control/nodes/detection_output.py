@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import InertiaStamped, WrenchStamped
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
@@ -32,6 +32,7 @@ from rbd_control.ros.fault_tolerant_node import FaultTolerantNode, FaultTolerant
 from rbd_control.ros.messages import (
     EVERY_SAMPLE,
     EXPIRING,
+    LATCHED,
     JointStateWriter,
     NumberWriter,
     Stamp,
@@ -83,6 +84,13 @@ DRIFT = Output(
     10,
     "change of each joint's friction, as the detector has learned it: every second",
     while_read=True,
+)
+
+TAKEN = Output(
+    "~/payload",
+    InertiaStamped,
+    LATCHED,
+    "payload in force, if `gripper_joint` is set: at each change",
 )
 
 

@@ -14,6 +14,7 @@ from rclpy.timer import Timer
 
 from rbd_control.check.live import StartCheck
 from rbd_control.dynamics import Model
+from rbd_control.errors import RbdControlError
 from rbd_control.estimation import (
     REASONS,
     ContactDetector,
@@ -23,11 +24,18 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.estimation.detector_warnings import rate_warning
-from rbd_control.identification import EffortKindJudge, MotionWatch, PayloadWatch
+from rbd_control.identification import EffortKindJudge, GraspWatch, MotionWatch, PayloadWatch
+from rbd_control.identification.diagnosis import GRIPPER_SILENCE
 from rbd_control.identification.findings import Level, Line
 from rbd_control.joint_states import JointSample
+from rbd_control.node_parameters import ModelParameters
+from rbd_control.nodes.detection_output import TAKEN
+from rbd_control.robot.payload import PayloadParameters
 from rbd_control.ros.diagnostics import ERROR, OK, WARN, Durations, Status
 from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
+from rbd_control.ros.joint_state_input import OtherJoint
+from rbd_control.ros.managed_node import ManagedNode
+from rbd_control.ros.robot_source import PayloadInput, payload_message
 
 
 class VerdictCounts:
@@ -228,6 +236,120 @@ class Slices(Generic[Result]):
             raise
 
 
+class GraspedPayload:
+    """Takes a payload that the gripper has grasped, and publishes the payload in force.
+
+    :class:`~rbd_control.identification.GraspWatch` has the rule. A payload is taken and put back as
+    if it were announced: it may be refused, and the parameters of the node change. The payload in
+    force is published on ``~/payload`` when it changes, however it changes, so that a controller
+    that reads this topic agrees with the detector; a start of the node changes nothing.
+
+    Args:
+        node: the detector node.
+        payload: the input of announced payloads.
+        present: returns the stamp of the last sample [s]; None before the first.
+
+    Attributes:
+        gripper: the joint whose movements count; it has no name while the node is not configured,
+            and if the parameter ``gripper_joint`` is empty.
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode[ModelParameters],
+        payload: PayloadInput,
+        present: Callable[[], float | None],
+    ) -> None:
+        self._node, self._payload, self._present = node, payload, present
+        self._watch = GraspWatch()
+        self._publisher = node.open(TAKEN)
+        self._published: PayloadParameters | None = None
+        self._timer: Timer | None = None
+        self.gripper = OtherJoint(self._look)
+        node.diagnostics.append(self._report)
+
+    def configure(self, joint: str) -> None:
+        """Begin to watch a joint; with an empty name, payloads are neither taken nor published.
+
+        A payload that was taken before the node was cleaned up is put back if the gripper has moved
+        meanwhile.
+        """
+        if not joint:
+            return
+        self.gripper.name, self._published = joint, self._payload.in_force
+        self._timer = self._node.create_timer(PERIOD, self._go_on)
+
+    def cleanup(self) -> None:
+        """Stop watching the joint; a payload that was taken stays."""
+        self.gripper.name = ""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def take(self, line: Line) -> bool:
+        """Take a payload that explains a contact, if it was grasped and is named a second time.
+
+        Args:
+            line: from :class:`~rbd_control.identification.PayloadWatch`.
+
+        Returns:
+            Whether it was grasped and must be named again to be taken.
+        """
+        now = self._present()
+        if not self.gripper.name or now is None or not self._watch.is_grasped(line, now):
+            return False
+        if not self._watch.is_confirmed(line):
+            return True
+        if self._payload.is_pending or not self._payload.is_checkable:
+            return True
+        former, model = self._payload.in_force, self._node.robot.model
+        mass, logger = line.values["mass"], self._node.get_logger()
+        try:
+            payload = former.with_point_mass(model, mass, line.values["com"])
+        except RbdControlError as error:
+            logger.warning(f"the payload of {mass:.2f} kg is not taken: {error.message}")
+            return False
+        self._watch.take(payload, former)
+        self._payload.announce(payload)
+        if self._payload.in_force == payload:
+            logger.warning(
+                f"took a payload of {mass:.2f} kg on {model.joint_links[-1]}, because its contact "
+                f"began after {self.gripper.name} moved; it is put back when this joint moves again"
+            )
+        return False
+
+    def _look(self, position: float) -> None:
+        now = self._present()
+        if now is not None:
+            self._watch.look(position, now)
+
+    def _go_on(self) -> None:
+        """Put back the former payload if the gripper has moved, and publish a changed payload."""
+        if not self._payload.is_pending:  # it is newer than the taken one, and may be refused
+            former = self._watch.put_back(self._payload.in_force)
+            if former is not None:
+                self._node.get_logger().warning(
+                    f"{self.gripper.name} moved: the payload of {former.payload_mass:.2f} kg from "
+                    f"before the grasp is put back"
+                )
+                self._payload.announce(former)
+        present = self._payload.in_force
+        if present != self._published and self._publisher.try_publish(payload_message(present)):
+            self._published = present
+
+    def _report(self, status: Status) -> None:
+        if not self.gripper.name:
+            return
+        status.add("payload taken", self._watch.taken is not None)
+        now = self._present()
+        if now is not None and now - self._watch.last > GRIPPER_SILENCE:
+            status.raise_to(
+                WARN,
+                f"no position of gripper_joint {self.gripper.name} in the joint states: payloads "
+                f"are only named, and a payload that was taken stays",
+            )
+
+
 class PayloadNotice:
     """Explains an open contact as a payload in slices between samples, and reports it.
 
@@ -236,19 +358,31 @@ class PayloadNotice:
     Args:
         node: the detector node.
         detector: the detector.
+        present: returns the payload that the detector's model contains.
+        take: called with each explanation; returns whether the contact is to be explained again.
     """
 
-    def __init__(self, node: FaultTolerantNode, detector: ContactDetector) -> None:
-        self._node, self._detector = node, detector
+    def __init__(
+        self,
+        node: FaultTolerantNode,
+        detector: ContactDetector,
+        present: Callable[[], PayloadParameters],
+        take: Callable[[Line], bool],
+    ) -> None:
+        self._node, self._detector, self._present, self._take = node, detector, present, take
         self._slices: Slices[Line | None] | None = None
-        self._said: Line | None = None
         self.restart()
 
     def restart(self) -> None:
         """Forget all samples, as after a reset, a tare, or a change of model or parameters."""
-        self._watch = PayloadWatch(self._detector.model, self._detector.parameters)
-        self._said = None
+        detector = self._detector
+        self._watch = PayloadWatch(detector.model, detector.parameters, self._present())
+        self._forget()
         self.end()
+
+    def _forget(self) -> None:
+        self._said: Line | None = None
+        self._is_open = True
 
     def end(self) -> None:
         """End a computation that runs."""
@@ -261,9 +395,9 @@ class PayloadNotice:
         if sample.v is None or sample.tau is None:
             return
         if not is_touched:
-            self._said = None
+            self._forget()
         self._watch.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched)
-        if self._slices is None and self._said is None and self._watch.is_due:
+        if self._slices is None and self._is_open and self._watch.is_due:
             steps = self._watch.in_steps(self._detector.bias)
             self._slices = Slices(self._node, steps, self._explained)
 
@@ -273,9 +407,13 @@ class PayloadNotice:
             status.raise_to(WARN, self._said.text)
 
     def _explained(self, line: Line | None) -> None:
+        is_new = self._said is None
         self._slices, self._said = None, line
-        if line is not None:
+        if line is None:
+            return
+        if is_new:
             self._node.get_logger().warning(line.text)
+        self._is_open = self._take(line)
 
 
 FIRST_SECONDS = 10.0
@@ -299,6 +437,9 @@ class ModelChecks:
         checks_kind: returns the parameter ``check_effort_kind``: whether ``effort_kind`` is
             checked.
         on_refuted: called when the efforts refute ``effort_kind``; no verdict is reliable then.
+        present: returns the payload that the detector's model contains.
+        take: called with a payload that explains a contact; returns whether the contact is to be
+            explained again.
 
     Attributes:
         effort_kind: decides whether the parameter ``effort_kind`` fits the efforts.
@@ -311,8 +452,11 @@ class ModelChecks:
         node: FaultTolerantNode,
         checks_kind: Callable[[], bool],
         on_refuted: Callable[[], None],
+        present: Callable[[], PayloadParameters] = PayloadParameters,
+        take: Callable[[Line], bool] = lambda _: False,
     ) -> None:
         self._node, self._checks_kind, self._on_refuted = node, checks_kind, on_refuted
+        self._present, self._take = present, take
         self._start_check: StartCheckStatus | None = None
         self._fit: MotionWatch | None = None
         self._remarks: tuple[Line, ...] = ()
@@ -325,7 +469,7 @@ class ModelChecks:
         Call it before all other methods.
         """
         self._detector = detector
-        self._payload = PayloadNotice(self._node, detector)
+        self._payload = PayloadNotice(self._node, detector, self._present, self._take)
         self.effort_kind = EffortKindJudge(detector.model, detector.parameters)
         self._check_settings()
 

@@ -35,7 +35,7 @@ from rbd_control.parameters import parameter
 from rbd_control.robot.joint_choice import HeldJoints
 from rbd_control.robot.robot import Robot
 from rbd_control.ros.diagnostics import ERROR, WARN, Status
-from rbd_control.ros.joint_state_input import JointStateInput, Tap
+from rbd_control.ros.joint_state_input import JointStateInput, OtherJoint, Tap
 from rbd_control.ros.managed_node import ManagedNode, NotReadyError
 from rbd_control.ros.messages import Stamp
 from rbd_control.ros.robot_source import PayloadInput
@@ -90,6 +90,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             it.
         while_waiting: called without arguments about every 10 ms or more often while an activation
             waits and the executor runs no timer. It must not raise an exception; None disables it.
+        gripper: a joint beside the arm's that a detector in this process reads from the joint
+            states; set it before the configuration.
     """
 
     parameters_type = PassivityControllerParameters
@@ -137,6 +139,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self.tap: Tap | None = None
         self.after_torque: Callable[[], None] | None = None
         self.while_waiting: Callable[[], None] | None = None
+        self.gripper: OtherJoint | None = None
         self._unreported: AnsweredSample | None = None
         self._watchdog = CallbackWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch)
@@ -373,7 +376,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         )
         if self.robot.supporting:
             self._input.held = HeldJoints(self.robot.supporting)
-        self._input.tap = self.tap
+        self._input.tap, self._input.other = self.tap, self.gripper
         self._input.while_inactive = self._compare
         others = () if self.after_torque is None else (self.after_torque,)
         self._input.afterwards = (*others, self._report_sample)

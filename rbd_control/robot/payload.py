@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
+from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.parameters import Parameters, parameter
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,37 @@ class PayloadParameters(Parameters):
         model.link_index(link)
         if self.payload_mass == 0.0:
             return model
+        return model.with_payload(link, self.payload_mass, self.payload_com, self._inertia)
+
+    @property
+    def _inertia(self) -> Array:
         xx, yy, zz, xy, xz, yz = self.payload_inertia
-        inertia = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-        return model.with_payload(link, self.payload_mass, self.payload_com, inertia)
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
+    def with_point_mass(self, model: Model, mass: float, com: Sequence[float]) -> PayloadParameters:
+        """Return this payload together with a point mass on the link of the last joint.
 
-Array = NDArray[np.float64]
+        Args:
+            model: the arm; its links name the frames.
+            mass: the point mass [kg].
+            com: its place in the frame of the link of the last joint, (3,) [m].
+
+        Raises:
+            InputError: if this payload is on a link that moves relative to that of the last joint.
+            ParameterError: for a mass or place outside the range of the parameters.
+        """
+        last = model.joint_links[-1]
+        link = self.payload_link or last
+        if not self.payload_mass:
+            return PayloadParameters(mass, last, tuple(com))
+        if model.link_index(link) != model.link_index(last):
+            raise InputError(f"the present payload is on {link}, which moves relative to {last}")
+        place = (np.linalg.inv(model.link_placement[link]) @ np.array([*com, 1.0]))[:3]
+        both = pseudo_inertia(self.payload_mass, np.array(self.payload_com), self._inertia)
+        both += pseudo_inertia(mass, place, np.zeros((3, 3)))
+        (xx, xy, xz), (_, yy, yz), (_, _, zz) = central_inertia(both).tolist()
+        center = (both[:3, 3] / both[3, 3]).tolist()
+        return PayloadParameters(float(both[3, 3]), link, tuple(center), (xx, yy, zz, xy, xz, yz))
 
 
 def needed_share(weight: Array, limit: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 from typing import Any, NamedTuple, cast
 
@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.joint_states.intake import advice
-from rbd_control.joint_states.prefix import PrefixMatch
+from rbd_control.joint_states.prefix import PrefixMatch, renamed
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.robot.joint_choice import HeldJoints
 from rbd_control.ros.diagnostics import ERROR, WARN, Durations, Status, report_unreceived
@@ -147,6 +147,21 @@ It does not apply with ``newest_only``.
 """
 
 
+@dataclass
+class OtherJoint:
+    """A joint beside the arm's whose positions are read from the same topic, such as a gripper's.
+
+    Attributes:
+        on_position: called with its position in each joint state that has it, before the sample of
+            that joint state, also while the node is not active. It must not raise an exception.
+        name: its name in the joint states, or in the description if both differ by one prefix; an
+            empty name is no joint.
+    """
+
+    on_position: Callable[[float], None]
+    name: str = ""
+
+
 Tap = Callable[[JointSample, Stamp], None]
 """A callback for a sample and its stamp."""
 
@@ -204,6 +219,7 @@ class JointStateInput:
         held: held joints whose motion makes the model wrong. All joint states on the topic are
             compared with them, also those without the joints of the arm; the samples while one of
             them is elsewhere have a ``model_error``. None if there are no such joints.
+        other: a joint beside the arm's that any joint state on the topic may have; None for none.
 
     Raises:
         InputError: if ``joint_names`` is empty or names a joint twice.
@@ -263,6 +279,7 @@ class JointStateInput:
         self._arrivals = Arrivals(self._subscription)
         self.tap: Tap | None = None
         self.held: HeldJoints | None = None
+        self.other: OtherJoint | None = None
         self.while_inactive: Callable[[JointSample], None] | None = None
         self._is_destroyed = False
         self.afterwards: Sequence[Callable[[], None]] = ()
@@ -364,6 +381,8 @@ class JointStateInput:
             return None
         if self.held is not None:
             self.held.look(message.name, message.position, begin)
+        if self.other is not None and self.other.name:
+            self._look_at(self.other, message.name, message.position)
         sample = self._intake.accept(*message)
         if sample is None:
             if self._prefix is not None and self._intake.last_reason == "missing joint":
@@ -383,6 +402,13 @@ class JointStateInput:
         if self.held is not None and self.held.moved:
             sample = replace(sample, model_error=self.held.moved)
         return _Received(sample, exact, now, None if age is None else age - (steady - begin))
+
+    def _look_at(self, other: OtherJoint, names: Sequence[str], positions: Any) -> None:
+        name = other.name
+        if name not in names and self._intake.joint_names != self._names:
+            name = renamed(name, self._names, self._intake.joint_names)
+        if name in names and len(positions) == len(names):
+            other.on_position(float(positions[names.index(name)]))
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
         """Check whether joint states name the joints with another prefix.

@@ -328,6 +328,18 @@ class PayloadInput:
         """Whether a received payload has neither been accepted nor refused yet."""
         return self._pending is not None
 
+    @property
+    def in_force(self) -> PayloadParameters:
+        """The payload of the node's parameters."""
+        parameters = self._node.parameters
+        names = PayloadParameters.names()
+        return PayloadParameters(**{name: getattr(parameters, name) for name in names})
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether model and posture are known, so that a payload is accepted or refused at once."""
+        return self._node.is_configured and self._posture() is not None
+
     def poll(self) -> None:
         """Process the messages that wait in the queue, during a callback that takes long."""
         read_waiting(self._subscription)
@@ -371,6 +383,10 @@ class PayloadInput:
         except RbdControlError as error:
             self._refuse(error)
             return
+        self.announce(payload)
+
+    def announce(self, payload: PayloadParameters) -> None:
+        """Process a payload as if a message had announced it."""
         self._pending, self._refusal = payload, ""
         self.settle()
         if self._pending is not None:
@@ -431,6 +447,18 @@ class PayloadInput:
             )
         topic = self._node.resolve_topic_name(PAYLOAD)
         report_unreceived(self._node, topic, LATCHED, status)
+
+
+def payload_message(payload: PayloadParameters) -> InertiaStamped:
+    """Return the message that announces a payload."""
+    message = InertiaStamped()
+    message.header.frame_id = payload.payload_link
+    inertia = message.inertia
+    inertia.m = payload.payload_mass
+    inertia.com.x, inertia.com.y, inertia.com.z = payload.payload_com
+    moments = payload.payload_inertia
+    inertia.ixx, inertia.iyy, inertia.izz, inertia.ixy, inertia.ixz, inertia.iyz = moments
+    return message
 
 
 def _described(payload: PayloadParameters) -> str:

@@ -60,6 +60,30 @@ def test_finds_the_friction_of_the_plant(calibration: Calibration) -> None:
         assert joint.threshold > joint.largest
 
 
+@pytest.mark.parametrize("fall", [0.0, 0.2])
+def test_friction_that_falls_as_the_arm_warms_up_is_named(
+    fall: float, motions: list[RecordedMotion], calibration: Calibration, model: Model
+) -> None:
+    """The torque for the same motion falls with the friction."""
+    t = np.concatenate([m.t + 16.0 * i for i, m in enumerate(motions)])
+    shares = np.split(fall * t / t[-1], [motions[0].t.size])
+    warmer = [
+        replace(m, tau=m.tau - share[:, None] * (np.tanh(m.v / 0.01) * COULOMB + m.v * VISCOUS))
+        for m, share in zip(motions, shares, strict=True)
+    ]
+    change = (calibrate(warmer, model) if fall else calibration).friction_change
+    if not fall:
+        assert change is None
+        return
+    assert change is not None
+    # The middles of first and last third are two thirds of the time apart.
+    expected = -2.0 / 3.0 * fall / (1.0 - fall / 6.0)
+    assert change.share == pytest.approx(expected, abs=2.0 * change.error)
+    assert change.error < 0.03
+    assert "fell by 1" in change.text
+    assert "record again after 20 minutes of motion" in change.text
+
+
 def test_its_residual_is_the_detectors(
     calibration: Calibration, motions: list[RecordedMotion], model: Model
 ) -> None:

@@ -12,9 +12,16 @@ from robots import panda_arm_urdf, urdf_path
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
 from rbd_control.estimation.thresholds import with_default_thresholds
-from rbd_control.identification import Diagnosis, PayloadWatch, RecordedMotion, diagnose
+from rbd_control.identification import (
+    Diagnosis,
+    GraspWatch,
+    PayloadWatch,
+    RecordedMotion,
+    diagnose,
+)
 from rbd_control.identification.findings import Line
 from rbd_control.robot.inertial_corrections import corrected_model
+from rbd_control.robot.payload import PayloadParameters
 
 COULOMB = {
     "panda": (0.6, 0.7, 0.6, 0.6, 0.4, 0.3, 0.3),
@@ -291,3 +298,180 @@ def test_masses_of_another_arm_are_no_payload_picked_up(
     """A fifth of the masses of a UR10 was a payload of 0.86 kg that came as the flag rose."""
     moved = motion(arm, name, seconds=16.0)
     assert watched(of_other_masses(arm, factor), moved, moved.tau, 3.0) is None
+
+
+def test_the_offered_command_contains_the_present_payload(arm: Model, name: str) -> None:
+    """It announced what was picked up alone, so that the gripper of 0.7 kg was gone."""
+    gripper = PayloadParameters(0.7, arm.joint_links[-1], (0.0, 0.0, 0.05))
+    moved, since = (motion(arm, name, seconds=16.0, payload=x) for x in (0.0, 2.0))
+    # The model lacks the gripper as the arm does: only the command has it.
+    watch = PayloadWatch(arm, with_default_thresholds(DetectorParameters(), arm), gripper)
+    tau = np.where(moved.t[:, None] >= 10.0, since.tau, moved.tau)
+    for t, q, v, effort in zip(moved.t, moved.q, moved.v, tau, strict=True):
+        watch.add(float(t), q, v, effort, bool(t > 10.05))
+        if watch.is_due and (line := watch.explain(np.zeros(arm.nv))) is not None:
+            assert f"m: {line.values['mass'] + 0.7:.2f}," in line.text
+            return
+    raise AssertionError("nothing was named")
+
+
+# A payload that the gripper has grasped -----------------------------------------------------------
+
+PANDA_OPEN, PANDA_CLOSED = 0.04, 0.02
+"""Positions of a finger of the Panda hand, open and around a part of 40 mm [m]."""
+
+
+class Gripper:
+    """A gripper that reports at 50 Hz with noise of 0.2 mm, and what the rule says of it.
+
+    Attributes:
+        watch: the rule.
+        now: the present time [s].
+        position: position of the gripper [m].
+    """
+
+    def __init__(self) -> None:
+        self.watch, self.now, self.position = GraspWatch(), 100.0, PANDA_OPEN
+        self._random = np.random.default_rng(0)
+        self.rest(2.0)
+
+    def rest(self, seconds: float, drift: float = 0.0) -> None:
+        """Report for a while the same position, or one that drifts [m/s]."""
+        for _ in range(round(seconds / 0.02)):
+            self.now += 0.02
+            self.position += 0.02 * drift
+            self.watch.look(self.position + self._random.normal(scale=2e-4), self.now)
+
+    def move(self, position: float, seconds: float = 0.5) -> None:
+        """Move to a position, and rest for a second."""
+        self.rest(seconds, (position - self.position) / seconds)
+        self.rest(1.0)
+
+    def named(
+        self, since: float, mass: float = 1.0, error: float = 0.01, growth: float = 1.2
+    ) -> Line:
+        """Return the line about a payload whose contact began at a time [s]."""
+        values = {"mass": mass, "deviation": error, "since": since, "growth": growth}
+        return Line("payload", "doubtful", "", values)
+
+    def takes(self, line: Line) -> bool:
+        """Return whether a payload is taken when it is named for a second time, 2 s later."""
+        if not self.watch.is_grasped(line, self.now):
+            return False
+        assert not self.watch.is_confirmed(line)
+        self.rest(2.0)
+        return self.watch.is_grasped(line, self.now) and self.watch.is_confirmed(line)
+
+
+FORMER, TAKEN = PayloadParameters(0.5), PayloadParameters(1.5)
+
+
+def test_a_grasped_payload_is_taken_once_and_put_back_at_the_release() -> None:
+    gripper = Gripper()
+    gripper.move(PANDA_CLOSED)
+    gripper.rest(0.5)
+    line = gripper.named(gripper.now)
+    assert gripper.takes(line)
+    gripper.watch.take(TAKEN, FORMER)
+    gripper.rest(60.0)
+    assert gripper.watch.put_back(TAKEN) is None
+    # A second contact after the same grasp is none.
+    assert not gripper.takes(gripper.named(line.values["since"] + 3.0))
+    gripper.rest(0.2, (PANDA_OPEN - PANDA_CLOSED) / 0.5)
+    assert gripper.watch.put_back(TAKEN) == FORMER, "found while the gripper opens"
+    gripper.move(PANDA_OPEN)
+    assert gripper.watch.put_back(FORMER) is None
+
+
+def test_a_payload_announced_after_a_grasp_is_never_put_back() -> None:
+    gripper = Gripper()
+    gripper.move(PANDA_CLOSED)
+    assert gripper.takes(gripper.named(gripper.now))
+    gripper.watch.take(TAKEN, FORMER)
+    assert gripper.watch.put_back(PayloadParameters(1.4)) is None
+    gripper.move(PANDA_OPEN)
+    assert gripper.watch.put_back(TAKEN) is None, "announced later, with the same values"
+
+
+@pytest.mark.parametrize("when", ["before", "during", "long after", "before a firmer grip"])
+def test_a_contact_that_did_not_follow_the_grasp_is_only_named(when: str) -> None:
+    gripper = Gripper()
+    since = gripper.now + {"during": 0.25}.get(when, -0.5)
+    gripper.move(PANDA_CLOSED)
+    if when == "long after":
+        gripper.rest(11.0)
+        since = gripper.now
+    if when == "before a firmer grip":
+        since = gripper.now
+        gripper.move(PANDA_CLOSED - 0.008)
+    assert not gripper.takes(gripper.named(since))
+
+
+@pytest.mark.parametrize("motion", ["none", "drift", "one wrong position", "jump of the clock"])
+def test_without_a_movement_of_the_gripper_a_payload_is_only_named(motion: str) -> None:
+    gripper = Gripper()
+    if motion == "drift":
+        gripper.rest(60.0, 5e-4)
+    if motion == "one wrong position":
+        gripper.watch.look(0.0, gripper.now + 0.02)
+        gripper.now += 0.02
+    if motion == "jump of the clock":  # the times before and after it cannot be compared
+        gripper.move(PANDA_CLOSED)
+        gripper.now -= 50.0
+    gripper.rest(1.0)
+    assert not gripper.takes(gripper.named(gripper.now))
+    gripper.watch.take(TAKEN, FORMER)
+    gripper.rest(1.0)
+    assert gripper.watch.put_back(TAKEN) is None
+
+
+@pytest.mark.parametrize("what", ["gone", "varies", "residual", "silent", "moving"])
+def test_a_doubtful_grasp_is_only_named(what: str) -> None:
+    gripper = Gripper()
+    gripper.move(PANDA_CLOSED)
+    since = gripper.now
+    first = gripper.named(since, -1.0 if what == "gone" else 1.0)
+    second = gripper.named(
+        since, 1.1 if what == "varies" else first.values["mass"], growth=3.0 * (what == "residual")
+    )
+    assert not gripper.watch.is_confirmed(first)
+    gripper.rest(2.0)
+    if what == "silent":
+        gripper.now += 1.5
+    if what == "moving":
+        gripper.rest(0.2, 0.05)
+    is_grasped = gripper.watch.is_grasped(second, gripper.now)
+    assert not (is_grasped and gripper.watch.is_confirmed(second))
+
+
+def test_a_gripper_that_comes_back_elsewhere_has_moved() -> None:
+    gripper = Gripper()
+    gripper.move(PANDA_CLOSED)
+    assert gripper.takes(gripper.named(gripper.now))
+    gripper.watch.take(TAKEN, FORMER)
+    gripper.now, gripper.position = gripper.now + 30.0, PANDA_OPEN
+    gripper.rest(0.1)
+    assert gripper.watch.put_back(TAKEN) == FORMER
+
+
+@pytest.mark.parametrize("cause", ["payload", "hand"])
+def test_a_hand_after_a_grasp_is_not_taken_and_a_payload_is(cause: str) -> None:
+    """The hand presses down by 15 N, constant within 10 %, which is named as a payload."""
+    arm, grasp = Model.from_urdf(panda_arm_urdf()), GraspWatch()
+    moved, since = (motion(arm, "panda", seconds=20.0, payload=x) for x in (0.0, 1.5))
+    force = np.zeros((moved.t.size, 3))
+    force[:, 2] = -15.0 * (1.0 + 0.14 * np.sin(4.0 * moved.t))
+    J = frame_jacobian(arm, moved.q, arm.joint_links[-1])[:, 3:]
+    hand = moved.tau - np.einsum("kai,ka->ki", J, force)
+    tau = np.where(moved.t[:, None] >= 10.0, since.tau if cause == "payload" else hand, moved.tau)
+    watch = PayloadWatch(arm, with_default_thresholds(DetectorParameters(), arm))
+    finger = np.interp(moved.t, [8.0, 8.5], [PANDA_OPEN, PANDA_CLOSED])
+    named = taken = 0
+    for t, q, v, effort, position in zip(moved.t, moved.q, moved.v, tau, finger, strict=True):
+        watch.add(float(t), q, v, effort, bool(t > 10.05))
+        grasp.look(float(position), float(t))
+        if watch.is_due and (line := watch.explain(np.zeros(arm.nv))) is not None:
+            named += 1
+            taken += grasp.is_grasped(line, float(t)) and grasp.is_confirmed(line)
+    assert named >= 2
+    assert (taken > 0) == (cause == "payload")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 from geometry_msgs.msg import InertiaStamped
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.robot.payload import PayloadParameters
+from rbd_control.ros.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process
@@ -24,7 +27,9 @@ from .controller_setting import (
     wait_for_more,
     wait_for_torque,
 )
-from .probe import LATCHED, Probe, efforts
+from .detector_setting import MODEL as PLAIN
+from .detector_setting import PARAMETERS, wait_for_flag
+from .probe import LATCHED, Probe, Source, efforts
 
 DETECTOR = "contact_detector"
 GRAVITY = (2.0, 0.0, -9.6)
@@ -90,3 +95,68 @@ def test_a_payload_reaches_both_nodes(bring_up: BringUp, probe: Probe) -> None:
         assert float(report.values["payload [kg]"]) == 1.5
     wait_for_more(probe, commands)
     wait_for_torque(probe, commands, loaded)
+
+
+@dataclass
+class Moving(Source):
+    """Joint states of the arm in motion, with noise of the efforts.
+
+    Attributes:
+        model: the arm with what it carries.
+    """
+
+    model: Model = PLAIN
+
+    def message(self, stamp: Any) -> JointState:
+        t, i = to_seconds(stamp) % 1e3, np.arange(PLAIN.nv)
+        w, size = 1.1 + 0.23 * i, 0.25
+        q, v = POSTURE + size * np.sin(w * t + i), size * w * np.cos(w * t + i)
+        a = -size * w**2 * np.sin(w * t + i)
+        noise = np.random.default_rng(stamp.nanosec).normal(scale=0.05, size=PLAIN.nv)
+        self.position, self.velocity = q, v
+        self.effort = inverse_dynamics(self.model, q, v, a) + noise
+        return super().message(stamp)
+
+
+@pytest.mark.parametrize("executable", [DETECTOR, "contact_aware_controller"])
+def test_a_grasped_payload_is_taken_and_put_back(
+    executable: str, bring_up: BringUp, probe: Probe
+) -> None:
+    """The gripper publishes its position in messages of its own.
+
+    In one process with a controller, the controller receives them, and takes no payload itself.
+    """
+    cell = f"{executable}_cell"
+    node, namespace = f"{cell}/{DETECTOR}", ("-r", f"__ns:=/{cell}")
+    process = bring_up.start(executable, {**PARAMETERS, "gripper_joint": "finger"}, namespace)
+    arm = Moving(PLAIN.joint_names, POSTURE)
+    hand = Source(["finger"], [0.04])
+    contact = probe.listen(Bool, f"{node}/contact", LATCHED)
+    taken = probe.listen(InertiaStamped, f"{node}/payload", LATCHED)
+    probe.stream(arm, f"{cell}/joint_states")
+    probe.stream(hand, f"{cell}/joint_states", 50.0)
+    wait_for_flag(probe, contact, False)
+    compared = "nothing in 10 s of joint states contradicts the model"
+    process.wait_until(partial(says, process, compared))
+    hand.position = [0.02]
+    # The contact must begin after the movement, whose end the detector sees within 0.5 s.
+    moved = probe.node.get_clock().now().nanoseconds
+    probe.wait(lambda: probe.node.get_clock().now().nanoseconds > moved + 10**9, "no time passes")
+    payload = PayloadParameters(1.5, "link_7", (0.0, 0.0, 0.1))
+    arm.model = payload.loaded(PLAIN)
+    wait_for_flag(probe, contact, True)
+    process.wait_until(partial(says, process, "because its contact began after finger moved"))
+    probe.wait(lambda: taken, "the payload is not published")
+    assert abs(taken[-1].inertia.m - 1.5) < 0.05  # the noise of 2 s to 4 s of efforts
+    report = probe.wait_for_report(
+        node, lambda r: r.values.get("payload taken") == "1", "nothing was taken"
+    )
+    assert abs(float(report.values["payload [kg]"]) - 1.5) < 0.05
+    if executable != DETECTOR:
+        report = probe.reports[f"{cell}/{NODE}"]
+        assert float(report.values["payload [kg]"]) == 0.0
+    wait_for_flag(probe, contact, False)
+    hand.position, arm.model = [0.04], PLAIN
+    probe.wait(lambda: taken[-1].inertia.m == 0.0, "the payload is not put back")
+    assert len(taken) == 2
+    wait_for_flag(probe, contact, False)
