@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 from numba import njit
+from numba.core.errors import TypingError
+from numba.core.event import Event, Listener, install_listener
 
 from rbd_control.cli.main import main
 from rbd_control.dynamics import kernel_cache
 from rbd_control.dynamics.compiled import compiled
-from rbd_control.startup.compilation import storage
+from rbd_control.startup.compilation import CompilationWatch, storage
 from rbd_control.startup.warmup import BESIDE
 
 
@@ -24,6 +28,36 @@ def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr().out
     assert "all code is compiled" in said
     assert str(storage()) in said
+
+
+def test_the_garbage_collector_waits_for_the_end_of_a_kernel() -> None:
+    seen: list[bool] = []
+    with CompilationWatch(lambda _kernel: seen.append(gc.isenabled())):
+
+        @njit
+        def fails(x: float) -> float:
+            return x + "text"  # type: ignore[operator]
+
+        with pytest.raises(TypingError), watch_collector(seen):
+            fails(1.0)
+        assert gc.isenabled()
+    assert seen == [True, False]
+
+
+@contextmanager
+def watch_collector(seen: list[bool]) -> Iterator[None]:
+    """Record whether the collector runs at the end of the typing of a function."""
+
+    class Typed(Listener):
+        def on_start(self, event: Event) -> None:
+            """Nothing."""
+
+        def on_end(self, event: Event) -> None:
+            if not seen[1:]:
+                seen.append(gc.isenabled())
+
+    with install_listener("numba:run_pass", Typed()):
+        yield
 
 
 def test_warmup_reports_once_that_no_code_can_be_stored(
@@ -72,3 +106,4 @@ def test_another_process_compiles_half_of_the_functions(
     told = capsys.readouterr().out
     assert f"{BESIDE[0]}: {count} function" in told
     assert f"compiled {count} functions in" in told
+    assert "s of processor time)" in told

@@ -43,13 +43,14 @@ from rbd_control.fleet.store import (
     write_table,
 )
 from rbd_control.fleet.study import Study, study
-from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers, usable_cores
+from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers
 from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.console import ConsoleTable, console_for_output
 from rbd_control.reports.page import Row as TableRow
 from rbd_control.reports.page import Table, of_units
 from rbd_control.results import figures
+from rbd_control.startup.warmup import usable_cores
 from rbd_control.wording import listed
 
 _MOST_NAMED = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -14,10 +15,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rbd_control.cli.next_command import print_next
 from rbd_control.dynamics.kernel_cache import use
-from rbd_control.fleet.workers import end_with_parent, usable_cores
 from rbd_control.startup.compilation import CompilationWatch, storage
+from rbd_control.startup.prompt_end import end_with_parent
 from rbd_control.startup.standard_streams import one_thread_in_children
-from rbd_control.startup.warmup import BESIDE, Step, compilation_times, compile_beside, steps
+from rbd_control.startup.warmup import (
+    BESIDE,
+    Step,
+    compilation_times,
+    compile_beside,
+    steps,
+    usable_cores,
+)
 from rbd_control.wording import listed
 
 
@@ -79,13 +87,13 @@ def run_warmup() -> int:
 
     Code that is stored already is only loaded. With more than one processor, another process
     compiles half of the code at the same time. The number of compiled functions, the
-    duration and the folder of the compiled code are printed.
+    duration, the processor time of all processes and the folder of the compiled code are printed.
 
     Returns:
         The exit code: 0, or 1 if the code of a function cannot be stored in any folder, so that
         later starts compile it again.
     """
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), _processor_time()
     here = dict(steps())
     console = Console(highlight=False, soft_wrap=True)
     with (
@@ -102,14 +110,19 @@ def run_warmup() -> int:
                 count += display.wait(beside)
             except BrokenProcessPool:  # too little memory for two, for example
                 count += sum(display.run(step) for step in others.items())
-    seconds = time.perf_counter() - begin
+    seconds, used = time.perf_counter() - begin, _processor_time() - used
     done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
-    console.print(f"{done} {seconds:.1f} s", markup=False)
+    console.print(f"{done} {seconds:.1f} s ({used:.1f} s of processor time)", markup=False)
     if use.refused:
         return 1
     console.print(f"compiled code is stored in {storage()}", markup=False)
     print_next(console, "a simulated arm that is pushed", "demo")
     return 0
+
+
+def _processor_time() -> float:
+    """Return the processor time of this process and of its children that have ended [s]."""
+    return sum(os.times()[:4])
 
 
 def _warn(text: str) -> None:

@@ -7,16 +7,12 @@ If a process dies, only its present recording is affected. The Dask cluster need
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -25,6 +21,7 @@ from rbd_control.errors import RbdControlError
 from rbd_control.files.input_files import reason
 from rbd_control.fleet.jobs import Job, prepare, run_job, worker_version
 from rbd_control.fleet.store import Outcome
+from rbd_control.startup.prompt_end import end_with_parent
 from rbd_control.startup.standard_streams import one_thread_in_children
 
 ATTEMPTS = 3
@@ -44,13 +41,6 @@ class Workers(Protocol):
         Raises:
             RbdControlError: if the workers cannot run.
         """
-
-
-def usable_cores() -> int:
-    """Return the number of processor cores that this process may use, at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class LocalWorkers:
@@ -152,19 +142,6 @@ class _Worker:
             self._is_prepared = False
             self._start()
             return None
-
-
-def end_with_parent() -> None:
-    """Let this process end with its parent, which Ctrl-C ends first, and not before it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def wait_for_end() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            wait([parent.sentinel])
-            os._exit(1)
-
-    threading.Thread(target=wait_for_end, daemon=True).start()
 
 
 PATIENCE = 60

@@ -17,7 +17,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from multiprocessing.process import BaseProcess
 
 from rbd_control.errors import InputError
 from rbd_control.joint_states import JointSample
@@ -26,6 +28,9 @@ from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.ros.joint_state_input import SAMPLES, WATCH_PERIOD
 from rbd_control.ros.messages import Stamp
 from rbd_control.ros.run import Managed, run_together
+
+PATIENCE = 120.0
+"""Longest wait for another process that compiles the code of the controller [s]."""
 
 
 class SharedSamples:
@@ -80,6 +85,28 @@ class InProcessDetector(ContactDetectorNode):
     def __init__(self) -> None:
         super().__init__()
         self._shared: SharedSamples | None = None
+        self._beside: BaseProcess | None = None
+
+    def on_compiling(self, kernel: str) -> None:
+        """Let another process compile the code of the controller while this one compiles ours."""
+        super().on_compiling(kernel)
+        if self._beside is None and self.is_configuring:
+            from rbd_control.startup.warmup import start_beside, usable_cores  # slow to import
+
+            if usable_cores() > 1:
+                with suppress(OSError):  # too little memory: the controller compiles it later
+                    self._beside = start_beside("passivity controller")
+
+    def configure(self) -> None:
+        """Configure the detector, then wait until the code of the controller is stored.
+
+        If the other process fails or takes longer than :data:`PATIENCE`, the controller compiles
+        its code itself.
+        """
+        super().configure()
+        if self._beside is not None:
+            self._beside.join(PATIENCE)
+            self._beside.kill()
 
     def tap(self, sample: JointSample, stamp: Stamp) -> None:
         """Decide on contact for a sample of the controller's subscription, and publish the flag.

@@ -6,6 +6,7 @@ with artificial input and discards the results.
 
 from __future__ import annotations
 
+import gc
 import logging
 import tempfile
 import time
@@ -52,6 +53,7 @@ class CompilationWatch(Listener):
         self.begins, self.done, self.warn = begins, done, warn
         self._depth = 0
         self._since = 0.0
+        self._collects = False
         self._open = ExitStack()
 
     @property
@@ -73,12 +75,18 @@ class CompilationWatch(Listener):
         if self._depth == 0:
             self._since = time.perf_counter()
             self.begins(_name(event))
+            # The compiler creates so many objects that the collector would take a tenth of the
+            # time. Between two kernels it may run.
+            self._collects = gc.isenabled()
+            gc.disable()
         self._depth += 1
 
     def on_end(self, event: Event) -> None:
         """Handle numba's event after the compilation of a function, successful or not."""
         self._depth -= 1
         if self._depth == 0:
+            if self._collects:
+                gc.enable()
             self.done(_name(event), time.perf_counter() - self._since)
 
 

@@ -17,6 +17,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -34,6 +36,19 @@ _IGNORED = signal.SIG_IGN
 
 _current: PromptEnd | None = None
 _forking = threading.local()
+
+
+def end_with_parent() -> None:
+    """Let this process end with its parent, which Ctrl-C ends first, and not before it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def wait_for_end() -> None:
+        parent = parent_process()
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
 
 
 def end_now(code: int) -> NoReturn:

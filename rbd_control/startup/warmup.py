@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,8 @@ from rbd_control.startup.compilation import (
     rehearse_detector,
     rehearse_intake,
 )
+from rbd_control.startup.prompt_end import end_with_parent
+from rbd_control.startup.standard_streams import one_thread_in_children
 
 Array = NDArray[np.float64]
 Step = tuple[str, Callable[[], object]]
@@ -54,6 +59,32 @@ def compile_beside() -> dict[str, list[float]]:
     """Run the steps in :data:`BESIDE`; return the compilation times of their functions [s]."""
     every = dict(steps())
     return {name: compilation_times(every[name]) for name in BESIDE}
+
+
+def usable_cores() -> int:
+    """Return the number of processor cores that this process may use, at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def start_beside(name: str) -> SpawnProcess:
+    """Start a process that runs one step of the warm-up, and so stores the code that it compiles.
+
+    The process ends with this process.
+
+    Args:
+        name: name of the step, see :func:`steps`.
+    """
+    process = get_context("spawn").Process(target=_run_beside, args=(name,), daemon=True)
+    with one_thread_in_children():
+        process.start()
+    return process
+
+
+def _run_beside(name: str) -> None:
+    end_with_parent()
+    dict(steps())[name]()
 
 
 def compilation_times(

@@ -16,6 +16,8 @@ from lifecycle_msgs.srv import GetState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
+from rbd_control.nodes.contact_aware_controller import InProcessDetector
+from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.simulation import arm7_urdf
 
 from . import controller_setting, detector_setting
@@ -333,3 +335,26 @@ def bad_commands_close_the_brakes(
             lambda r: "brakes closed" in r.message and int(r.values["bad commands"]) > count,
             "bad commands keep the brakes open",
         )
+
+
+def test_another_process_compiles_the_controller_only_while_the_detector_is_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr("rbd_control.startup.warmup.start_beside", started.append)
+    monkeypatch.setattr("rbd_control.startup.warmup.usable_cores", lambda: 2)
+    monkeypatch.setattr(ContactDetectorNode, "on_compiling", lambda _self, _kernel: None)
+    detector = object.__new__(InProcessDetector)
+    detector._beside, detector.is_configuring = None, False
+    detector.on_compiling("kernel")
+    assert not started
+    detector.is_configuring = True
+    detector.on_compiling("kernel")
+    assert started == ["passivity controller"]
+
+    def fail(_name: str) -> None:
+        raise OSError("too little memory")
+
+    monkeypatch.setattr("rbd_control.startup.warmup.start_beside", fail)
+    detector.on_compiling("kernel")  # the controller compiles its code later
+    assert detector._beside is None
