@@ -9,11 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from rich.console import Console
 from robots import RECORDINGS, panda_arm_urdf
 
+from rbd_control.cli import commands
 from rbd_control.cli import main as command_line
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model
@@ -100,6 +102,16 @@ def test_an_arm_file_that_no_command_would_recognise_is_refused(
     monkeypatch.chdir(folder)
     assert main(["calibrate", "free", "--urdf", "panda.urdf", "--out", "arm.txt"]) == 2
     assert "--out is arm.txt; give a file that ends with .yaml" in capsys.readouterr().err
+
+
+def test_a_command_that_has_to_compile_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first replay was silent for a minute."""
+    with commands._compilation_told():
+        for _ in range(2):
+            numba.njit(lambda x: x + 1.0)(1.0)
+    said = capsys.readouterr().err
+    assert said.startswith("compiling functions not stored yet")
+    assert said.count("\n") == 1
 
 
 def printed(table: Table, width: int, names: tuple[str, ...] = ()) -> list[str]:
