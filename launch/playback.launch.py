@@ -59,7 +59,7 @@ ARGUMENTS = {
 }
 """Arguments with their default and description."""
 
-RECORDING = "a rosbag2 folder, .db3, .mcap or CSV file"
+RECORDING = "a rosbag2 folder, or file .db3, .mcap, .bag (ROS 1) or .csv"
 """Description of ``recording``, the only argument without a default."""
 
 SWITCHES = {name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", "rviz")}

@@ -354,7 +354,7 @@ def alternatives(unknown: object, known: Collection[str]) -> str:
     """
     near = get_close_matches(str(unknown)[:100], known, n=3, cutoff=0.6)
     if near:
-        return f"the nearest is {listed(near)}"
+        return f"the nearest {'is' if len(near) == 1 else 'are'} {listed(near)}"
     return f"there are {len(known)}: {listed(sorted(known))}"
 
 

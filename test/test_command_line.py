@@ -199,7 +199,7 @@ CONFIGURATIONS = {
     ),
     "a misspelt parameter": (
         "contact_detector:\n  ros__parameters: {contact_treshold: [1.0]}\n",
-        "no parameter 'contact_treshold'; the nearest is contact_threshold",
+        "no parameter 'contact_treshold'; the nearest are contact_threshold",
     ),
     "no YAML": ("a: b: c\n", "is not YAML (line 1: mapping values are not allowed"),
     "aliases": (

@@ -55,7 +55,7 @@ def test_a_node_says_which_parameters_differ_from_their_defaults() -> None:
     assert "/left/controller or /**" in said
     default = ControllerParameters().timeout
     said = made(Node(timeout=2.0 * default, contact_reaction="float")).summary("/controller")
-    assert said == "2 parameters differ from their defaults; ros2 param dump /controller"
+    assert said == "2 parameters differ from the default; ros2 param dump /controller"
     assert "no parameter differs" in made(Node(timeout=default)).summary("/controller")
 
 

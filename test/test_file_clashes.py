@@ -60,7 +60,8 @@ CASES = [
         outputs=True,
     ),
     Case(
-        "calibrate log.csv --urdf two.urdf --out a --payload-recording arms.csv=1 --json arms.csv",
+        "calibrate log.csv --urdf two.urdf --out a.yml --payload-recording arms.csv=1 "
+        "--json arms.csv",
         "arms.csv",
         "--payload-recording",
         "--json",

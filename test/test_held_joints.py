@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from robots import urdf_path
 from sensor_msgs.msg import JointState
 
+from rbd_control.errors import RbdControlError
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.ros.managed_node import ManagedNode, NotReadyError
 from rbd_control.ros.robot_source import RobotSource
@@ -62,6 +63,14 @@ def test_a_node_that_is_configured_again_holds_joints_at_their_new_positions() -
     assert missing == f"joint states on /joint_states, to hold {FINGER} where they are"
     source.report(0.03)
     assert source.held() == pytest.approx(0.03)
+
+
+def test_joints_that_the_description_lacks_are_refused_at_once() -> None:
+    """The node waited for joint states to hold the joints that it should have moved."""
+    source = Source(joints=tuple(f"fr3_joint{i}" for i in range(1, 8)))
+    assert source.source.missing_positions() == ""
+    with pytest.raises(RbdControlError, match="no movable joint 'fr3_joint1', which the parameter"):
+        source.source.make()
 
 
 def test_only_named_joints_leave_others_to_be_held() -> None:

@@ -17,6 +17,8 @@ from rbd_control.joint_states.prefix import PATIENCE, PrefixMatch
 from rbd_control.ros.joint_state_input import (
     PAUSE,
     RECOVERY,
+    SAID_EVERY,
+    SILENT,
     JointStateInput,
     Lateness,
     OtherJoint,
@@ -117,6 +119,39 @@ def test_a_gripper_is_read_from_the_arm_s_messages_and_from_others(
     inputs.other.name = ""
     send([0.7], "finger")
     assert len(positions) == 3
+
+
+def test_a_driver_that_starts_late_has_time_until_it_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The node warned at once of a publisher that it had just found."""
+    now = [100.0]
+    monkeypatch.setattr("rbd_control.ros.joint_state_input.time.monotonic", lambda: now[0])
+    node = MagicMock()
+    node.is_active = False
+    node.parameters.best_effort, node.parameters.queue_depth = False, 10
+    node.parameters.velocity_filter = 0.0
+    node.create_subscription.return_value.topic_name = "/joint_states"
+    node.create_subscription.return_value.handle.take_message.return_value = None
+    node.count_publishers.return_value = 0
+    JointStateInput(node, ["joint_1"], lambda: 1.0, lambda sample, stamp: None)
+    watch = node.create_timer.call_args.args[1]
+
+    def said(seconds: float) -> list[str]:
+        now[0] += seconds
+        warned = node.get_logger.return_value.warning
+        warned.reset_mock()
+        watch()
+        return [call.args[0] for call in warned.call_args_list]
+
+    assert said(SILENT - 0.1) == []
+    (first,) = said(0.2)
+    assert first.startswith("no node publishes")
+    node.count_publishers.return_value = 1
+    assert said(SAID_EVERY + 0.1) == []
+    assert said(SILENT - 0.1) == []
+    (second,) = said(0.2)
+    assert second.startswith("no message arrives on /joint_states, although it has a publisher")
 
 
 def take(lateness: Lateness, now: float, *ages: float | None, is_full: bool = False) -> list[bool]:

@@ -203,7 +203,7 @@ def test_refused_csv(tmp_path: Path, lines: list[str], says: str) -> None:
 
 def test_missing_topic_lists_those_there_are(tmp_path: Path) -> None:
     path = write_bag(tmp_path / "bag", joint_messages(), topic="/left/joint_states")
-    with pytest.raises(RecordingError, match="its topics are /left/joint_states"):
+    with pytest.raises(RecordingError, match="topics of sensor_msgs/msg/JointState are /left/jo"):
         read_recording(path)
     assert read_recording(path, "left/joint_states").count == 50
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from rich.console import Console
 from robots import RECORDINGS, panda_arm_urdf
 
+from rbd_control.cli import commands
 from rbd_control.cli import main as command_line
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model
@@ -21,7 +23,7 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.identification.threshold_calibration import worse_than_none
 from rbd_control.playback.report import scores
 from rbd_control.playback.truth import Score, summarise
-from rbd_control.reports.console import common_prefix, console_for_output
+from rbd_control.reports.console import common_prefix, console_for_output, program
 from rbd_control.reports.page import Row, Table
 
 WIDTH = 80
@@ -76,6 +78,40 @@ def test_a_command_fits_80_columns_and_prints_the_next_one(
     assert not re.findall(r"[^_ ]…", "\n".join(lines))
     # Wherever a number of the units of a table stands, an arm with revolute joints has N·m.
     assert "N·m or N" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [
+        ("/ws/install/rbd_control/lib/rbd_control/rbd-control", "ros2 run rbd_control rbd-control"),
+        ("/clone/.venv/bin/rbd-control", "/clone/.venv/bin/rbd-control"),
+        ("/usr/lib/python3/rbd_control/cli/main.py", "rbd-control"),
+    ],
+)
+def test_the_next_command_can_be_started_in_this_terminal(
+    started: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [started])
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert shlex.join(program()) == words
+
+
+def test_an_arm_file_that_no_command_would_recognise_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["calibrate", "free", "--urdf", "panda.urdf", "--out", "arm.txt"]) == 2
+    assert "--out is arm.txt; give a file that ends with .yaml" in capsys.readouterr().err
+
+
+def test_a_command_that_has_to_compile_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first replay was silent for a minute."""
+    with commands._compilation_told():
+        for _ in range(2):
+            numba.njit(lambda x: x + 1.0)(1.0)
+    said = capsys.readouterr().err
+    assert said.startswith("compiling functions not stored yet")
+    assert said.count("\n") == 1
 
 
 def printed(table: Table, width: int, names: tuple[str, ...] = ()) -> list[str]:

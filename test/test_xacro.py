@@ -110,6 +110,17 @@ def test_a_bad_file_is_refused(arm: Path, old: str, new: str, words: tuple[str, 
     assert_names(caught.value, (str(arm), *words))
 
 
+def test_an_argument_that_the_file_does_not_declare_is_refused(arm: Path) -> None:
+    """xacro ignores it in silence; the arm would have the default instead."""
+    with pytest.raises(ModelError) as caught:
+        Model.from_urdf(f"{arm} heigth:=2")
+    assert_names(caught.value, (str(arm), "'heigth'", "arguments are height, mount"))
+    plain = arm.with_name("plain.xacro")
+    plain.write_text(BODY)
+    with pytest.raises(ModelError, match=r"no xacro argument 'name'; its arguments are none"):
+        Model.from_urdf(f"{plain} name:=x")
+
+
 def test_without_xacrodoc_the_error_says_what_to_do(
     arm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

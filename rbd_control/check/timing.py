@@ -78,7 +78,8 @@ def velocity_line(motions: Sequence[RecordedMotion], model: Model) -> Line:
     if not moving:
         return Line("velocity", "good", "not compared with the positions: no joint moves", values)
     least, most = min(moving.values()), max(moving.values())
-    text = f"{least:.2f} to {most:.2f} times the rate of change of the position"
+    scales = dict.fromkeys((f"{least:.2f}", f"{most:.2f}"))
+    text = f"{' to '.join(scales)} times the rate of change of the position"
     return Line("velocity", "good", f"{text} on the joints that move", values)
 
 

@@ -31,10 +31,11 @@ from rbd_control.cli.drive_gains import (
 )
 from rbd_control.cli.exit_codes import NO_RESULT
 from rbd_control.cli.next_command import print_next, robot_words
+from rbd_control.errors import InputError
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_json
 from rbd_control.identification import Calibration, DriveGain, RecordedMotion, calibrate
-from rbd_control.playback.configuration import arm_to_calibrate, physical, starting_parameters
+from rbd_control.playback.configuration import YAML, arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import free_motions, read_motions
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.report import draw_calibration
@@ -138,7 +139,14 @@ def _print_warnings(calibration: Calibration, kept: Sections, console: Console) 
 
 
 def output_files(arguments: argparse.Namespace) -> list[NamedFile]:
-    """Return the files that the calibration of one arm writes."""
+    """Return the files that the calibration of one arm writes.
+
+    Raises:
+        InputError: if the name of the arm file has another suffix than :data:`YAML`, by which all
+            commands recognise an arm file.
+    """
+    if arguments.out.suffix not in YAML:
+        raise InputError(f"--out is {arguments.out.name}; give a file that ends with .yaml")
     out = NamedFile("--out", arguments.out, is_arm_file=True)
     return [out, *result_files(arguments, "calibration.html", "calibration.png")]
 

@@ -9,7 +9,9 @@ modules that it needs when it runs.
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rbd_control.cli.arguments import (
@@ -36,6 +38,27 @@ from rbd_control.cli.arguments import (
 )
 from rbd_control.errors import InputError
 from rbd_control.startup.standard_streams import ros_needed
+
+
+@contextmanager
+def _compilation_told() -> Iterator[None]:
+    """Print one line to standard error before the first function that has to be compiled."""
+    from rbd_control.startup.compilation import CompilationWatch
+
+    told: list[str] = []
+
+    def begins(kernel: str) -> None:
+        if not told:
+            print(
+                "compiling functions not stored yet, which takes a minute or two; "
+                "rbd-control warmup does it ahead",
+                file=sys.stderr,
+                flush=True,
+            )
+        told.append(kernel)
+
+    with CompilationWatch(begins):
+        yield
 
 
 def add_demo(commands: Commands) -> None:
@@ -184,7 +207,8 @@ def _run_check(arguments: argparse.Namespace) -> int:
             raise InputError(f"--{name} belongs to --loop; add --loop, or leave it out")
     from rbd_control.cli.check import run_check
 
-    return run_check(arguments)
+    with _compilation_told():
+        return run_check(arguments)
 
 
 def _measure_loop(arguments: argparse.Namespace) -> int:
@@ -245,7 +269,8 @@ def _run_replay(arguments: argparse.Namespace) -> int:
     refuse_fleet_options(arguments)
     from rbd_control.cli.replay import run_replay
 
-    return run_replay(arguments)
+    with _compilation_told():
+        return run_replay(arguments)
 
 
 def add_calibrate(commands: Commands) -> None:
@@ -367,7 +392,8 @@ def _run_calibrate(arguments: argparse.Namespace) -> int:
         raise InputError("no output: give --out YAML, or --fleet DIR for a table of many arms")
     from rbd_control.cli.calibrate import run_calibrate
 
-    return run_calibrate(arguments)
+    with _compilation_told():
+        return run_calibrate(arguments)
 
 
 def add_fleet_report(commands: Commands) -> None:
@@ -469,7 +495,7 @@ def add_view(commands: Commands) -> None:
 def _run_view(arguments: argparse.Namespace) -> int:
     from rbd_control.cli.view import run_view
 
-    with nullcontext() if arguments.recording else ros_needed("a live view"):
+    with _compilation_told() if arguments.recording else ros_needed("a live view"):
         return run_view(arguments)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
-import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from rbd_control.playback.configuration import YAML
+from rbd_control.reports.console import program
 
 RECORD = ("ros2", "bag", "record", "/joint_states", "-o", "free")
 """Records the joint states of a robot into the folder ``free``."""
@@ -26,17 +25,9 @@ def print_next(console: Console, why: str, *words: str | Path) -> None:
     """
     line = [str(word) for word in words]
     if line[0] not in ("ros2", "cc"):
-        line.insert(0, program())
+        line[:0] = program()
     console.print(f"next, {why}:", markup=False)
     console.print(f"  {shlex.join(line)}", markup=False, soft_wrap=True)
-
-
-def program() -> str:
-    """Return ``rbd-control``, with the path by which it was started if ``PATH`` has it not."""
-    path = Path(sys.argv[0])
-    if path.name != "rbd-control" or shutil.which("rbd-control") == str(path.absolute()):
-        return "rbd-control"
-    return str(path)
 
 
 def robot_words(arguments: argparse.Namespace, urdf: str | Path = "") -> list[str]:

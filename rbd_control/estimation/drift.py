@@ -117,6 +117,10 @@ PART = 0.7
 """Largest part of the squares of the residuals that friction may leave if it explains them."""
 USUAL = 10.0
 """Time constant of the mean speed at which a joint learns [s]."""
+FIRST_SPEED = 1.0
+"""Speed for which friction is stated before the joint has learned at a speed [rad/s or m/s].
+
+It may not depend on the configured friction: without viscous friction no speed follows from it."""
 
 ESTIMATE = np.dtype(
     [
@@ -504,7 +508,8 @@ class JointDrift(Result):
         "external torque at rest that is always reported as contact [N·m or N]"
     )
     bound_in_motion: float = value(
-        "the same in lasting motion in one direction at the usual speed [N·m or N]"
+        "the same in lasting motion in one direction at the usual speed, before the first motion "
+        "at 1 rad/s or m/s [N·m or N]"
     )
 
     DERIVED: ClassVar[tuple[Derived, ...]] = (
@@ -554,7 +559,7 @@ def guarantee(drift: Sequence[JointDrift], push: tuple[float, float], unit: str)
         f"friction is followed; a push that grows slowly is reported for as long as it lasts from "
         f"{push[0]:.3g} N at rest ({min(rest):.2g} to {max(rest):.2g} {unit} at a joint) and "
         f"{push[1]:.3g} N in lasting motion in one direction ({min(motion):.2g} to "
-        f"{max(motion):.2g})"
+        f"{max(motion):.2g} {unit})"
     )
 
 
@@ -632,7 +637,7 @@ class FrictionDrift:
         coulomb, viscous, _ = self._friction.followed(n)
         found = []
         for i in range(first, n):
-            speed = memory["usual_speed"][i] or coulomb[i] / max(viscous[i], 1e-9)
+            speed = memory["usual_speed"][i] or FIRST_SPEED
             torque = coulomb[i] + viscous[i] * speed
             if not torque:
                 continue

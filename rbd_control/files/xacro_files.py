@@ -10,17 +10,34 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from rbd_control.errors import ModelError
 from rbd_control.files.input_files import is_absent, reason
+from rbd_control.wording import listed, quoted
 
 _SOURCE = re.compile(r"(.*?\.xacro)(\s+['\"]?\w+:=.*)?", re.DOTALL)
 """Path of a xacro file, and its arguments."""
 
 _ARGUMENT = re.compile(r"\w+:=.*", re.DOTALL)
+
+
+class _Arguments(dict[str, str]):
+    """Arguments of a xacro file; ``known`` are the names that the file declares or reads.
+
+    xacro asks for each of them whether it is given, and ignores all others.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        super().__init__(given)
+        self.known: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.known.add(str(name))
+        return super().__contains__(name)
 
 
 def is_xacro(source: str | os.PathLike[str]) -> bool:
@@ -61,8 +78,8 @@ def expanded(source: str | os.PathLike[str]) -> str:
         source: path of the file, and its arguments.
 
     Raises:
-        ModelError: when xacrodoc is not installed, or the file does not exist or cannot be
-            expanded, for example without an argument that it requires.
+        ModelError: when xacrodoc is not installed, or the file does not exist, cannot be expanded,
+            for example without an argument that it requires, or does not declare a given one.
     """
     file = file_of(os.fspath(source))
     if is_absent(file):
@@ -77,7 +94,7 @@ def expanded(source: str | os.PathLike[str]) -> str:
     path = Path(file).absolute()
     try:
         words = shlex.split(os.fspath(source)[len(file) :])
-        given = dict(word.split(":=", 1) for word in words)
+        given = _Arguments(dict(word.split(":=", 1) for word in words))
         path.open().close()  # xacro hides the reason why a file cannot be read
         packages.walk_up_from(path)
         # An include, because paths in the file are relative to its folder only then.
@@ -95,4 +112,12 @@ def expanded(source: str | os.PathLike[str]) -> str:
         raise ModelError(
             f"xacro cannot expand it: {reason(error)}; arguments follow the file as NAME:=VALUE"
         ) from error
+    for name in given.keys() - given.known:
+        declared = sorted(given.known)
+        near = get_close_matches(name, declared)
+        others = [each for each in declared if each not in near]
+        raise ModelError(
+            f"declares no xacro argument {quoted(name)}; its arguments are "
+            f"{listed([*near, *others], 100)}"
+        )
     return text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import socket
 import tempfile
 import time
@@ -46,7 +47,7 @@ from rbd_control.live.requests import CommandNode
 from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario, ScenarioDriver
 from rbd_control.parameters import read_parameter_file
-from rbd_control.reports.console import console_for_output
+from rbd_control.reports.console import console_for_output, program
 from rbd_control.results import LONGEST
 from rbd_control.ros.contact_messages import events_in
 from rbd_control.ros.messages import to_seconds
@@ -235,8 +236,15 @@ def ros_variables(domain: int) -> dict[str, str]:
 
 def watching_line(domain: int) -> str:
     """Return a line of text with the command that shows the demo from another terminal."""
-    variables = " ".join(f"{name}={value}" for name, value in ros_variables(domain).items())
-    return f"watch it live, from another terminal: {variables} rbd-control view"
+    words = [f"{name}={value}" for name, value in ros_variables(domain).items()]
+    command = shlex.join([*words, *program(), "view"])
+    without = "" if has_view() else ", which needs the extra 'view'"
+    return f"watch it live{without}, from another terminal: {command}"
+
+
+def has_view() -> bool:
+    """Return whether the libraries of ``rbd-control view`` are installed."""
+    return find_spec("viser") is not None and find_spec("yourdfpy") is not None
 
 
 def free_port() -> int:
@@ -274,7 +282,7 @@ def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callabl
         console.print(watching_line(domain), markup=False, soft_wrap=True)
         yield lambda: None
         return
-    if find_spec("viser") is None or find_spec("yourdfpy") is None:
+    if not has_view():
         raise RbdControlError(
             "the view is not installed: pip install '.[view]' in a clone of rbd_control"
         )

@@ -245,7 +245,7 @@ class Monitor:
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         now, samples = time.monotonic(), self._listener.samples
         if now - self._since >= 1.0:
-            self.state.rate = (samples - self._samples) / (now - self._since) or math.nan
+            self.state.rate = (samples - self._samples) / (now - self._since)
             self._since, self._samples = now, samples
 
     def destroy_node(self) -> None:

@@ -448,7 +448,7 @@ class CommandReport:
             )
         else:
             why = f": {command.reason}" if command.reason else ""
-            self._node.get_logger().info(f"{command.mode}{why}")
+            self._node.get_logger().info(f"mode {command.mode}{why}")
 
     def report_command(self, status: Status, controller: PassivityController) -> None:
         """Add mode, goal, energies and learned masses of an active controller to the diagnostics.

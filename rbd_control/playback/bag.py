@@ -109,11 +109,11 @@ class Bag:
         """
         with about(self.path):
             if topic not in self.topics:
-                there = [f"{name} ({each.msgtype})" for name, each in self.topics.items()]
-                raise RecordingError(
-                    f"has no topic {quoted(topic)}, its topics are {listed(there)}; "
-                    "select one with --topic"
-                )
+                same = [name for name, each in self.topics.items() if each.msgtype == msgtype]
+                there = f"topics of {msgtype} are {listed(same)}; select one with --topic"
+                if not same:
+                    there = f"none of {msgtype}; its topics are {listed(self.topics)}"
+                raise RecordingError(f"has no topic {quoted(topic)}, {there}")
             found = self.topics[topic]
             if found.msgtype != msgtype:
                 raise RecordingError(

@@ -122,8 +122,9 @@ def _headline(state: LiveState, now: float) -> Text:
         if state.force is not None:
             numbers = " ".join(f"{x:+.1f}" for x in state.force)
             text.append(f", {math.hypot(*state.force):.1f} N ({numbers})")
-    rate = f"{state.rate:.0f} Hz" if math.isfinite(state.rate) else "no samples"
-    text.append(f"    {state.detector}, {rate}", style="dim")
+    text.append(f"    {state.detector}", style="dim")
+    if math.isfinite(state.rate):
+        text.append(f", {state.rate:.0f} Hz" if state.rate else ", no samples", style="dim")
     if state.condition and state.condition != "ok":
         text.append(f"\n{state.condition}", style="yellow")
     if state.ignored:

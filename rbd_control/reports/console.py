@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -162,3 +165,16 @@ class ConsoleTable:
 def level_text(level: Level | Literal[""]) -> Text:
     """Return the label of a level in its colour; empty for no level."""
     return Text(WORDS[level], STYLES[level]) if level in WORDS else Text()
+
+
+def program() -> list[str]:
+    """Return the words of ``rbd-control``, as it can be started in this terminal.
+
+    They are the name if ``PATH`` has this program, ``ros2 run`` in a workspace, and else its path.
+    """
+    path = Path(sys.argv[0])
+    if path.name != "rbd-control" or shutil.which("rbd-control") == str(path.absolute()):
+        return ["rbd-control"]
+    if path.parts[-3:-1] == ("lib", "rbd_control"):
+        return ["ros2", "run", "rbd_control", "rbd-control"]
+    return [str(path)]

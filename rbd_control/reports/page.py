@@ -296,9 +296,9 @@ class Analysed:
 
     Attributes:
         recordings: paths of the recordings; empty for a run of the demo.
-        robot: path or name of the robot description; empty if the parameter file names it, or if
-            it is unknown.
-        config: path of the parameter file; empty for defaults.
+        robot: path or name of the robot description, or path of an arm file; empty if the parameter
+            file names it, or if it is unknown.
+        config: path of the parameter file; empty for an arm file or defaults.
         made: date and time of the report.
     """
 
@@ -320,7 +320,8 @@ class Analysed:
             facts.append(
                 ("robot description", self.robot or "of the parameter file or the recording")
             )
-            facts.append(("parameters", self.config or "defaults"))
+            arm_file = self.robot if self.robot.endswith((".yaml", ".yml")) else ""
+            facts.append(("parameters", self.config or arm_file or "defaults"))
         facts.append(
             ("made", f"{self.made:%Y-%m-%d %H:%M %Z}".strip() + f" by rbd-control {__version__}")
         )

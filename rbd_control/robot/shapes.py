@@ -242,7 +242,7 @@ def missing_geometry(model: Model, surface: Surface) -> str:
     if not links:
         return ""
     return (
-        f"no collision geometry found for {', '.join(links)}: in collisions, these links are "
+        f"no collision geometry found for {listed(links)}: in collisions, these links are "
         f"identified less reliably; "
         f"{surface.note or 'check the collision elements and the paths of the meshes'}"
     )

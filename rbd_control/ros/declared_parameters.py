@@ -77,7 +77,8 @@ class DeclaredParameters(Generic[P]):
             getattr(self.current, name) != getattr(default, name) for name in self._fields
         )
         if changed:
-            return f"{changed} parameters differ from their defaults; ros2 param dump {node}"
+            subject = "1 parameter differs" if changed == 1 else f"{changed} parameters differ"
+            return f"{subject} from the default; ros2 param dump {node}"
         return (
             "no parameter differs from its default; a parameter file reaches this node by a "
             f"section named {node} or /**"

@@ -255,6 +255,7 @@ class JointStateInput:
         self._heard = -math.inf
         self._lateness = Lateness()
         self._patience = time.monotonic() + SILENT
+        self._publishers = 0
         self._counted: dict[str, int] = {}
         self.latest: JointSample | None = None
         parameters = node.parameters
@@ -478,13 +479,16 @@ class JointStateInput:
         else:
             self.poll()  # shows that the queue is empty, also at low rates
         self._simulated = self._clock.ros_time_is_active
-        if not self.is_silent:
+        topic = self._subscription.topic_name
+        if not self.is_silent or (not self._publishers and self._node.count_publishers(topic)):
+            # A driver that has just started needs a moment until it sends.
             self._patience = time.monotonic() + SILENT
+            self._publishers = 1
         elif time.monotonic() > self._patience:
             self._patience = time.monotonic() + SAID_EVERY
-            topic = self._subscription.topic_name
-            publishers = self._node.count_publishers(topic)
-            self._node.get_logger().warning(advice(topic, publishers, self._intake, self._others))
+            self._publishers = self._node.count_publishers(topic)
+            said = advice(topic, self._publishers, self._intake, self._others)
+            self._node.get_logger().warning(said)
         if self._node.is_active and self.is_silent:
             self._on_silence()
 

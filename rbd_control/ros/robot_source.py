@@ -29,7 +29,7 @@ from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.ros.diagnostics import WARN, Status, report_unreceived
 from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
 from rbd_control.ros.messages import LATCHED, read_waiting
-from rbd_control.wording import shortened
+from rbd_control.wording import listed, shortened
 
 PATIENCE = 2.0
 """Longest wait for positions of the joints that are held fixed, from the first joint state [s]."""
@@ -98,9 +98,10 @@ class JointScout:
         if not arm.joints:
             return "" if is_one_arm(model) else self._waiting_for_efforts(model, now, topic)
         held = set(model.joint_names) - set(arm.joints) - set(self.reported.positions)
-        if not held:
+        # A joint that the description lacks is an error of the configuration.
+        if not held or not set(arm.joints) <= set(model.joint_names):
             return ""
-        what = f"joint states on {topic}, to hold {', '.join(sorted(held))} where they are"
+        what = f"joint states on {topic}, to hold {listed(sorted(held))} where they are"
         if not self.reported.positions:
             return what
         self._first = self._first or now
@@ -257,9 +258,9 @@ class RobotSource:
 
 
 def joints_and_payload(robot: Robot) -> str:
-    """Return the joints of an arm and its payload (mass and link), if any, as text for the log."""
-    arm = robot.parameters
-    joints = ", ".join(robot.joints)
+    """Return the first and last joint of an arm, and its payload, if any, as text for the log."""
+    arm, names = robot.parameters, robot.joints
+    joints = names[0] if len(names) == 1 else f"{len(names)} joints, {names[0]} to {names[-1]}"
     if not arm.payload_mass:
         return joints
     link = arm.payload_link or robot.model.joint_links[-1]

@@ -201,6 +201,16 @@ def test_a_slow_push_at_rest_is_reported_for_as_long_as_it_lasts(small: Drifting
     assert detector.recoveries == 0
 
 
+def test_the_bound_in_motion_is_possible_before_the_first_motion(small: DriftingArm) -> None:
+    """A joint without viscous friction has no speed at which it equals Coulomb friction."""
+    zero = (0.0,) * small.model.nv
+    parameters = replace(small.parameters, friction_viscous=zero, threshold_speed=(0.1,))
+    drift = ContactDetector(small.model, parameters).drift
+    for each, coulomb in zip(drift, small.coulomb, strict=True):
+        # Twice the largest change of Coulomb friction, and the growth of the threshold.
+        assert each.bound_in_motion < each.bound_at_rest + 2.0 * BOUND * SHARE * coulomb + 0.1
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_slow_push_in_lasting_motion_is_reported(sign: float) -> None:
     """In motion in one direction a push hides behind friction up to the stated bound."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from damage import sound
 from report_pages import (
+    ANALYSED,
     EVIL,
     ONSETS,
     curves,
@@ -140,3 +142,10 @@ def test_replay_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert float(event[1]) == pytest.approx(0.4, abs=0.05)
     assert ["friction_coulomb", "0.5, 0.3 N·m or N"] in rows(text)  # in the order of the model
     assert str(tmp_path / "log.csv") in text
+
+
+def test_an_arm_file_is_named_as_the_parameters() -> None:
+    """The page said "defaults"."""
+    facts = dict(replace(ANALYSED, robot="arm.yaml").facts())
+    assert facts["parameters"] == "arm.yaml"
+    assert dict(ANALYSED.facts())["parameters"] == "defaults"

@@ -121,7 +121,7 @@ def test_the_controller_waits_for_the_configuration_of_the_detector(
         probe.wait_for_report(f"{space}/{name}", lambda r, v=value: v in r.values, "is not active")  # type: ignore[misc]
     probe.wait(lambda: torque, "no torque")
     assert process.output.index("contact_detector]: configured") < process.output.index(
-        "passivity_controller]: hold"
+        "passivity_controller]: mode hold"
     )
     probe.node.destroy_publisher(publisher)
 

@@ -72,7 +72,7 @@ def pair(bring_up: BringUp) -> Iterator[list[Process]]:
 
 
 def holds(process: Process) -> bool:
-    return ": hold" in process.output
+    return ": mode hold" in process.output
 
 
 @pytest.mark.usefixtures("source")
