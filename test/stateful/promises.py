@@ -241,15 +241,20 @@ def safe_brake_brakes_every_joint(s: Stretch) -> None:
     # Joints that are braked apart now may have been braked with the others before.
     apart = rig.controller.path.braked_apart
     # A joint whose limit leaves it too little of its brake is braked apart, the others more slowly.
-    together = -(p.damping_rate or RATE) * np.einsum("kij,kj->ki", mass, v)
+    # The rate is between this one and damping_rate, by the periods of the samples before.
+    full, slow = p.damping_rate or RATE, rate
+    together = -np.einsum("kij,kj->ki", mass, v)
     left = largest - np.sign(together) * np.clip(weight, -largest, largest)
     kept = left / np.maximum(np.abs(together), ROUNDING)
-    alone = apart | (kept < LEAST_ROOM)
-    rate *= np.where(alone, 1.0, np.minimum(kept, 1.0)).min(axis=1, keepdims=True)
+    alone = [apart | (kept < LEAST_ROOM * each) for each in (slow, full)]
+    rate = np.where(alone[0], slow, np.minimum(kept, slow)).min(axis=1, keepdims=True)
     for inertia in (
         mass,
         np.array([_inertia_apart(M, apart) for M in mass]),
-        np.array([_inertia_apart(M, each) for M, each in zip(mass, alone, strict=True)]),
+        *(
+            np.array([_inertia_apart(M, each) for M, each in zip(mass, some, strict=True)])
+            for some in alone
+        ),
     ):
         wanted = rate * np.einsum("kij,kj->ki", inertia, v)
         least = 0.5 * np.minimum(np.abs(wanted), rig.braking(s.first)[rows])
