@@ -61,20 +61,22 @@ def _compare(arms: list[str], seed: int, count: int, folder: Path, console: Cons
     """Compare the detector with a plain observer, print the table and write it."""
     head = ["arm", "false contacts", "highest ratio"]
     for force in FORCES:
-        head += [f"{force:g} N: ours", "plain [ms]", "ratio", "missed: ours", "plain"]
+        head += [f"{force:g} N: ours", "at equal false alarms", "plain [ms]", "ratio of these"]
+        head += ["missed: ours", "at equal false alarms", "plain"]
     table, rows = Table(*head), []
     for name in arms:
         found = compare(name, seed, count)
         row = [name, str(found.false_contacts), f"{found.highest:.2f}"]
         for force in FORCES:
-            ours, plain = found.ours[force], found.plain[force]
-            # Pushes that both find: the weaker ones that only one finds are late.
-            both = np.isfinite(ours) & np.isfinite(plain)
+            delays = found.ours[force], found.equal[force], found.plain[force]
+            # Pushes that all find: the weaker ones that only one finds are late.
+            all_find = np.isfinite(delays).all(axis=0)
             medians = [
-                1e3 * float(np.median(x[both])) if both.any() else np.nan for x in (ours, plain)
+                1e3 * float(np.median(x[all_find])) if all_find.any() else np.nan for x in delays
             ]
-            row += [f"{medians[0]:.0f}", f"{medians[1]:.0f}", f"{medians[0] / medians[1]:.2f}"]
-            row += [str(int(np.isinf(x).sum())) for x in (ours, plain)]
+            row += [f"{median:.0f}" for median in medians]
+            row.append(f"{medians[1] / medians[2]:.2f}")
+            row += [str(int(np.isinf(x).sum())) for x in delays]
         rows.append(row)
         console.print(" ".join(f"{a}: {b};" for a, b in zip(head, row, strict=True)))
     for row in rows:

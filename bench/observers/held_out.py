@@ -4,7 +4,8 @@ The detector is calibrated on a part of the motion of an arm, and has its own th
 observer has the same friction and corrections of masses, the gain :data:`PLAIN_GAIN` for all joints
 and constant thresholds. They are proportional to its largest residuals in the part of the
 calibration, and just high enough that it raises no false alarm in the other part, which no
-calibration knows. Pushes are added to the efforts: a motor that holds the arm against a push has
+calibration knows. At equal false alarms, the thresholds of the detector are multiplied likewise.
+Pushes are added to the efforts: a motor that holds the arm against a push has
 the torque of the push less.
 """
 
@@ -62,6 +63,8 @@ class Comparison:
     """Largest ratio of a residual to its threshold in these parts."""
     ours: dict[float, Array]
     """Delays of the detector for each force [N]."""
+    equal: dict[float, Array]
+    """Its delays with thresholds that are just high enough for no false alarm."""
     plain: dict[float, Array]
     """Delays of the plain observer for each force [N]."""
 
@@ -110,6 +113,7 @@ def compare(name: str, seed: int, count: int) -> Comparison:
         count: number of pushes of each force in each part.
     """
     ours: dict[float, list[float]] = {force: [] for force in FORCES}
+    equal: dict[float, list[float]] = {force: [] for force in FORCES}
     plain: dict[float, list[float]] = {force: [] for force in FORCES}
     false_contacts, highest = 0, 0.0
     for k, (model, motions, held) in enumerate(cases(name, seed)):
@@ -117,7 +121,8 @@ def compare(name: str, seed: int, count: int) -> Comparison:
         true = found.corrected(model)
         block = ContactDetector(true, found).update_block(held.t, held.q, held.v, held.tau)
         false_contacts += sum(event.phase == "onset" for _, event in block.events)
-        highest = max(highest, float((np.abs(block.residual) / block.threshold).max()))
+        least = ROUNDING * float((np.abs(block.residual) / block.threshold).max())
+        highest = max(highest, least)
         threshold = _plain_thresholds(true, found, motions, held)
         rng = np.random.default_rng(100 * seed + k)
         for start in _starts(held, rng, count):
@@ -127,6 +132,8 @@ def compare(name: str, seed: int, count: int) -> Comparison:
                 detector = ContactDetector(true, found)
                 flags = detector.update_block(window.t, window.q, window.v, window.tau)
                 ours[force].append(_delay(window.t, flags.level > 0, began))
+                over = (np.abs(flags.residual) / flags.threshold).max(axis=1) > least
+                equal[force].append(_delay(window.t, over, began))
                 over = (np.abs(_residual(true, found, window)) / threshold).max(axis=1) > 1.0
                 plain[force].append(_delay(window.t, over, began))
     return Comparison(
@@ -134,7 +141,7 @@ def compare(name: str, seed: int, count: int) -> Comparison:
         false_contacts,
         highest,
         {force: np.array(delays) for force, delays in ours.items()},
-        {force: np.array(delays) for force, delays in plain.items()},
+        *({force: np.array(delays) for force, delays in each.items()} for each in (equal, plain)),
     )
 
 

@@ -445,6 +445,13 @@ class Search:
         best = max(fits, key=lambda one: one.evidence)
         return best.evidence - cause.price - fit.evidence, best
 
+    def without(self, fit: Fit, cause: type[Cause]) -> Fit:
+        """Return the fit without a cause of all joints, whose unknowns have the same name."""
+        h = fit.hypothesis
+        terms = tuple(name for name in h.terms if name != cause.kind)
+        causes = tuple(each for each in h.causes if each[0] != cause.kind)
+        return self.fit(replace(h, terms=terms, causes=causes))
+
     def values(self, fit: Fit, name: str) -> tuple[Array, Array]:
         """Return the estimates of the unknowns with a name, and their standard errors."""
         here = np.isin(fit.rows, self.unknowns.rows[name])

@@ -330,6 +330,10 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
         values = {"mass": None, "deviation": None}
         return Line("payload", "doubtful", text, values, is_finding=False)
     if is_found:
+        if fit.hypothesis.has(Masses.kind):
+            # Hardly any motion tells both from a payload of another size alone.
+            alone = float(search.payload(search.without(fit, Masses))[0][0])
+            values["deviation"] = error = math.hypot(error, mass - alone)
         com = theta[1:] / mass
         where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
         size = f"{_kilograms(mass, error)} {where}"
@@ -361,13 +365,20 @@ def _masses(search: Search, fit: Fit) -> list[Line]:
     """Return the line about masses of another arm, or a gain of all efforts; none without.
 
     Both scale the torque of the arm, and only a gain scales friction, which varies itself by
-    :data:`FRICTION_VARIES`: the line names what this excludes least, or both.
+    :data:`FRICTION_VARIES`: the line names what this excludes least, or both. Beside a payload
+    masses are doubtful.
     """
     if not fit.hypothesis.has(Masses.kind):
         return []
     size, error = search.size(fit)
     masses, deviation = 1.0 / size, error / size**2
     values: dict[str, object] = {"masses": masses, "deviation": deviation, "gain": 1.0 / size}
+    if fit.hypothesis.has(Payload.kind):
+        text = (
+            f"{masses:.2f} ± {deviation:.2g} times those of this arm, or as described with another "
+            f"payload: declare the payload or take it off, and check again"
+        )
+        return [Line("masses", "doubtful", text, values | {"cause": "unknown"})]
     of_masses = (
         f"the masses of the description are {masses:.2f} ± {deviation:.2g} times those of this "
         f"arm, as of another arm or another version of it: use the URDF of this arm, or run "

@@ -197,7 +197,7 @@ def links(event: Json) -> str:
     if len(event["candidates"]) < 2:
         return str(event["link"])
     sure = number(event["confidence"], 0, "%", 100.0)
-    return f"{event['link']} {sure}, or {' '.join(event['candidates'][1:])}"
+    return f"{event['link']} {sure}, or {', '.join(event['candidates'][1:])}"
 
 
 def residual_table(found: Json) -> Table:
