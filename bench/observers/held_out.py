@@ -34,6 +34,8 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 """Folder of recordings that are not part of the package."""
 PLAIN_GAIN = 50.0
 """Gain of the plain observer [1/s]."""
+CARRIED = 2.11, (0.008, 0.027, -0.008)
+"""Mass [kg] and centre of mass [m] of what ``check`` finds at the last link of the real UR10."""
 PARTS = 4
 """Number of parts of a recording; each is held out from a calibration on the others."""
 FORCES = (8.0, 20.0)
@@ -99,6 +101,8 @@ def _real(name: str) -> tuple[Model, RecordedMotion]:
     else:
         text = arm("ur10").urdf
     model = Model.from_urdf(text)
+    if name == "ur10":
+        model = model.with_payload(model.joint_links[-1], *CARRIED, np.zeros((3, 3)))
     recording = read_recording(SHARED / f"{name}_exciting_trajectory.db3")
     motions, _ = free_motions(recording, read_motions(recording, model, None))
     return model, motions[0]
