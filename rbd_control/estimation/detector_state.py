@@ -100,6 +100,7 @@ JOINT_SETTINGS = np.dtype(
         ("highest_speed", "f8"),  # higher speeds are implausible [rad/s or m/s]
         ("turn", "f8"),  # period of the position of a revolute joint [rad]; 0 for prismatic joints
         ("loaded", "f8"),  # load above which an effort of zero counts as not measured [N·m or N]
+        ("small", "f8"),  # effort after which zero may be measured, in the driver's unit
         *SETTING_FIELDS,  # of the friction that is followed
     ],
     align=True,
@@ -383,6 +384,7 @@ def decision_settings(
     joint["saturated"] = parameters.saturation_ratio * limits_or(model.effort_limit, math.inf)
     joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
     joint["loaded"] = LOADED * joint["contact_threshold"]
+    joint["small"] = joint["contact_threshold"] / np.abs(parameters.for_joints("effort_gain", n))
     joint["loaded"][: n - len(model.joint_names)] = math.inf  # a floating base has no motors
     for field in arm.dtype.names or ():
         arm[field] = getattr(parameters, field)

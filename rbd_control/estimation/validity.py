@@ -11,7 +11,8 @@ are switched off, and drivers that fill the field with zeros, publish it. The lo
 small for a moment, so only loads well above the noise (``loaded``, half of the contact threshold)
 count:
 
-- A gravity torque above ``loaded`` counts at once.
+- A gravity torque above ``loaded`` counts at once, and for ``repeated_time`` if the effort before was
+  at most the contact threshold: friction may cancel the weight, and a driver rounds the rest to 0.
 - A residual above ``loaded`` shows the torque that the motion needs, or that of a push. It counts
   on a joint whose effort has always been zero, for ``repeated_time`` and for :data:`FADED` time
   constants of the observer, in which the residual of an earlier push has decayed. On a joint whose
@@ -164,7 +165,9 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
             used = memory.arm[0].stamp - joint.zero_since
             fading = FADED / settings.joint[i].observer_gain
             late = shown and used >= max(rules.repeated_time, fading)
-            if late or abs(samples.load[k, i]) > settings.joint[i].loaded:
+            jumps = not joint.measured or abs(memory.effort[i]) > settings.joint[i].small
+            jumps = jumps or used >= rules.repeated_time
+            if late or (jumps and abs(samples.load[k, i]) > settings.joint[i].loaded):
                 reason, row = ZERO_EFFORT, i
     if some_zero and all_zero:
         longest = rules.repeated_time if moving else rules.repeated_time_at_rest

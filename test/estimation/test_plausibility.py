@@ -160,6 +160,23 @@ def test_an_effort_that_is_dead_from_the_start(
     assert not any(d.valid for d in detections)
 
 
+@pytest.mark.parametrize("gain", [1.0, 10.0])
+def test_a_weight_that_friction_cancels_may_be_rounded_to_zero(
+    model: Model, recording: Sequence[np.ndarray], gain: float
+) -> None:
+    """An effort that becomes small step by step may be zero, for ``repeated_time`` at most."""
+    t, q, v, tau = recording
+    share = np.clip((t[900] - t) / 0.5, 0.0, 1.0)
+    effort = tau / gain
+    effort[:, 1] = np.round(share * tau[:, 1], 1) / gain
+    parameters = replace(PARAMETERS, effort_gain=(gain,))
+    dropped = np.array([d.dropped for d in detect(model, (t, q, v, effort), parameters)])
+    last = np.flatnonzero(effort[:, 1])[-1]
+    after = last + round(parameters.repeated_time / DT)
+    assert not dropped[: after - 1].any()
+    assert set(dropped[after + 3 :]) == {"joint_2 publishes no effort"}
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_a_true_zero_is_measured(model: Model, measured: bool) -> None:
     """The torque of a vertical axis at rest may be exactly zero, and then a hand accelerates it.
