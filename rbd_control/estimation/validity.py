@@ -11,8 +11,8 @@ are switched off, and drivers that fill the field with zeros, publish it. The lo
 small for a moment, so only loads well above the noise (``loaded``, half of the contact threshold)
 count:
 
-- A gravity torque above ``loaded`` counts at once, and for ``repeated_time`` if the effort before was
-  at most the contact threshold: friction may cancel the weight, and a driver rounds the rest to 0.
+- A gravity torque above ``loaded`` counts at once, or after ``repeated_time`` if the effort before
+  was at most the contact threshold: friction may cancel the weight, and a driver rounds the rest.
 - A residual above ``loaded`` shows the torque that the motion needs, or that of a push. It counts
   on a joint whose effort has always been zero, for ``repeated_time`` and for :data:`FADED` time
   constants of the observer, in which the residual of an earlier push has decayed. On a joint whose

@@ -38,7 +38,7 @@ from rbd_control.identification.motion import (
     RecordedMotion,
     judged_samples,
     refuse_little_motion,
-    repeated_samples,
+    torque_noise,
 )
 from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
@@ -233,7 +233,7 @@ def calibrate(
         start,
         effort_gain=tuple(gain),
         onset_debounce=0.0,
-        torque_noise=tuple(_torque_noise(recorded)),
+        torque_noise=tuple(np.maximum(torque_noise(recorded), LEAST_TORQUE_NOISE)),
     )
     if drives:
         unknown = np.zeros(model.nv)
@@ -589,20 +589,6 @@ def _with_motion(motions: Sequence[RecordedMotion], model: Model) -> list[Record
 def _duration(motions: Sequence[FreeMotion | RecordedMotion]) -> float:
     """Return the duration of all motions together [s]; each has at least one sample."""
     return sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
-
-
-def _torque_noise(motions: Sequence[RecordedMotion]) -> Array:
-    """Return the standard deviation of one sample of each torque, (nv,) [N·m or N].
-
-    The second difference of white noise has the variance 6; that of the torque of a motion is small
-    most of the time, so that the median tells the noise.
-
-    Args:
-        motions: the motions as recorded, ``tau`` as torque [N·m or N].
-    """
-    fresh = [each.tau[~repeated_samples(each)] for each in motions]
-    second = np.abs(np.concatenate([np.diff(tau, 2, axis=0) for tau in fresh]))
-    return np.maximum(1.4826 * np.median(second, axis=0) / np.sqrt(6.0), LEAST_TORQUE_NOISE)
 
 
 def _moving_time(motions: Sequence[RecordedMotion], maximum_gap: float) -> float:

@@ -27,6 +27,7 @@ from rbd_control.estimation.thresholds import (
     default_contact_thresholds,
     with_default_thresholds,
 )
+from rbd_control.estimation.validity import OTHER_RATE
 from rbd_control.identification.causes import (
     HEAVY,
     TILTED,
@@ -47,7 +48,7 @@ from rbd_control.identification.efforts import (
 )
 from rbd_control.identification.evidence import Evidence, gather, gather_in_steps
 from rbd_control.identification.findings import Line, graded
-from rbd_control.identification.motion import RecordedMotion
+from rbd_control.identification.motion import RecordedMotion, torque_noise
 from rbd_control.joint_states.plausibility import limits_or
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.wording import listed
@@ -190,6 +191,7 @@ def diagnose_in_steps(
         *effort_lines(efforts),
         _order(model, fit, swapped),
         *_coarse(model, parameters, motions, used),
+        *_noisy(model, parameters, motions),
     ]
     if alive.any():
         lines.append(_payload(model, search, fit))
@@ -316,6 +318,30 @@ def _weighed(model: Model, search: Search) -> str:
     if not best:
         return "the joints that lift the last link"
     return listed([model.joint_names[i - model.nv] for i in sorted(best)])
+
+
+NOISIER = 2.0
+"""Ratio of the noise of an effort to that of the calibration from which it is named."""
+
+
+def _noisy(
+    model: Model, parameters: DetectorParameters, motions: Sequence[RecordedMotion]
+) -> list[Line]:
+    """Return a line about efforts that are noisier than in the calibration; none if none is."""
+    period = float(np.median(np.concatenate([np.diff(motion.t) for motion in motions])))
+    if not 1.0 / OTHER_RATE < parameters.calibrated_rate * period < OTHER_RATE:
+        return []  # not calibrated, or noise and motion are not told apart as in the calibration
+    gain = np.abs(parameters.for_joints("effort_gain", model.nv))
+    ratio = gain * torque_noise(motions) / parameters.for_joints("torque_noise", model.nv)
+    i = int(np.argmax(ratio))
+    if not ratio[i] > NOISIER:
+        return []
+    joint = model.joint_names[i - model.nv]
+    text = (
+        f"the effort of {joint} is {ratio[i]:.2g} times as noisy as in the calibration: contacts "
+        f"may be false; look for the cause (filter, cable, drive), or calibrate again"
+    )
+    return [Line("noise", "doubtful", text, {"noise": float(ratio[i]), "joint": joint})]
 
 
 def _payload(model: Model, search: Search, fit: Fit) -> Line:

@@ -259,3 +259,17 @@ def _verdicts(
         stop, _ = decide(k, samples, settings, memory, residual, threshold, verdict)
         k = stop + 1
     return verdict
+
+
+def torque_noise(motions: Sequence[RecordedMotion]) -> Array:
+    """Return the standard deviation of one sample of each effort, (nv,), in its unit.
+
+    The second difference of white noise has the variance 6; that of the torque of a motion is small
+    most of the time, so that the median tells the noise.
+
+    Args:
+        motions: the motions as recorded.
+    """
+    fresh = [each.tau[~repeated_samples(each)] for each in motions]
+    second = np.abs(np.concatenate([np.diff(tau, 2, axis=0) for tau in fresh]))
+    return np.asarray(1.4826 * np.median(second, axis=0) / np.sqrt(6.0))

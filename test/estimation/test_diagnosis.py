@@ -20,6 +20,7 @@ from rbd_control.identification import (
     diagnose,
 )
 from rbd_control.identification.findings import Line
+from rbd_control.identification.motion import torque_noise
 from rbd_control.robot.inertial_corrections import corrected_model
 from rbd_control.robot.payload import PayloadParameters
 
@@ -242,6 +243,26 @@ def test_masses_beside_a_payload_are_doubtful_and_widen_its_error(
             payload = lines["payload"].values
             assert payload["mass"] == pytest.approx(2.0, abs=2.0 * payload["deviation"])
         assert both or name == "ur10" or factor == 1.0  # 15 N·m of friction may hide the masses
+
+
+@pytest.mark.parametrize(("factor", "is_named"), [(1.0, False), (3.0, True)])
+def test_efforts_that_are_noisier_than_in_the_calibration_are_named(
+    arm: Model, name: str, factor: float, is_named: bool
+) -> None:
+    """Three times the noise made 9 and 15 false contacts in a minute without a word."""
+    before, after = motion(arm, name, seed=1), motion(arm, name, seed=2)
+    noise = torque_noise([before])
+    known = DetectorParameters(
+        calibrated_rate=1.0 / float(np.median(np.diff(before.t))), torque_noise=tuple(noise)
+    )
+    rng = np.random.default_rng(0)
+    added = np.sqrt(factor**2 - 1.0) * noise * rng.normal(size=after.tau.shape)
+    noisier = replace(after, tau=after.tau + added)
+    lines = [line for line in diagnose([noisier], arm, known).lines if line.topic == "noise"]
+    assert bool(lines) == is_named
+    for line in lines:
+        assert line.level == "doubtful"
+        assert line.values["noise"] == pytest.approx(factor, rel=0.2)  # the largest of all joints
 
 
 def test_what_rest_does_not_determine_is_said_to_be_undetermined(arm: Model, name: str) -> None:
