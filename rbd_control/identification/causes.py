@@ -199,10 +199,12 @@ class Cause:
     Attributes:
         kind: its name.
         price: decrease of the logarithmic evidence, for what is rarely wrong with an arm.
+        exchanges: whether it compares joints with the efforts of others.
     """
 
     kind: ClassVar[str]
     price: ClassVar[float] = 1.0
+    exchanges: ClassVar[bool] = False
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:
@@ -243,9 +245,16 @@ class Scale(Cause):
             yield replace(h, scale=scale)
 
 
-def _unlike(scales: dict[int, float], common: float) -> dict[int, float]:
-    """Return the scales that errors of masses and gains do not explain beside a common one."""
-    return {i: x for i, x in scales.items() if not SCALES[0] < x / common < SCALES[1]}
+def _unlike(scales: dict[int, tuple[float, float]], common: float) -> dict[int, float]:
+    """Return the scales that errors of masses and gains do not explain beside a common one.
+
+    Their own standard errors, twice, do not explain them either.
+    """
+    return {
+        i: x
+        for i, (x, error) in scales.items()
+        if x + 2.0 * error < SCALES[0] * common or x - 2.0 * error > SCALES[1] * common
+    }
 
 
 class Gravity(Cause):
@@ -347,7 +356,7 @@ class VelocityLate(Cause):
 class SwappedEfforts(Cause):
     """The efforts of two joints are exchanged."""
 
-    kind, price = "swapped efforts", 5.0
+    kind, price, exchanges = "swapped efforts", 5.0, True
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
@@ -431,7 +440,12 @@ class Search:
                     continue
                 for option in cause.options(self, best):
                     fit = self.fit(option)
-                    options.append((fit.evidence - cause.price - best.evidence, fit))
+                    gain = fit.evidence - best.evidence
+                    if cause.exchanges:
+                        # Residuals correlated in time count less, also those of another joint.
+                        same = self.comparable(option) - self.comparable(best.hypothesis)
+                        gain = min(gain, same)
+                    options.append((gain - cause.price, fit))
                     yield
             gain, found = max(options, key=lambda option: option[0], default=(0.0, best))
             if gain < LEAST_GAIN:
@@ -526,17 +540,20 @@ class Search:
         L = self.layout
         return self._regressed(h.effort[i], np.eye(L.size)[L.need], i)
 
-    def known_scales(self, h: Hypothesis) -> dict[int, float]:
-        """Return the scales that the motion determines, by joint, without those of causes."""
+    def known_scales(self, h: Hypothesis) -> dict[int, tuple[float, float]]:
+        """Return the scales that the motion determines, by joint, without those of causes.
+
+        Each comes with its standard error.
+        """
         found = {i: self.scale(h, i) for i in self.joints if not h.has("scale", i)}
-        return {i: scale for i, (scale, error) in found.items() if error < KNOWN * abs(scale)}
+        return {i: known for i, known in found.items() if known[1] < KNOWN * abs(known[0])}
 
     def common_scale(self, h: Hypothesis) -> float | None:
         """Return the median scale of the joints if masses of another arm may cause it, or None.
 
         A driver that subtracts gravity uses masses of its own, and there is none either.
         """
-        known = [*self.known_scales(h).values()]
+        known = [scale for scale, _ in self.known_scales(h).values()]
         if not known or not self.has_gravity or h.has("gravity"):
             return None
         common = float(np.median(known))
