@@ -17,7 +17,7 @@ from rbd_control.control.gains import HELD
 from rbd_control.control.kernels import LARGEST_STEP
 from rbd_control.control.limits import ArmLimits
 from rbd_control.control.safe_torque import STILL as STANDING
-from rbd_control.control.safe_torque import SafeTorque
+from rbd_control.control.safe_torque import Overshoot, SafeTorque
 from rbd_control.control.torque_path import LEAST_BRAKE
 from rbd_control.dynamics import Model, gravity_torque, kinetic_energy, mass_matrix
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
@@ -366,6 +366,29 @@ def test_a_slow_joint_that_swings_with_all_its_torque_is_an_overshoot(model: Mod
     assert loop.controller.path.brake_share <= 0.5
     torques = np.array([loop.run(0.002).torque[0] for _ in range(250)])
     assert np.abs(torques).max() < 0.5 * 0.005 * model.effort_limit[0]
+
+
+@pytest.mark.parametrize(
+    ("frequency", "full", "is_found"), [(9.0, 0.5, True), (9.0, 50.0, False), (4.0, 0.5, False)]
+)
+def test_the_weakest_brake_is_weakened_by_hard_and_fast_overshoots_only(
+    frequency: float, full: float, is_found: bool
+) -> None:
+    """At 0.6 rad/s a brake that needs its torque limit at 0.5 rad/s is hard."""
+    overshoot, found = Overshoot(1), False
+    for k in range(200):
+        v = 0.6 * np.sin([2.0 * np.pi * frequency * 0.005 * k])
+        found |= overshoot.found(0.005, np.eye(1), v, np.array([full]), is_weakest=True)
+    assert found == is_found
+
+
+def test_hard_overshoots_of_the_weakest_brake_halve_it(model: Model) -> None:
+    path = Loop(model).controller.path
+    shares = []
+    for factor in (0.5, 0.0, 0.5, 0.5):
+        path.weaken_brake(factor)
+        shares.append(path.brake_share / LEAST_BRAKE)
+    assert shares == [8.0, 1.0, 0.5, 0.25]
 
 
 def test_a_fault_in_motion_ends_at_rest(model: Model) -> None:

@@ -95,6 +95,9 @@ of the speed."""
 MEMORY = 0.1
 """Time constant with which the largest kinetic energy is forgotten [s]."""
 
+SHAKEN = 0.085
+"""Time between two reversals above which a person may be shaking the arm, at up to 5.9 Hz [s]."""
+
 SLOWEST = 0.1
 """Speed that always counts as an overshoot [rad/s or m/s]; noise and resonances are slower."""
 
@@ -111,14 +114,14 @@ class Overshoot:
     """
 
     def __init__(self, joints: int) -> None:
-        self._memory, self._most = np.zeros((2, joints)), np.zeros(1)
+        self._memory, self._most = np.zeros((3, joints)), np.zeros(1)
 
     def reset(self) -> None:
         """Forget all motion, before the brake begins."""
         self._memory[:] = 0.0
         self._most[:] = 0.0
 
-    def found(self, dt: float, M: Array, v: Array, full: Array) -> bool:
+    def found(self, dt: float, M: Array, v: Array, full: Array, is_weakest: bool = False) -> bool:
         """Take a sample; return whether a joint overshoots. Each reversal of a joint counts once.
 
         Args:
@@ -127,21 +130,25 @@ class Overshoot:
             v: (nv,) filtered velocities of the brake [rad/s or m/s].
             full: (nv,) momentum of each joint at which the brake needs its torque limit, that is
                 the torque limit divided by the rate of the brake [N·m·s or N·s].
+            is_weakest: whether only an overshoot counts that needs :data:`HARD_BRAKE`, and follows
+                another reversal within :data:`SHAKEN`.
         """
         self._most *= np.exp(-dt / MEMORY)
-        return bool(overshoots(M, v, full, self._memory, self._most))
+        return bool(overshoots(dt, M, v, full, is_weakest, self._memory, self._most))
 
 
 @compiled
-def overshoots(M, v, full, memory, most):  # type: ignore[no-untyped-def]
+def overshoots(dt, M, v, full, is_weakest, memory, most):  # type: ignore[no-untyped-def]
     """Return whether a joint overshoots, see :class:`Overshoot`.
 
     Args:
+        dt: time since the previous sample [s].
         M: mass matrix, (n, n) [kg·m² or kg].
         v: velocities, (n,) [rad/s or m/s].
         full: (n,) momentum of each joint at which the brake needs its torque limit [N·m·s or N·s].
-        memory: (2, n), changed in place: the last velocity that was not slow; 1 if the joint has
-            reversed and this was not reported.
+        is_weakest: see :meth:`Overshoot.found`.
+        memory: (3, n), changed in place: the last velocity that was not slow; 1 if the joint has
+            reversed and this was not reported; time since the last reversal [s].
         most: (1,), changed in place: largest kinetic energy of the arm [J].
     """
     n, found, energy = v.shape[0], False, 0.0
@@ -150,13 +157,17 @@ def overshoots(M, v, full, memory, most):  # type: ignore[no-untyped-def]
             energy += 0.5 * v[i] * M[i, j] * v[j]
     most[0] = max(most[0], energy)
     for i in range(n):
-        slowest = min(SLOWEST, HARD_BRAKE * full[i] / M[i, i])
-        if abs(v[i]) > 0.5 * slowest:
+        least = HARD_BRAKE * full[i] / M[i, i]
+        if not is_weakest:
+            least = min(SLOWEST, least)
+        memory[2, i] += dt
+        if abs(v[i]) > 0.5 * least:
             if v[i] * memory[0, i] < 0.0:
-                memory[1, i] = 1.0
+                memory[1, i] = 0.0 if is_weakest and memory[2, i] > SHAKEN else 1.0
+                memory[2, i] = 0.0
             memory[0, i] = v[i]
         returned = 0.5 * M[i, i] * v[i] * v[i]
-        if memory[1, i] == 1.0 and abs(v[i]) > slowest and returned > OVERSHOOT * most[0]:
+        if memory[1, i] == 1.0 and abs(v[i]) > least and returned > OVERSHOOT * most[0]:
             memory[1, i] = 0.0
             found = True
     return found
@@ -259,10 +270,13 @@ class Runaway:
 
 
 LEAST_BRAKE = 1.0 / 16.0
-"""Smallest share of the rate of the brake to which :meth:`TorquePath.weaken_brake` reduces it.
+"""Share of the rate of the brake from which it is weakened by hard and fast overshoots only.
 
 A loop with the delay T is stable up to the rate pi / (2 T): a sixteenth of 80 1/s with a delay of
 0.3 s. If a joint still reverses, a person may be shaking the arm, which must not remove the brake.
+No person shakes an arm so fast that it reverses within :data:`SHAKEN` against :data:`HARD_BRAKE`
+of its torque: the masses of the model are then many times too large, for example those of a payload
+that the arm does not carry.
 """
 
 STILL = 0.02

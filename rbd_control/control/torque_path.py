@@ -520,9 +520,10 @@ class TorquePath:
         """Reduce the rate of :meth:`brake`, which is too high for the delay of the loop.
 
         A brake that comes late drives the arm. The rate stays reduced, also in later faults, until
-        :meth:`restore_brake`; :data:`LEAST_BRAKE` of it stays in any case.
+        :meth:`restore_brake`. From above :data:`LEAST_BRAKE` it is reduced to this at most.
         """
-        self.brake_share = max(factor * self.brake_share, LEAST_BRAKE)
+        least = LEAST_BRAKE if self.brake_share > LEAST_BRAKE else 0.0
+        self.brake_share = max(factor * self.brake_share, least)
 
     def restore_brake(self) -> None:
         """Trust the brake again and use its full rate, from a start on."""

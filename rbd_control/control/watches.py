@@ -577,7 +577,7 @@ class Watches:
             self._overshoot.reset()
             return found, weaker
         full = now.limits.torque / (share * now.safe.rate(samples.longest_period))
-        if self._overshoot.found(samples.dt, M, v_f, full):
+        if self._overshoot.found(samples.dt, M, v_f, full, share <= LEAST_BRAKE):
             weaker = min(weaker, 0.5)
         return found, weaker
 
