@@ -36,17 +36,25 @@ CALLS = {
 """Functions of one argument that a node may call, with their Python versions for constants."""
 
 
+class TooLargeError(Exception):
+    """Raised when a graph would get more nodes than it may have."""
+
+
 class Graph:
     """Stores expressions as nodes and simplifies them while they are added.
 
     Arguments ``a`` and ``b`` and the results of the operations are indices of nodes. An operation
     adds a node only if there is no equal one.
 
+    Args:
+        largest: number of nodes from which :class:`TooLargeError` is raised.
+
     Attributes:
         nodes: all nodes; operands come before the nodes that use them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest: float = math.inf) -> None:
+        self._largest = largest
         self.nodes: list[Node] = []
         self._index: dict[Node, int] = {}
         self._values: list[float | None] = []
@@ -191,6 +199,8 @@ class Graph:
         index = self._index.get(node)
         if index is None:
             index = self._index[node] = len(self.nodes)
+            if index >= self._largest:
+                raise TooLargeError
             self.nodes.append(node)
             self._values.append(value)
             operation, *rest = node

@@ -290,6 +290,7 @@ class Tracing:
 
     Args:
         model: the robot.
+        largest: number of nodes of the graph from which ``TooLargeError`` is raised.
 
     Attributes:
         model: the robot.
@@ -298,9 +299,9 @@ class Tracing:
         rows: number of bodies and rotors, which is the size of workspaces.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, largest: float = math.inf) -> None:
         self.model = model
-        self.graph = Graph()
+        self.graph = Graph(largest)
         self.constants = _exact(constants_of(model.arrays))
         self.rows = int(model.arrays.parent.size)
 
