@@ -36,9 +36,7 @@ def _width() -> int:
         return 4
 
 
-import os
-
-WIDTH = int(os.environ.get("RBD_W") or _width())
+WIDTH = _width()
 """Number of states that a kernel in lanes computes together: 8 with AVX-512, otherwise 4."""
 
 DOUBLE = ir.DoubleType()

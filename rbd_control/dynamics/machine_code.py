@@ -4,13 +4,14 @@ The code knows which entries of the model are zero. A single state is computed i
 its cosines and sines, which are computed together in lanes. A batch is computed in lanes, ``WIDTH``
 states at a time, and its results are transposed in registers.
 
-Straight-line code grows with the number of operations. For graphs of :data:`LARGEST` nodes and more
-the loops of the kernel are faster, and compute the states one after another.
+Straight-line code grows with the number of operations. Functions of :data:`LARGEST` nodes and more
+use the compiled loops of the public function.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,6 @@ from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
-from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.expression_graph import (
     ADD,
     CONSTANT,
@@ -40,8 +40,8 @@ from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.small_systems import cos_sin
 from rbd_control.dynamics.tracing import FUNCTIONS, Tracing, node_of, traced
 
-LARGEST = 60000
-"""Number of nodes of a graph from which the loops of the kernel compute, see ``docs/speed.md``."""
+LARGEST = 20000
+"""Number of nodes of a graph from which the compiled loops are used, see ``docs/speed.md``."""
 
 
 class Program:
@@ -55,22 +55,23 @@ class Program:
         model: the robot.
         name: name of the function.
         function: its entry of ``tracing.FUNCTIONS``.
-        ranks: number of axes of each argument and each result.
+        inputs: number of arguments.
+        shapes: shapes of the arguments and the results for one state.
+        named_tuple: type of the results; None for a single result.
         key: digest of the name and of the numbers of the model, which stands for the program in
             compiled code.
     """
 
     def __init__(self, model: Model, name: str) -> None:
         self.model, self.name, self.function = model, name, FUNCTIONS[name]
-        self.ranks = [1] * (1 + self.function.vectors) + [*self.function.axes]
+        vectors = [(model.nv,) for _ in self.function.plain.names]
+        results = self.function.plain.new_results(model)
+        self.inputs = 1 + len(vectors)
+        self.shapes = [(model.nq,), *vectors, *(x.shape for x in results)]
+        self.named_tuple = type(results) if len(results) > 1 else None
         numbers = b"".join(np.ascontiguousarray(x).tobytes() for x in model.arrays)
         self.key = hashlib.sha256(name.encode() + numbers).hexdigest()
         _PROGRAMS[self.key] = self
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of entries of each argument and each result for one state."""
-        return [self.model.nq, *(self.model.nv**rank for rank in self.ranks[1:])]
 
     def expressions(self) -> Expressions | None:
         """Return the expressions of the results; None if they have :data:`LARGEST` nodes."""
@@ -97,12 +98,12 @@ class Expressions:
 
     def __init__(self, program: Program) -> None:
         t = Tracing(program.model, LARGEST)
-        count = 1 + program.function.vectors
-        given = [t.inputs(f"x{i}", (size,)) for i, size in enumerate(program.sizes[:count])]
+        shapes = program.shapes[: program.inputs]
+        given = [t.inputs(f"x{i}", shape) for i, shape in enumerate(shapes)]
         arrays = [*given, *traced(program.name, t, *given)]
         self.graph = t.graph
         self.arrays = [[node_of(t.graph, x) for x in array.flat] for array in arrays]
-        self.plan = Plan(t.graph, [node for array in self.arrays[count:] for node in array])
+        self.plan = Plan(t.graph, [node for array in self.arrays[len(given) :] for node in array])
 
 
 _PROGRAMS: dict[str, Program] = {}
@@ -125,20 +126,17 @@ def execute(_context, key, inputs, results):
         ValueError: if the arrays do not have the sizes of the model, or not all the same number of
             states.
     """
+    if not isinstance(key, types.StringLiteral):
+        return None  # numba tries this after an error, which it then shows
     program = _PROGRAMS[key.literal_value]
-    ranks, together = program.ranks, program.function.together
     given = [*inputs] if all(x == types.none for x in results) else [*inputs, *results]
     batch = getattr(inputs[0], "ndim", 1) - 1
-    for kind, rank in zip(given, ranks, strict=False):
-        if kind not in [
-            types.Array(types.float64, batch + rank, "C", readonly) for readonly in (False, True)
-        ]:
-            raise TypingError(
-                f"{program.name}: an argument is {kind}; it must be a C-contiguous array of "
-                f"float64 with {batch + rank} axes"
-            )
-    new = [types.Array(types.float64, batch + rank, "C") for rank in ranks[len(given) :]]
-    returned = types.NamedTuple(new, together) if new and together else [*new, types.none][0]
+    fitting = [types.Array(types.float64, batch + len(shape), "C") for shape in program.shapes]
+    for k, (kind, wanted) in enumerate(zip(given, fitting, strict=False)):
+        if kind != wanted and not (k < len(inputs) and kind == wanted.copy(readonly=True)):
+            raise TypingError(f"{program.name}: argument {k + 1} is {kind}; it must be {wanted}")
+    new, group = fitting[len(given) :], program.named_tuple
+    returned = types.NamedTuple(new, group) if new and group else [*new, types.none][0]
 
     def code(context, builder, _signature, arguments):
         arrays = [x for part in arguments[1:] for x in cgutils.unpack_tuple(builder, part)]
@@ -176,8 +174,8 @@ def _count(context, builder, program, kinds, arrays, batch):
     for length in cgutils.unpack_tuple(builder, arrays[0].shape)[:batch]:
         count = builder.mul(count, length)
     fits = context.get_constant(types.boolean, True)
-    for array, size in zip(arrays, program.sizes, strict=False):
-        wanted = builder.mul(count, context.get_constant(types.intp, size))
+    for array, shape in zip(arrays, program.shapes, strict=False):
+        wanted = builder.mul(count, context.get_constant(types.intp, math.prod(shape)))
         fits = builder.and_(fits, builder.icmp_signed("==", array.nitems, wanted))
     with cgutils.if_unlikely(builder, builder.not_(fits)):
         reason = f"{program.name}: the arrays do not have the sizes of the model and the batch"
@@ -197,20 +195,20 @@ class _Code:
 
         ``starts`` are the addresses of all arguments and results.
         """
-        write = self._in_one_piece if self._expressions else self._by_loops
-        if count is None:
-            write(starts, [self._number(0)])
-            return
-        width = WIDTH if self._expressions else 1
-        # Otherwise every vector that does not fit into a register would lie in two cache lines.
-        self._builder.function.attributes.add("noinline")
-        self._builder.function.attributes.alignstack = 8 * WIDTH
-        last = self._builder.sub(count, self._number(1))
-        steps = cgutils.for_range_slice(self._builder, self._number(0), count, self._number(width))
-        with steps as (first, _):
-            # The last state fills the lanes that are left.
-            lane_states = [self._builder.add(first, self._number(k)) for k in range(width)]
-            write(starts, [self._smaller(state, last) for state in lane_states])
+        if self._expressions is None:
+            self._plain(starts, count)
+        elif count is None:
+            self._straight_line(starts, [self._number(0)])
+        else:
+            # Otherwise every vector that is moved to the stack would lie in two cache lines.
+            self._builder.function.attributes.add("noinline")
+            self._builder.function.attributes.alignstack = 8 * WIDTH
+            last, zero = self._builder.sub(count, self._number(1)), self._number(0)
+            steps = cgutils.for_range_slice(self._builder, zero, count, self._number(WIDTH))
+            with steps as (first, _):
+                # The last state fills the lanes that are left.
+                states = [self._builder.add(first, self._number(k)) for k in range(WIDTH)]
+                self._straight_line(starts, [self._smaller(state, last) for state in states])
 
     def _number(self, value: int) -> Any:
         return self._context.get_constant(types.intp, value)
@@ -223,40 +221,46 @@ class _Code:
         b = self._builder
         return [cgutils.gep(b, start, b.mul(state, self._number(size))) for state in states]
 
-    def _by_loops(self, starts: Sequence[Any], states: Sequence[Any]) -> None:
-        program = self._program
-        nv, kernel, model = program.model.nv, program.function.kernel, program.model.packed
+    def _plain(self, starts: Sequence[Any], count: Any) -> None:
+        """Call the kernel of the public function; its results are NaN if it refuses the state."""
+        context, builder, program = self._context, self._builder, self._program
+        plain = program.function.plain
+        kernel = plain.states if count is None else plain.lanes
 
-        def sweep(arrays):
-            kernel(unpacked(model), *arrays)
+        def run(arrays):
+            return kernel(*arrays)
 
-        kinds, arrays = [], []
-        for start, size, rank in zip(starts, program.sizes, program.ranks, strict=True):
-            kinds.append(types.Array(types.float64, rank, "C"))
-            shape = [self._number(size if rank == 1 else nv)] * rank
-            (row,) = self._rows(start, size, states)
-            arrays.append(array_at(self._context, self._builder, kinds[-1], row, shape))
-        kind = types.Tuple(kinds)
-        compiled = self._context.compile_subroutine(
-            self._builder, sweep, types.none(kind), caching=False
-        )
-        group = self._context.make_tuple(self._builder, kind, arrays)
-        self._context.call_internal(self._builder, compiled.fndesc, types.none(kind), [group])
+        kinds = [types.Array(types.float64, 1, "C")]
+        arrays = [context.make_constant_array(builder, kinds[0], program.model.packed)]
+        states = self._number(1) if count is None else count
+        for start, (length, *rest) in zip(starts, program.shapes, strict=True):
+            kinds.append(types.Array(types.float64, 1 + len(rest), "C"))
+            sizes = [builder.mul(states, self._number(length)), *map(self._number, rest)]
+            arrays.append(array_at(context, builder, kinds[-1], start, sizes))
+        sig = types.boolean(types.Tuple(kinds))
+        called = context.compile_subroutine(builder, run, sig, caching=False)
+        group = context.make_tuple(builder, sig.args[0], arrays)
+        computed = context.call_internal(builder, called.fndesc, sig, [group])
+        with cgutils.if_unlikely(builder, builder.not_(computed)):
+            for start, shape in list(zip(starts, program.shapes, strict=True))[program.inputs :]:
+                size = builder.mul(states, self._number(8 * math.prod(shape)))
+                cgutils.memset(builder, start, size, 0xFF)  # the bits of NaN
 
-    def _in_one_piece(self, starts: Sequence[Any], states: Sequence[Any]) -> None:
+    def _straight_line(self, starts: Sequence[Any], states: Sequence[Any]) -> None:
         """Compute the states in lanes, or a single state in scalars."""
-        expressions = self._expressions
+        expressions, inputs = self._expressions, self._program.inputs
         assert expressions is not None
-        count = 1 + self._program.function.vectors
         values: dict[int, Any] = {}
-        sizes = self._program.sizes
-        rows = [self._rows(s, size, states) for s, size in zip(starts, sizes, strict=True)]
-        for lane_rows, nodes in zip(rows[:count], expressions.arrays, strict=False):
+        rows = [
+            self._rows(start, math.prod(shape), states)
+            for start, shape in zip(starts, self._program.shapes, strict=True)
+        ]
+        for lane_rows, nodes in zip(rows[:inputs], expressions.arrays, strict=False):
             for i, node in enumerate(nodes):
                 if node in expressions.plan.uses:
                     values[node] = self._gathered([self._entry(row, i) for row in lane_rows])
         self._evaluate(expressions, values, DOUBLE if len(states) == 1 else VECTOR)
-        for lane_rows, nodes in zip(rows[count:], expressions.arrays[count:], strict=True):
+        for lane_rows, nodes in zip(rows[inputs:], expressions.arrays[inputs:], strict=True):
             self._store([values[node] for node in nodes], lane_rows)
 
     def _entry(self, row: Any, i: int) -> Any:

@@ -34,17 +34,38 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from rbd_control.dynamics.articulated_body import articulated_body_sweep, new_articulated
-from rbd_control.dynamics.christoffel import christoffel_sweep
+from rbd_control.dynamics.articulated_body import (
+    _FORWARD_DYNAMICS,
+    articulated_body_sweep,
+    new_articulated,
+)
+from rbd_control.dynamics.batches import Kernels
+from rbd_control.dynamics.christoffel import _CHRISTOFFEL_SYMBOLS, christoffel_sweep
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.constants import Constants, constants_of
-from rbd_control.dynamics.coriolis import DynamicsTerms, coriolis_sweep, mass_matrix_sweep
+from rbd_control.dynamics.coriolis import (
+    _DYNAMICS_TERMS,
+    _MASS_MATRIX,
+    coriolis_sweep,
+    mass_matrix_sweep,
+)
 from rbd_control.dynamics.expression_graph import CALLS, WHOLE, Graph
 from rbd_control.dynamics.memory import scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, Array, ModelArrays
-from rbd_control.dynamics.momentum import MomentumTerms, gravity_sweep, momentum_sweep
-from rbd_control.dynamics.newton_euler import new_forces, newton_euler_sweep, slotine_li_sweep
+from rbd_control.dynamics.momentum import (
+    _GRAVITY_TORQUE,
+    _MOMENTUM_TERMS,
+    gravity_sweep,
+    momentum_sweep,
+)
+from rbd_control.dynamics.newton_euler import (
+    _INVERSE_DYNAMICS,
+    _SLOTINE_LI_TORQUE,
+    new_forces,
+    newton_euler_sweep,
+    slotine_li_sweep,
+)
 from rbd_control.dynamics.papers.symbolic import uncompiled
 from rbd_control.dynamics.spatial import quaternion_rotation
 from rbd_control.dynamics.sweep import new_sweep
@@ -411,12 +432,8 @@ class Function(NamedTuple):
 
     kernel: Any
     """Kernel ``(model, q, *vectors, *results)``, which overwrites the results of one state."""
-    vectors: int
-    """Number of the vectors after q, (nv,) each."""
-    axes: tuple[int, ...]
-    """Number of axes of each result, all of length nv."""
-    together: type[tuple[Any, ...]] | None = None
-    """Named tuple of the results; None for a single result."""
+    plain: Kernels
+    """Kernels of the public function, with the names of its vectors and the shapes of results."""
 
 
 @inlined
@@ -464,14 +481,14 @@ def _slotine_li_torque(model, q, v, v_r, a_r, tau):
 
 
 FUNCTIONS = {
-    "dynamics_terms": Function(_dynamics_terms, 1, (2, 2, 1, 1), DynamicsTerms),
-    "mass_matrix": Function(_mass_matrix, 0, (2,)),
-    "gravity_torque": Function(_gravity_torque, 0, (1,)),
-    "momentum_terms": Function(_momentum_terms, 1, (1, 1, 1), MomentumTerms),
-    "inverse_dynamics": Function(_inverse_dynamics, 2, (1,)),
-    "forward_dynamics": Function(_forward_dynamics, 2, (1,)),
-    "christoffel_symbols": Function(_christoffel_symbols, 0, (3,)),
-    "slotine_li_torque": Function(_slotine_li_torque, 3, (1,)),
+    "dynamics_terms": Function(_dynamics_terms, _DYNAMICS_TERMS),
+    "mass_matrix": Function(_mass_matrix, _MASS_MATRIX),
+    "gravity_torque": Function(_gravity_torque, _GRAVITY_TORQUE),
+    "momentum_terms": Function(_momentum_terms, _MOMENTUM_TERMS),
+    "inverse_dynamics": Function(_inverse_dynamics, _INVERSE_DYNAMICS),
+    "forward_dynamics": Function(_forward_dynamics, _FORWARD_DYNAMICS),
+    "christoffel_symbols": Function(_christoffel_symbols, _CHRISTOFFEL_SYMBOLS),
+    "slotine_li_torque": Function(_slotine_li_torque, _SLOTINE_LI_TORQUE),
 }
 """The functions of the state by name; their equations, units and frames are in
 :mod:`rbd_control.dynamics`."""
@@ -487,7 +504,7 @@ def traced(name: str, t: Tracing, q: Expressions, *vectors: Expressions) -> Resu
         vectors: the other arguments, (nv,) each.
     """
     function = FUNCTIONS[name]
-    results = [t.zeros(*[t.model.nv] * axes) for axes in function.axes]
+    results = [t.zeros(*x.shape) for x in function.plain.new_results(t.model)]
     model, q = t.from_root(q)
     t.run(function.kernel)(model, q, *vectors, *results)
     return results
