@@ -91,7 +91,8 @@ def difference(results: Any, expected: Any) -> float:
     if isinstance(expected, np.ndarray):
         results, expected = (results,), (expected,)
     pairs = zip(results, expected, strict=True)
-    return max((relative(x, y) for x, y in pairs if y.size), default=math.inf)
+    # Where the Christoffel symbols are zero, both are roundoff.
+    return max(float(np.abs(x - y).max() / max(np.abs(y).max(), 1.0)) for x, y in pairs)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_expressions_of_200_random_trees_equal_the_plain_functions() -> None:
             expected = getattr(dynamics, name)(model, *given)
             flat = [x.ravel() for x in (expected if isinstance(expected, tuple) else (expected,))]
             # Ratios of gears up to 60 enter with their second and third powers, which cancel.
-            limit = 1e-9 if rotors == "geared" else ROUNDOFF
+            limit = 1e-10 if rotors == "geared" else ROUNDOFF
             assert difference(value(expressions, given), flat) < limit, (seed, name)
 
 
