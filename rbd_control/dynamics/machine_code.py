@@ -105,6 +105,13 @@ class Expressions:
         self.arrays = [[node_of(t.graph, x) for x in array.flat] for array in arrays]
         self.plan = Plan(t.graph, [node for array in self.arrays[len(given) :] for node in array])
 
+    @property
+    def operations(self) -> int:
+        """Number of additions, multiplications and divisions; a fused multiply-add is one."""
+        arithmetic = (ADD, SUBTRACT, MULTIPLY, DIVIDE)
+        found = sum(self.graph.nodes[node][0] in arithmetic for node in self.plan.order)
+        return found - len(self.plan.fused)
+
 
 _PROGRAMS: dict[str, Program] = {}
 """All programs of this process, by key."""
