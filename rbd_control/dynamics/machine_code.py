@@ -154,7 +154,12 @@ def execute(_context, key, inputs, results):
             context.make_array(kind)(context, builder, array).data
             for kind, array in zip([*given, *new], [*arrays, *made], strict=True)
         ]
-        _Code(context, builder, program).states(starts, count if batch else None)
+        expressions = program.expressions()
+        if expressions is None:
+            _plain(context, builder, program, starts, count if batch else None)
+        else:
+            function = _Code(context, builder.module, program, expressions).function(batch > 0)
+            builder.call(function, [*starts, count])
         if len(made) > 1:
             return context.make_tuple(builder, returned, made)
         return made[0] if made else context.get_dummy_value()
@@ -190,32 +195,71 @@ def _count(context, builder, program, kinds, arrays, batch):
     return count
 
 
+def _plain(context, builder, program, starts, count):
+    """Call the kernel of the public function; its results are NaN if it refuses a state.
+
+    ``starts`` are the addresses of all arguments and results; ``count`` is None for one state.
+    """
+    plain = program.function.plain
+    kernel = plain.states if count is None else plain.lanes
+
+    def run(arrays):
+        return kernel(*arrays)
+
+    def number(value):
+        return context.get_constant(types.intp, value)
+
+    kinds = [types.Array(types.float64, 1, "C")]
+    arrays = [context.make_constant_array(builder, kinds[0], program.model.packed)]
+    states = number(1) if count is None else count
+    for start, (length, *rest) in zip(starts, program.shapes, strict=True):
+        kinds.append(types.Array(types.float64, 1 + len(rest), "C"))
+        sizes = [builder.mul(states, number(length)), *map(number, rest)]
+        arrays.append(array_at(context, builder, kinds[-1], start, sizes))
+    sig = types.boolean(types.Tuple(kinds))
+    called = context.compile_subroutine(builder, run, sig, caching=False)
+    group = context.make_tuple(builder, sig.args[0], arrays)
+    computed = context.call_internal(builder, called.fndesc, sig, [group])
+    with cgutils.if_unlikely(builder, builder.not_(computed)):
+        for start, shape in list(zip(starts, program.shapes, strict=True))[program.inputs :]:
+            size = builder.mul(states, number(8 * math.prod(shape)))
+            cgutils.memset(builder, start, size, 0xFF)  # the bits of NaN
+
+
 class _Code:
-    """Emits the code of a program with LLVM's builder of the function that is being compiled."""
+    """Emits a program as a function of LLVM, whose arguments are addresses and a number of states.
 
-    def __init__(self, context: Any, builder: Any, program: Program) -> None:
-        self._context, self._builder, self._program = context, builder, program
-        self._expressions = program.expressions()
+    The compiled function that executes the program only calls it, and therefore is inlined by its
+    own callers. A call with arrays would take a tenth of a microsecond.
+    """
 
-    def states(self, starts: Sequence[Any], count: Any) -> None:
-        """Compute one state, or ``count`` states if it is not None.
+    def __init__(
+        self, context: Any, module: Any, program: Program, expressions: Expressions
+    ) -> None:
+        self._context, self._program, self._expressions = context, program, expressions
+        kinds = [DOUBLE.as_pointer()] * len(program.shapes) + [ir.IntType(64)]
+        name = module.get_unique_name(f"{program.name}_{program.key}")
+        self._function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        self._builder = ir.IRBuilder(self._function.append_basic_block())
 
-        ``starts`` are the addresses of all arguments and results.
-        """
-        if self._expressions is None:
-            self._plain(starts, count)
-        elif count is None:
-            self._straight_line(starts, [self._number(0)])
-        else:
+    def function(self, batch: bool) -> Any:
+        """Return the function for a batch, or the function for one state."""
+        self._function.linkage = "internal"
+        self._function.attributes.add("noinline")
+        *starts, count = self._function.args
+        if batch:
             # Otherwise every vector that is moved to the stack would lie in two cache lines.
-            self._builder.function.attributes.add("noinline")
-            self._builder.function.attributes.alignstack = 8 * WIDTH
+            self._function.attributes.alignstack = 8 * WIDTH
             last, zero = self._builder.sub(count, self._number(1)), self._number(0)
             steps = cgutils.for_range_slice(self._builder, zero, count, self._number(WIDTH))
             with steps as (first, _):
                 # The last state fills the lanes that are left.
                 states = [self._builder.add(first, self._number(k)) for k in range(WIDTH)]
                 self._straight_line(starts, [self._smaller(state, last) for state in states])
+        else:
+            self._straight_line(starts, [self._number(0)])
+        self._builder.ret_void()
+        return self._function
 
     def _number(self, value: int) -> Any:
         return self._context.get_constant(types.intp, value)
@@ -228,35 +272,9 @@ class _Code:
         b = self._builder
         return [cgutils.gep(b, start, b.mul(state, self._number(size))) for state in states]
 
-    def _plain(self, starts: Sequence[Any], count: Any) -> None:
-        """Call the kernel of the public function; its results are NaN if it refuses the state."""
-        context, builder, program = self._context, self._builder, self._program
-        plain = program.function.plain
-        kernel = plain.states if count is None else plain.lanes
-
-        def run(arrays):
-            return kernel(*arrays)
-
-        kinds = [types.Array(types.float64, 1, "C")]
-        arrays = [context.make_constant_array(builder, kinds[0], program.model.packed)]
-        states = self._number(1) if count is None else count
-        for start, (length, *rest) in zip(starts, program.shapes, strict=True):
-            kinds.append(types.Array(types.float64, 1 + len(rest), "C"))
-            sizes = [builder.mul(states, self._number(length)), *map(self._number, rest)]
-            arrays.append(array_at(context, builder, kinds[-1], start, sizes))
-        sig = types.boolean(types.Tuple(kinds))
-        called = context.compile_subroutine(builder, run, sig, caching=False)
-        group = context.make_tuple(builder, sig.args[0], arrays)
-        computed = context.call_internal(builder, called.fndesc, sig, [group])
-        with cgutils.if_unlikely(builder, builder.not_(computed)):
-            for start, shape in list(zip(starts, program.shapes, strict=True))[program.inputs :]:
-                size = builder.mul(states, self._number(8 * math.prod(shape)))
-                cgutils.memset(builder, start, size, 0xFF)  # the bits of NaN
-
     def _straight_line(self, starts: Sequence[Any], states: Sequence[Any]) -> None:
         """Compute the states in lanes, or a single state in scalars."""
         expressions, inputs = self._expressions, self._program.inputs
-        assert expressions is not None
         values: dict[int, Any] = {}
         rows = [
             self._rows(start, math.prod(shape), states)
