@@ -23,6 +23,7 @@ from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
+from rbd_control.dynamics.batches import STATES_FOR_LANES
 from rbd_control.dynamics.expression_graph import (
     ADD,
     CONSTANT,
@@ -200,11 +201,13 @@ def _plain(context, builder, program, starts, count):
 
     ``starts`` are the addresses of all arguments and results; ``count`` is None for one state.
     """
-    plain = program.function.plain
-    kernel = plain.states if count is None else plain.lanes
+    one_by_one, in_lanes = program.function.plain.states, program.function.plain.lanes
 
-    def run(arrays):
-        return kernel(*arrays)
+    def run(_count, arrays):
+        return one_by_one(*arrays)
+
+    def run_batch(count, arrays):
+        return in_lanes(*arrays) if count >= STATES_FOR_LANES else one_by_one(*arrays)
 
     def number(value):
         return context.get_constant(types.intp, value)
@@ -216,10 +219,11 @@ def _plain(context, builder, program, starts, count):
         kinds.append(types.Array(types.float64, 1 + len(rest), "C"))
         sizes = [builder.mul(states, number(length)), *map(number, rest)]
         arrays.append(array_at(context, builder, kinds[-1], start, sizes))
-    sig = types.boolean(types.Tuple(kinds))
-    called = context.compile_subroutine(builder, run, sig, caching=False)
-    group = context.make_tuple(builder, sig.args[0], arrays)
-    computed = context.call_internal(builder, called.fndesc, sig, [group])
+    sig = types.boolean(types.intp, types.Tuple(kinds))
+    wanted = run if count is None else run_batch
+    called = context.compile_subroutine(builder, wanted, sig, caching=False)
+    group = context.make_tuple(builder, sig.args[1], arrays)
+    computed = context.call_internal(builder, called.fndesc, sig, [states, group])
     with cgutils.if_unlikely(builder, builder.not_(computed)):
         for start, shape in list(zip(starts, program.shapes, strict=True))[program.inputs :]:
             size = builder.mul(states, number(8 * math.prod(shape)))
