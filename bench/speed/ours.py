@@ -162,6 +162,7 @@ def frozen(
     }
     expressions = program.expressions()
     if expressions is not None:
+        _multiply_adds(1)  # compiles it
         found[Column.LIMIT] = Contestant(partial(_at_the_limit, expressions.operations), tuple)
     return found
 
