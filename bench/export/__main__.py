@@ -27,7 +27,7 @@ from bench.speed.machine import machine
 from bench.speed.measure import Spread, measure, spread
 from bench.speed.mechanisms import Mechanism, all_mechanisms
 from bench.speed.ours import freeze_all, frozen
-from bench.speed.quantities import Contestant, Quantity
+from bench.speed.quantities import Column, Contestant, Quantity
 from bench.speed.sheets import Sheet
 from bench.speed.with_pinocchio import Twin
 from rbd_control.export import CFiles
@@ -95,7 +95,7 @@ def _rows(mechanism: Mechanism, generator: with_casadi.Generator, remarks: list[
     }
     for quantity, functions in freeze_all(mechanism).items():
         if quantity in contestants:
-            looped = frozen(mechanism, quantity, functions)[1]
+            looped = frozen(mechanism, quantity, functions)[Column.LOOP]
             contestants[quantity][FROZEN] = replace(looped, run=by_processor(looped.run))
     if mechanism.model.nv > LARGEST_FOR_CASADI:
         remarks.append(f"{mechanism.name}, {CASADI}: left out, too large to compile")

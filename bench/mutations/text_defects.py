@@ -705,10 +705,10 @@ MUTANTS = (
     Mutant(
         176,
         "export",
-        "exported C code has cosines and sines swapped",
-        "export/statements.py",
-        '[1] == "sin"] = node',
-        '[1] == "cos"] = node',
+        "exported C code and frozen functions have cosines and sines swapped",
+        "dynamics/expression_graph.py",
+        '[name == "sin"] = node',
+        '[name == "cos"] = node',
         ("test_export.py::test_exported_functions_equal_the_library",),
     ),
     Mutant(

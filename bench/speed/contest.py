@@ -79,8 +79,7 @@ class Contest:
         frozen = ours.freeze_all(mechanism)
         for quantity, contestants in self._contestants.items():
             if quantity in frozen and (mechanism.featured or quantity in IN_FIGURES):
-                called, looped = ours.frozen(mechanism, quantity, frozen[quantity])
-                contestants[Column.FROZEN], contestants[Column.LOOP] = called, looped
+                contestants |= ours.frozen(mechanism, quantity, frozen[quantity])
             contestants[Column.PINOCCHIO] = with_pinocchio.contestant(self._twin, quantity)
         self._add_mujoco()
 

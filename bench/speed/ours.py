@@ -13,7 +13,7 @@ from numba import njit
 
 from bench.speed.measure import Run, from_python
 from bench.speed.mechanisms import STATE_COUNT, Mechanism, member
-from bench.speed.quantities import Contestant, Quantity, Results
+from bench.speed.quantities import Column, Contestant, Quantity, Results
 from rbd_control.dynamics import (
     FrozenDynamics,
     Model,
@@ -28,6 +28,10 @@ from rbd_control.dynamics import (
     slotine_li_torque,
 )
 from rbd_control.dynamics.batches import STATES_FOR_COMPILING
+from rbd_control.dynamics.fused import fma
+from rbd_control.dynamics.lanes import WIDTH, get_lane
+from rbd_control.dynamics.machine_code import Program
+from rbd_control.dynamics.memory import lane_scratch
 
 PLAIN: dict[Quantity, Callable[..., Any]] = {
     Quantity.MASS: mass_matrix,
@@ -108,8 +112,11 @@ def _compile_lanes(function: Callable[..., Any], inputs: int) -> None:
 
 def frozen(
     mechanism: Mechanism, quantity: Quantity, functions: FrozenDynamics
-) -> tuple[Contestant, Contestant]:
-    """Return a frozen function as two contestants: called from Python, and in a compiled loop.
+) -> dict[Column, Contestant]:
+    """Return a frozen function as contestants: from Python, in a compiled loop, and for a batch.
+
+    A fourth contestant is the limit of the core: as many multiply-adds as straight-line code has,
+    independent of each other and in lanes. It is absent if the function has no such code.
 
     Args:
         mechanism: the mechanism.
@@ -118,15 +125,12 @@ def frozen(
     """
     function = getattr(functions, FROZEN[quantity])
     inputs = mechanism.states.inputs(quantity)
-    n = mechanism.model.nv
-    shapes: tuple[tuple[int, ...], ...] = ((n,),)
-    if quantity is Quantity.MASS:
-        shapes = ((n, n),)
-    elif quantity in (Quantity.CORIOLIS, Quantity.TERMS):
-        shapes = ((n, n), (n, n), (n,), (n,))
-    elif quantity is Quantity.CHRISTOFFEL:
-        shapes = ((n, n, n),)
+    program = Program(functions.model, FROZEN[quantity])
+    shapes = program.shapes[program.inputs :]
     outputs = tuple(np.full(shape, np.nan) for shape in shapes)
+    count = max(1, min(STATE_COUNT, BATCH_BYTES // sum(array.nbytes for array in outputs)))
+    batch = [array[:count] for array in inputs]
+    batched = tuple(np.full((count, *shape), np.nan) for shape in shapes)
     loop = _LOOPS[len(inputs)]
 
     def looped(calls: int) -> float:
@@ -134,16 +138,57 @@ def frozen(
         loop(function, calls, *inputs, outputs)
         return perf_counter() - start
 
-    def result(run: Run) -> Results:
-        for output in outputs:
-            output.fill(np.nan)
+    def in_batches(calls: int) -> float:
+        batches = -(-calls // count)
+        start = perf_counter()
+        for _ in range(batches):
+            function(*batch, *batched)
+        return (perf_counter() - start) * calls / (batches * count)
+
+    def result(run: Run, arrays: tuple[np.ndarray, ...]) -> Results:
+        for array in arrays:
+            array.fill(np.nan)
         run(1)
+        first = outputs if arrays is outputs else tuple(array[0] for array in arrays)
         if quantity is Quantity.CORIOLIS:
-            return _shown(quantity, outputs[1])
-        return _shown(quantity, outputs if len(outputs) > 1 else outputs[0])
+            return _shown(quantity, first[1])
+        return _shown(quantity, first if len(first) > 1 else first[0])
 
     called = from_python(function, (), inputs, outputs)
-    return Contestant(called, lambda: result(called)), Contestant(looped, lambda: result(looped))
+    found = {
+        Column.FROZEN: Contestant(called, lambda: result(called, outputs)),
+        Column.LOOP: Contestant(looped, lambda: result(looped, outputs)),
+        Column.FROZEN_BATCH: Contestant(in_batches, lambda: result(in_batches, batched)),
+    }
+    expressions = program.expressions()
+    if expressions is not None:
+        _multiply_adds(1)  # compiles it
+        found[Column.LIMIT] = Contestant(partial(_at_the_limit, expressions.operations), tuple)
+    return found
+
+
+def _at_the_limit(operations: int, calls: int) -> float:
+    """Return the time of ``operations`` multiply-adds for each of ``calls`` states [s]."""
+    rounds = -(-operations * calls // (12 * WIDTH))
+    start = perf_counter()
+    _multiply_adds(rounds)
+    return (perf_counter() - start) * operations * calls / (12 * WIDTH * rounds)
+
+
+@njit
+def _multiply_adds(rounds):  # type: ignore[no-untyped-def]
+    """Compute 12 independent multiply-adds in lanes in each round."""
+    room = lane_scratch(14)
+    for k in range(14):
+        room[k] = 1.0 / (k + 2)
+    a, b = room[12], room[13]
+    x0, x1, x2, x3, x4, x5 = room[0], room[1], room[2], room[3], room[4], room[5]
+    x6, x7, x8, x9, x10, x11 = room[6], room[7], room[8], room[9], room[10], room[11]
+    for _ in range(rounds):
+        x0, x1, x2, x3 = fma(x0, a, b), fma(x1, a, b), fma(x2, a, b), fma(x3, a, b)
+        x4, x5, x6, x7 = fma(x4, a, b), fma(x5, a, b), fma(x6, a, b), fma(x7, a, b)
+        x8, x9, x10, x11 = fma(x8, a, b), fma(x9, a, b), fma(x10, a, b), fma(x11, a, b)
+    return get_lane(x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 + x8 + x9 + x10 + x11, 0)
 
 
 def freeze_all(mechanism: Mechanism) -> dict[Quantity, FrozenDynamics]:

@@ -32,6 +32,8 @@ class Column(Enum):
     BATCH = "ours\nbatch"
     FROZEN = "frozen\nPython"
     LOOP = "frozen\nloop"
+    FROZEN_BATCH = "frozen\nbatch"
+    LIMIT = "limit of\none core"
     PINOCCHIO = "Pinocchio\nPython"
     PINOCCHIO_CPP = "Pinocchio\nC++"
     MUJOCO = "MuJoCo\nPython"

@@ -94,6 +94,8 @@ LIBRARIES = Comparison(
         Column.BATCH,
         Column.FROZEN,
         Column.LOOP,
+        Column.FROZEN_BATCH,
+        Column.LIMIT,
         Column.PINOCCHIO,
         Column.PINOCCHIO_CPP,
         Column.MUJOCO,
@@ -103,11 +105,15 @@ LIBRARIES = Comparison(
         ("frozen/Pinocchio\nPython", Column.FROZEN, Column.PINOCCHIO),
         ("frozen/Pinocchio\nloop, C++", Column.LOOP, Column.PINOCCHIO_CPP),
         ("batch/Pinocchio\none core, C++", Column.BATCH, Column.PINOCCHIO_CPP),
+        ("frozen batch/\nours batch", Column.FROZEN_BATCH, Column.BATCH),
+        ("limit/\nfrozen batch", Column.LIMIT, Column.FROZEN_BATCH),
     ),
     notes=(
         "Times are medians in µs of one call, or of one state in a batch or loop. Ratios are "
         "medians of the ratios within one round, with quartiles. ours: the public functions, "
         "checks included. frozen: freeze(model), from Python or in a loop compiled with numba. "
+        "limit: the additions, multiplications and divisions of the frozen function, with products "
+        "fused into sums, as independent multiply-adds in vector lanes; no sines, loads, stores. "
         "Pinocchio, same outputs: M, C and g by three calls; Γ by as many Coriolis matrices as "
         "there are velocities; the Slotine-Li torque by M, C, g and two products. Rotors: exact "
         "by ours, n² I_R on the diagonal of M by the others. Smaller is faster."

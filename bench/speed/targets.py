@@ -26,21 +26,34 @@ PYTHON = (Column.FROZEN, Column.PINOCCHIO)
 COMPILED = (Column.LOOP, Column.PINOCCHIO_CPP)
 ONE_CORE = (Column.BATCH, Column.PINOCCHIO_CPP)
 
+FROZEN_BATCH = (Column.FROZEN_BATCH, Column.BATCH)
+
 TARGETS = (
-    Target("Panda", Quantity.TERMS, *PYTHON, 1.0 / 4.0),
+    Target("Panda", Quantity.TERMS, *PYTHON, 0.16),
     Target("Panda", Quantity.TERMS, Column.PLAIN, Column.PINOCCHIO, 1.0 / 2.0),
-    Target("Panda", Quantity.TERMS, *COMPILED, 1.0 / 5.0),
+    Target("Panda", Quantity.MASS, *COMPILED, 0.35),
+    Target("Panda", Quantity.TERMS, *COMPILED, 0.14),
+    Target("Panda", Quantity.INVERSE, *COMPILED, 0.22),
+    Target("Panda", Quantity.FORWARD, *COMPILED, 0.22),
+    Target("Panda", Quantity.CHRISTOFFEL, *COMPILED, 0.05),
+    Target("UR5", Quantity.TERMS, *COMPILED, 0.05),
+    Target("UR5", Quantity.INVERSE, *COMPILED, 0.10),
+    Target("UR5", Quantity.FORWARD, *COMPILED, 0.10),
     Target("Panda", Quantity.TERMS, *ONE_CORE, 1.0 / 8.0),
     Target("Panda", Quantity.FORWARD, *ONE_CORE, 1.0 / 4.0),
+    Target("Panda", Quantity.TERMS, *FROZEN_BATCH, 1.0 / 1.3),
+    Target("UR5", Quantity.TERMS, *FROZEN_BATCH, 1.0 / 2.5),
+    Target("Panda", Quantity.TERMS, Column.FROZEN_BATCH, Column.LIMIT, 3.0),
+    Target("UR5", Quantity.TERMS, Column.FROZEN_BATCH, Column.LIMIT, 3.0),
     Target("Talos", Quantity.TERMS, *PYTHON, 1.0 / 2.0),
     Target("Talos", Quantity.TERMS, *COMPILED, 1.0 / 2.0),
     Target("chain 20", Quantity.CHRISTOFFEL, *PYTHON, 1.0 / 10.0),
     Target("chain 20", Quantity.CHRISTOFFEL, *COMPILED, 1.0 / 10.0),
     *(
-        Target(robot, quantity, Column.EXPORTED, reference, 1.0)
+        Target(robot, quantity, column, Column.CASADI, 1.0)
         for robot in ("Panda", "UR5")
-        for quantity in (Quantity.TERMS, Quantity.INVERSE, Quantity.FORWARD)
-        for reference in (Column.LOOP, Column.CASADI)
+        for quantity in (Quantity.MASS, Quantity.TERMS, Quantity.INVERSE, Quantity.FORWARD)
+        for column in (Column.LOOP, Column.EXPORTED)
     ),
     *(
         Target(robot, Quantity.SLOTINE_LI, *pair, 1.0 / 2.0)
@@ -48,11 +61,11 @@ TARGETS = (
         for pair in (PYTHON, COMPILED)
     ),
     *(
-        Target(robot, quantity, *pair, 1.0)
+        Target("Talos", quantity, *pair, 1.0)
         for quantity in (Quantity.FORWARD, Quantity.INVERSE)
-        for robot in ("Panda", "Talos")
         for pair in (PYTHON, COMPILED)
     ),
+    *(Target("Panda", quantity, *PYTHON, 1.0) for quantity in (Quantity.FORWARD, Quantity.INVERSE)),
 )
 
 STATES_PER_SECOND = 5e6

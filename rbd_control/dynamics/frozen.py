@@ -2,11 +2,12 @@
 
 The plain functions check their arguments, allocate their results and pass the model to compiled
 code as an argument. This takes about a microsecond, more than the dynamics of an arm. Here the
-model is a constant of the compiled code, and the caller provides the arrays for the results. The
-overhead of a call from Python is then about half a microsecond, and zero from other compiled code.
+expressions of the function for this model are compiled, see ``machine_code.py``: the code has no
+products with the zeros of the model. The caller may provide the arrays for the results. The
+overhead of a call from Python is then some tenths of a microsecond, and zero from other compiled
+code.
 
-Each function is compiled for this model when it is first called, and stored on disk. Arguments are
-not checked: they must be C-contiguous float64 arrays of the right shape and finite. Units, frames
+Each function is compiled for this model when it is first called, and stored on disk. Units, frames
 and signs are those of the plain functions.
 """
 
@@ -15,25 +16,22 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from rbd_control.dynamics.articulated_body import articulated_body_sweep, new_articulated
-from rbd_control.dynamics.christoffel import christoffel_sweep
 from rbd_control.dynamics.compiled import compiled
-from rbd_control.dynamics.constants import constants_of
-from rbd_control.dynamics.coriolis import coriolis_sweep, mass_matrix_sweep
-from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.machine_code import Program, execute
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.momentum import gravity_sweep, momentum_sweep
-from rbd_control.dynamics.newton_euler import new_forces, newton_euler_sweep, slotine_li_sweep
-from rbd_control.dynamics.sweep import new_sweep
 
 
 class FrozenDynamics:
     """The compiled functions of one model, made by :func:`freeze`.
 
-    Each attribute except ``model`` is a numba function that writes into its last arguments and
-    returns nothing. It can be called from Python and from other functions compiled with numba.
-    ``q`` is (nq,), all vectors (nv,), matrices (nv, nv), ``Gamma`` (nv, nv, nv); C-contiguous
-    float64. Results must not overlap inputs.
+    Each attribute except ``model`` is a numba function, which can be called from Python and from
+    other functions compiled with numba. It takes q and vectors, and arrays for the results; without
+    these arrays it returns new ones, as the plain function does. Arguments are C-contiguous float64
+    arrays: ``q`` is (nq,), vectors are (nv,), matrices (nv, nv), ``Gamma`` (nv, nv, nv). With
+    leading axes, the same for all arguments, they are a batch, which is computed in lanes.
+
+    Arrays of wrong sizes raise a ValueError, of other types numba's TypingError; numbers are not
+    checked. Results must not overlap inputs.
 
     Attributes:
         model: the robot.
@@ -41,8 +39,6 @@ class FrozenDynamics:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._constants = constants_of(model.arrays)
-        self._rows = model.arrays.parent.size
 
     @cached_property
     def dynamics_terms(self) -> Any:
@@ -50,22 +46,22 @@ class FrozenDynamics:
 
         See :func:`~rbd_control.dynamics.dynamics_terms`.
         """
-        model, n = self._constants, self._rows
+        key = Program(self.model, "dynamics_terms").key
 
         @compiled
-        def frozen_dynamics_terms(q, v, M, C, CTv, g):
-            coriolis_sweep(model, q, v, new_sweep(n), scratch(12 * n), M, C, CTv, g)
+        def frozen_dynamics_terms(q, v, M=None, C=None, CTv=None, g=None):
+            return execute(key, (q, v), (M, C, CTv, g))
 
         return frozen_dynamics_terms
 
     @cached_property
     def mass_matrix(self) -> Any:
         """Kernel ``(q, M)``, which writes M, see :func:`~rbd_control.dynamics.mass_matrix`."""
-        model, n = self._constants, self._rows
+        key = Program(self.model, "mass_matrix").key
 
         @compiled
-        def frozen_mass_matrix(q, M):
-            mass_matrix_sweep(model, q, new_sweep(n), M)
+        def frozen_mass_matrix(q, M=None):
+            return execute(key, (q,), (M,))
 
         return frozen_mass_matrix
 
@@ -75,11 +71,11 @@ class FrozenDynamics:
 
         See :func:`~rbd_control.dynamics.christoffel_symbols`.
         """
-        model, n = self._constants, self._rows
+        key = Program(self.model, "christoffel_symbols").key
 
         @compiled
-        def frozen_christoffel_symbols(q, Gamma):
-            christoffel_sweep(model, q, new_sweep(n), Gamma)
+        def frozen_christoffel_symbols(q, Gamma=None):
+            return execute(key, (q,), (Gamma,))
 
         return frozen_christoffel_symbols
 
@@ -89,22 +85,22 @@ class FrozenDynamics:
 
         See :func:`~rbd_control.dynamics.momentum_terms`.
         """
-        model, n = self._constants, self._rows
+        key = Program(self.model, "momentum_terms").key
 
         @compiled
-        def frozen_momentum_terms(q, v, p, CTv, g):
-            momentum_sweep(model, q, v, new_sweep(n), p, CTv, g)
+        def frozen_momentum_terms(q, v, p=None, CTv=None, g=None):
+            return execute(key, (q, v), (p, CTv, g))
 
         return frozen_momentum_terms
 
     @cached_property
     def gravity_torque(self) -> Any:
         """Kernel ``(q, g)``, which writes g, see :func:`~rbd_control.dynamics.gravity_torque`."""
-        model, n = self._constants, self._rows
+        key = Program(self.model, "gravity_torque").key
 
         @compiled
-        def frozen_gravity_torque(q, g):
-            gravity_sweep(model, q, new_sweep(n), g)
+        def frozen_gravity_torque(q, g=None):
+            return execute(key, (q,), (g,))
 
         return frozen_gravity_torque
 
@@ -114,11 +110,11 @@ class FrozenDynamics:
 
         See :func:`~rbd_control.dynamics.slotine_li_torque`.
         """
-        model, n = self._constants, self._rows
+        key = Program(self.model, "slotine_li_torque").key
 
         @compiled
-        def frozen_slotine_li_torque(q, v, v_r, a_r, tau):
-            slotine_li_sweep(model, q, v, v_r, a_r, new_sweep(n), new_forces(n), tau)
+        def frozen_slotine_li_torque(q, v, v_r, a_r, tau=None):
+            return execute(key, (q, v, v_r, a_r), (tau,))
 
         return frozen_slotine_li_torque
 
@@ -128,11 +124,11 @@ class FrozenDynamics:
 
         See :func:`~rbd_control.dynamics.inverse_dynamics`.
         """
-        model, n = self._constants, self._rows
+        key = Program(self.model, "inverse_dynamics").key
 
         @compiled
-        def frozen_inverse_dynamics(q, v, a, tau):
-            newton_euler_sweep(model, q, v, a, new_sweep(n), new_forces(n), tau)
+        def frozen_inverse_dynamics(q, v, a, tau=None):
+            return execute(key, (q, v, a), (tau,))
 
         return frozen_inverse_dynamics
 
@@ -143,11 +139,11 @@ class FrozenDynamics:
         It raises no error where the mass matrix is singular; ``a`` is then not finite or
         meaningless. See :func:`~rbd_control.dynamics.forward_dynamics`.
         """
-        model, n = self._constants, self._rows
+        key = Program(self.model, "forward_dynamics").key
 
         @compiled
-        def frozen_forward_dynamics(q, v, tau, a):
-            articulated_body_sweep(model, q, v, tau, new_sweep(n), new_articulated(n), a)
+        def frozen_forward_dynamics(q, v, tau, a=None):
+            return execute(key, (q, v, tau), (a,))
 
         return frozen_forward_dynamics
 
@@ -155,8 +151,9 @@ class FrozenDynamics:
 def freeze(model: Model) -> FrozenDynamics:
     """Return the dynamics of ``model`` as compiled functions without checks, for hot loops.
 
-    Each function is compiled at its first call, which takes about a second per function and model;
-    later processes load it from disk.
+    Each function is compiled at its first call, once for single states and once for batches, which
+    takes about a second; later processes load it from disk. The functions of large robots, whose
+    straight-line code would be slower, run the loops of the plain functions.
 
     Args:
         model: the robot.

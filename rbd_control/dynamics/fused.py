@@ -1,10 +1,9 @@
 """Floating-point instructions that numba does not provide, for floats and lanes."""
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from rbd_control.dynamics.lanes import DOUBLE, call_on_lanes, lanes, on_lanes
+from rbd_control.dynamics.lanes import call_llvm, lanes, on_lanes
 
 
 @intrinsic
@@ -21,11 +20,7 @@ def fma(_context, a, b, c):
             context.cast(builder, value, given, kind)
             for value, given in zip(arguments, signature.args, strict=True)
         ]
-        if kind is lanes:
-            return call_on_lanes(builder, "llvm.fmuladd", converted)
-        form = ir.FunctionType(DOUBLE, [DOUBLE] * 3)
-        function = builder.module.declare_intrinsic("llvm.fmuladd", [DOUBLE], form)
-        return builder.call(function, converted)
+        return call_llvm(builder, "llvm.fmuladd", *converted)
 
     return kind(a, b, c), code
 
@@ -36,9 +31,6 @@ def floor(_context, x):
     kind = lanes if on_lanes((x,)) else types.float64
 
     def code(_, builder, __, arguments):
-        if kind is lanes:
-            return call_on_lanes(builder, "llvm.floor", list(arguments))
-        function = builder.module.declare_intrinsic("llvm.floor", [DOUBLE])
-        return builder.call(function, arguments)
+        return call_llvm(builder, "llvm.floor", *arguments)
 
     return kind(kind), code

@@ -180,7 +180,7 @@ MAGIC = b"rbd_control kernel 1\n"
 LARGEST = 64 * 2**20
 """Size above which a file cannot be compiled code of this package [bytes]; kernels take 0.2 MB."""
 
-KEPT = 16
+KEPT = 64
 """Number of files kept for one kernel in a folder; older ones are removed.
 
 The files differ in the version of the sources, the processor, the signature or the frozen model.

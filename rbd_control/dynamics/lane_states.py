@@ -68,7 +68,7 @@ def _store_square(_context, source, _first, states, _place, _size):
         offsets = [context.get_constant(types.intp, k) for k in range(WIDTH)]
         entries = [builder.load(cgutils.gep(builder, data, builder.add(first, k))) for k in offsets]
         target = context.make_array(signature.args[2])(context, builder, states).data
-        for k, row in zip(offsets, _transposed(builder, entries), strict=True):
+        for k, row in zip(offsets, transposed(builder, entries), strict=True):
             address = cgutils.gep(builder, target, builder.add(place, builder.mul(k, size)))
             builder.store(row, builder.bitcast(address, VECTOR.as_pointer()), align=8)
         return context.get_dummy_value()
@@ -76,7 +76,7 @@ def _store_square(_context, source, _first, states, _place, _size):
     return types.void(source, types.intp, states, types.intp, types.intp), code
 
 
-def _transposed(builder, rows):
+def transposed(builder, rows):
     """Transpose ``WIDTH`` vectors: exchange blocks of 1, 2, 4 entries off the diagonal."""
     rows = list(rows)
     block = 1

@@ -83,17 +83,18 @@ def on_lanes(kinds: tuple[Any, ...]) -> bool:
     )
 
 
-def call_on_lanes(builder: Any, name: str, arguments: list[Any]) -> Any:
+def call_llvm(builder: Any, name: str, *arguments: Any) -> Any:
     """Emit a call of LLVM's intrinsic ``name``, such as ``llvm.floor``, and return its result.
 
     Args:
         builder: LLVM's builder of the function that is being compiled.
         name: name of the intrinsic without the suffix of a type.
-        arguments: LLVM values of the type ``VECTOR``, which the result has as well.
+        arguments: LLVM values, all of the type ``DOUBLE`` or ``VECTOR``, as is the result.
     """
-    name = f"{name}.v{WIDTH}f64"
+    kind = arguments[0].type
+    name = f"{name}.{f'v{WIDTH}f64' if kind == VECTOR else 'f64'}"
     function = builder.module.globals.get(name) or ir.Function(
-        builder.module, ir.FunctionType(VECTOR, [VECTOR] * len(arguments)), name
+        builder.module, ir.FunctionType(kind, [kind] * len(arguments)), name
     )
     return builder.call(function, arguments)
 
@@ -146,12 +147,11 @@ def any_beyond(_context, x, _limit):
         value, bound = args
         if kind is lanes:
             bound = _all_equal(builder, bound)
-            above = builder.fcmp_ordered(">", call_on_lanes(builder, "llvm.fabs", [value]), bound)
-            return builder.icmp_unsigned(
-                "!=", builder.bitcast(above, ir.IntType(WIDTH)), ir.IntType(WIDTH)(0)
-            )
-        absolute = builder.module.declare_intrinsic("llvm.fabs", [DOUBLE])
-        return builder.fcmp_ordered(">", builder.call(absolute, [value]), bound)
+        above = builder.fcmp_ordered(">", call_llvm(builder, "llvm.fabs", value), bound)
+        if kind is not lanes:
+            return above
+        bits = ir.IntType(WIDTH)
+        return builder.icmp_unsigned("!=", builder.bitcast(above, bits), bits(0))
 
     return types.boolean(kind, types.float64), code
 

@@ -21,8 +21,11 @@ _ALIGNMENT = 8 * WIDTH
 """Alignment of lanes [bytes]."""
 
 
-def _array(context, builder, kind, data, sizes, owner=None):
-    """Return the struct of a C-contiguous array of type ``kind`` at the address ``data``."""
+def array_at(context, builder, kind, data, sizes, owner=None):
+    """Return the struct of a C-contiguous array of type ``kind`` at the address ``data``.
+
+    ``sizes`` are its lengths, values of the type ``intp``. For the code of intrinsics.
+    """
     item = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     strides = [context.get_constant(types.intp, item)]
     for size in reversed(sizes[1:]):
@@ -51,7 +54,7 @@ def _part(number, array, shape):
                 cgutils.unpack_tuple(builder, arguments[2]), signature.args[2], strict=True
             )
         ]
-        return _array(context, builder, kind, cgutils.gep(builder, data, arguments[1]), sizes)
+        return array_at(context, builder, kind, cgutils.gep(builder, data, arguments[1]), sizes)
 
     return kind(array, types.intp, shape), code
 
@@ -96,7 +99,7 @@ def floats_of(_context, array):
     def code(context, builder, signature, arguments):
         source = context.make_array(signature.args[0])(context, builder, arguments[0])
         width = context.get_constant(types.intp, WIDTH)
-        return _array(context, builder, kind, source.data, [source.nitems, width])
+        return array_at(context, builder, kind, source.data, [source.nitems, width])
 
     return kind(array), code
 
@@ -106,7 +109,7 @@ def _on_stack(number, item):
 
     def code(context, builder, signature, arguments):
         data = builder.alloca(item, size=arguments[0])
-        return _array(context, builder, kind, data, list(arguments))
+        return array_at(context, builder, kind, data, list(arguments))
 
     return kind(types.intp), code
 
@@ -135,7 +138,7 @@ def _as_lanes(_context, array):
         width = context.get_constant(types.intp, WIDTH)
         count = builder.sub(builder.sdiv(source.nitems, width), context.get_constant(types.intp, 1))
         context.nrt.incref(builder, signature.args[0], arguments[0])
-        return _array(context, builder, kind, data, [count], source.meminfo)
+        return array_at(context, builder, kind, data, [count], source.meminfo)
 
     return kind(array), code
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rbd_control import __version__
 from rbd_control.dynamics import Model
+from rbd_control.dynamics.tracing import Tracing, node_of
 from rbd_control.errors import InputError
 from rbd_control.export import helpers
 from rbd_control.export.functions import Argument, ExportedFunction
@@ -22,7 +23,6 @@ from rbd_control.export.statements import (
     literal,
     statements,
 )
-from rbd_control.export.tracing import Tracing, node_of
 from rbd_control.files.output_files import write_whole
 
 LARGEST_PART = 3000

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import TypeAlias
 
 import numpy as np
 
 from rbd_control.dynamics import Model, inertial_parameters
 from rbd_control.dynamics.arguments import link_attachment
+from rbd_control.dynamics.kinematics import _body_placements, _frame_jacobians
+from rbd_control.dynamics.tracing import FUNCTIONS, Expressions, Results, Tracing, traced
 from rbd_control.errors import InputError
-from rbd_control.export import tracing
-from rbd_control.robot.friction import Friction
+from rbd_control.estimation.observers import FIRST_ORDER, observe
+from rbd_control.robot.friction import Friction, joint_friction
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -55,7 +59,7 @@ class ExportedFunction:
     meaning: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    trace: Callable[..., tracing.Results]
+    trace: Callable[..., Results]
 
 
 NAMES = (
@@ -133,7 +137,7 @@ class Catalogue:
                 self._vector("CTv", f"C^T v {_TORQUE}"),
                 self._vector("g", f"gravity torque {_TORQUE}"),
             ),
-            tracing.dynamics_terms,
+            partial(traced, "dynamics_terms"),
         )
 
     def _mass_matrix(self) -> ExportedFunction:
@@ -142,7 +146,7 @@ class Catalogue:
             "Compute the mass matrix M(q).",
             (self._q,),
             (Argument("M", self._square, "mass matrix, symmetric [kg m^2, kg m or kg]"),),
-            tracing.mass_matrix,
+            partial(traced, "mass_matrix"),
         )
 
     def _gravity_torque(self) -> ExportedFunction:
@@ -151,7 +155,7 @@ class Catalogue:
             "Compute the gravity torque g(q), which holds the robot up at rest.",
             (self._q,),
             (self._vector("g", f"gravity torque {_TORQUE}"),),
-            tracing.gravity_torque,
+            partial(traced, "gravity_torque"),
         )
 
     def _momentum_terms(self) -> ExportedFunction:
@@ -164,7 +168,7 @@ class Catalogue:
                 self._vector("CTv", f"C^T v {_TORQUE}"),
                 self._vector("g", f"gravity torque {_TORQUE}"),
             ),
-            tracing.momentum_terms,
+            partial(traced, "momentum_terms"),
         )
 
     def _inverse_dynamics(self) -> ExportedFunction:
@@ -173,7 +177,7 @@ class Catalogue:
             "Compute the torque of a motion: tau = M a + C v + g.",
             (self._q, self._v, self._vector("a", f"joint accelerations {_ACCELERATION}")),
             (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
-            tracing.inverse_dynamics,
+            partial(traced, "inverse_dynamics"),
         )
 
     def _forward_dynamics(self) -> ExportedFunction:
@@ -182,7 +186,7 @@ class Catalogue:
             "Compute the acceleration that a torque causes: M a + C v + g = tau.",
             (self._q, self._v, self._vector("tau", f"joint torques less friction {_TORQUE}")),
             (self._vector("a", f"joint accelerations {_ACCELERATION}"),),
-            tracing.forward_dynamics,
+            partial(traced, "forward_dynamics"),
         )
 
     def _christoffel_symbols(self) -> ExportedFunction:
@@ -193,7 +197,7 @@ class Catalogue:
             "Compute the Christoffel symbols of the first kind.",
             (self._q,),
             (Argument("Gamma", (n, n, n), meaning),),
-            tracing.christoffel_symbols,
+            partial(traced, "christoffel_symbols"),
         )
 
     @property
@@ -209,7 +213,7 @@ class Catalogue:
             "Compute tau = M a_r + C(q, v) v_r + g, the model part of the Slotine-Li law.",
             (self._q, self._v, *self._references),
             (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
-            tracing.slotine_li_torque,
+            partial(traced, "slotine_li_torque"),
         )
 
     def _regressor_product(self) -> ExportedFunction:
@@ -223,7 +227,7 @@ class Catalogue:
             "Compute Y(q, v, v_r, a_r) pi = M a_r + C v_r + g for inertial parameters pi.",
             (self._q, self._v, *self._references, pi),
             (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
-            tracing.regressor_product,
+            _regressor_product,
         )
 
     def _friction_torque(self) -> ExportedFunction:
@@ -232,7 +236,7 @@ class Catalogue:
             "Compute the friction of the joints, a part of the motors' torque.",
             (self._v,),
             (self._vector("tau", f"friction torques, of the sign of v {_TORQUE}"),),
-            lambda t, v: tracing.friction_torque(t, self._friction, v),
+            lambda t, v: _friction_torque(t, self._friction, v),
         )
 
     def _frame_placement(self, link: str) -> ExportedFunction:
@@ -241,7 +245,7 @@ class Catalogue:
             f"Compute where the link '{link}' is.",
             (self._q,),
             (Argument("T", (4, 4), "transform from its frame to the world's; position in [m]"),),
-            self._of_frame(tracing.frame_placement, link),
+            self._of_frame(_frame_placement, link),
         )
 
     def _frame_jacobian(self, link: str) -> ExportedFunction:
@@ -251,12 +255,10 @@ class Catalogue:
             f"Compute the Jacobian of the link '{link}'.",
             (self._q,),
             (Argument("J", (6, self._model.nv), meaning),),
-            self._of_frame(tracing.frame_jacobian, link),
+            self._of_frame(_frame_jacobian, link),
         )
 
-    def _of_frame(
-        self, trace: Callable[..., tracing.Results], link: str
-    ) -> Callable[..., tracing.Results]:
+    def _of_frame(self, trace: Callable[..., Results], link: str) -> Callable[..., Results]:
         body, placement = link_attachment(self._model, link)
         return lambda t, q: trace(t, body, placement, q)
 
@@ -277,5 +279,73 @@ class Catalogue:
                 self._vector("last_r", f"of the last sample: {r}"),
             ),
             (self._vector("p", p), self._vector("rate", rate), self._vector("r", r)),
-            lambda t, *given: tracing.momentum_observer(t, self._friction, *given),
+            lambda t, *given: _momentum_observer(t, self._friction, *given),
         )
+
+
+def _regressor_product(t: Tracing, q: Expressions, *more: Expressions) -> Results:
+    """Return the expressions of the torque Y pi, (nv,), in a tuple of one.
+
+    ``more`` is v, v_r, a_r, (nv,) each, and the inertial parameters pi, ten for each body, see
+    :func:`~rbd_control.dynamics.inertial_parameters`. The Slotine-Li torque is linear in pi.
+    Computed with pi as the inertial parameters it equals Y pi with the regressor Y, at a tenth of
+    the cost of Y.
+    """
+    *motion, pi = more
+    model, q = t.with_parameters(q, pi)
+    tau = t.zeros(t.model.nv)
+    t.run(FUNCTIONS["slotine_li_torque"].kernel)(model, q, *motion, tau)
+    return (tau,)
+
+
+def _friction_torque(t: Tracing, friction: Friction, v: Expressions) -> Results:
+    """Return the expressions of the friction torques, (nv,), with the sign of v, in a tuple."""
+    coefficients = friction.coefficients(v.size).astype(object)
+    run = t.run(joint_friction)
+    torques = [run(friction.kind, coefficients, i, v[i]) for i in range(v.size)]
+    return (np.array(torques, dtype=object),)
+
+
+def _frame_placement(t: Tracing, body: int, placement: np.ndarray, q: Expressions) -> Results:
+    """Return the homogeneous transform (4, 4) from a frame to the world, in a tuple of one.
+
+    ``placement`` is the frame in its body, (4, 4); body -1 is the world.
+    """
+    T = t.zeros(1, 4, 4)
+    T[0] = np.eye(4).astype(object)
+    if body >= 0:
+        t.run(_body_placements)(t.constants, q[None], body, T)
+    return (T[0] @ t.exact(placement),)
+
+
+def _frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions) -> Results:
+    """Return the Jacobian (6, nv) of a frame, angular rows first, in a tuple of one.
+
+    It is world-aligned at the origin of the frame. ``placement`` is the frame in its body, (4, 4);
+    body -1 is the world.
+    """
+    J = t.zeros(1, 6, t.model.nv)
+    if body >= 0:
+        origin = tuple(t.exact(placement[:3, 3]))
+        t.run(_frame_jacobians)(t.constants, q[None], body, origin, J)
+    return (J[0],)
+
+
+def _momentum_observer(t: Tracing, friction: Friction, *given: Expressions) -> Results:
+    """Return the momentum p, its rate tau - friction + Cᵀv - g, and the residual, (nv,) each.
+
+    The residual is the estimate of the external joint torque by the first-order momentum observer.
+    ``given`` holds q, v, tau, dt [s], gain [1/s], and p, rate and residual of the previous sample.
+    The velocity is taken without delay against the torque.
+    """
+    q, v, tau, dt, gain, last_p, last_rate, last_r = given
+    p, CTv, g = traced("momentum_terms", t, q, v)
+    (losses,) = _friction_torque(t, friction, v)
+    rate = tau - losses + CTv - g
+    r = t.zeros(v.size)
+    for i in range(r.size):
+        state = SimpleNamespace(p=last_p[i], rate=last_rate[i], drive=0.0, residual=last_r[i])
+        design = SimpleNamespace(gain=gain[i], delay=0.0)
+        t.run(observe)(FIRST_ORDER, design, state, dt[()], p[i], rate[i], 0.0, 0.0)
+        r[i] = state.residual
+    return p, rate, r

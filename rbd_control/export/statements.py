@@ -10,24 +10,24 @@ instruction on most processors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.errors import InputError
-from rbd_control.export.expression_graph import (
+from rbd_control.dynamics.expression_graph import (
     ADD,
     CALL,
     CONSTANT,
     INPUT,
-    MULTIPLY,
     NEGATE,
     SUBTRACT,
     WHOLE,
     Graph,
+    Plan,
 )
+from rbd_control.errors import InputError
 
 
 def identifier(text: str) -> str:
@@ -199,18 +199,6 @@ def placeholder(node: int) -> str:
     return f"\0{node}\0"
 
 
-def needed(graph: Graph, nodes: Iterable[int]) -> list[int]:
-    """Return ``nodes`` and all nodes of the graph on which they depend, operands first."""
-    seen: set[int] = set()
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            waiting += graph.operands(node)
-    return sorted(seen)
-
-
 def statements(
     graph: Graph, outputs: Sequence[Output], form: NumberFormat, fma: str = "FMA"
 ) -> Body:
@@ -232,56 +220,19 @@ class _Writer:
         self, graph: Graph, outputs: Sequence[Output], form: NumberFormat, fma: str
     ) -> None:
         self._graph, self._form, self._fma = graph, form, fma
-        order = needed(graph, (output.node for output in outputs))
-        self._uses = dict.fromkeys(order, 0)
+        self._plan = plan = Plan(graph, [output.node for output in outputs])
         self._targets: dict[int, list[str]] = {}
-        for node in order:
-            for operand in graph.operands(node):
-                self._uses[operand] += 1
         for output in outputs:
             self._targets.setdefault(output.node, []).append(output.target)
-            self._uses[output.node] += 1
-        self._fused = self._fusions(order)
-        self._products = set(self._fused.values())
+        self._products = set(plan.fused.values())
+        self._together = {node for pair in plan.angles.values() for node in pair}
         self._texts: dict[int, _Text] = {}
         self.body = Body()
-        self._angles = self._find_angles(order)
-        early = set(needed(graph, self._angles))
-        early |= {node for node in order if graph.nodes[node][0] == INPUT}
-        self._write([node for node in order if node in early], self.body.before)
-        for node, (cosine, sine) in self._angles.items():
+        self._write([node for node in plan.order if node in plan.early], self.body.before)
+        for node, (cosine, sine) in plan.angles.items():
             text = self._texts[node]
             self.body.angles.append(Angle(text.text, text.uses, cosine, sine))
-        self._write([node for node in order if node not in early], self.body.after)
-
-    def _find_angles(self, order: Sequence[int]) -> dict[int, list[int]]:
-        """Return ``[cosine, sine]`` by angle that depends on no cosine or sine; -1 if unused."""
-        early: set[int] = set()
-        angles: dict[int, list[int]] = {}
-        for node in order:
-            operands = self._graph.operands(node)
-            if self._trigonometric(node) and operands[0] in early:
-                pair = angles.setdefault(operands[0], [-1, -1])
-                pair[self._graph.nodes[node][1] == "sin"] = node
-            elif not self._trigonometric(node) and all(x in early for x in operands):
-                early.add(node)
-        return angles
-
-    def _trigonometric(self, node: int) -> bool:
-        return self._graph.nodes[node][:2] in ((CALL, "cos"), (CALL, "sin"))
-
-    def _fusions(self, order: Sequence[int]) -> dict[int, int]:
-        """Return for each sum the product that is fused with it; nothing else uses the product."""
-        result = {}
-        for node in order:
-            operation, *operands = self._graph.nodes[node]
-            if operation in (ADD, SUBTRACT):
-                for operand in reversed(operands):
-                    product = self._graph.nodes[int(operand)][0] == MULTIPLY
-                    if product and self._uses[int(operand)] == 1:
-                        result[node] = int(operand)
-                        break
-        return result
+        self._write([node for node in plan.order if node not in plan.early], self.body.after)
 
     def _write(self, nodes: Sequence[int], lines: list[Statement]) -> None:
         """Append the statements of ``nodes`` to ``lines``, and store texts of inline nodes."""
@@ -290,11 +241,11 @@ class _Writer:
             if node in self._products:
                 self.body.operations += 1
                 continue
-            if self._trigonometric(node) and self._graph.operands(node)[0] in self._angles:
+            if node in self._together:
                 text = _Text(placeholder(node), _ATOM, (node,))
             else:
                 text = self._text(node)
-                short = self._uses[node] == 1 and len(text.text) <= LONGEST
+                short = self._plan.uses[node] == 1 and len(text.text) <= LONGEST
                 if operation == INPUT or not (short or operation in (CONSTANT, NEGATE)):
                     lines.append(Statement(text.text, text.uses, node))
                     text = _Text(placeholder(node), _ATOM, (node,))
@@ -318,8 +269,8 @@ class _Writer:
         if operation == NEGATE:
             x = self._texts[operands[0]]
             return _Text(f"-{x.at_least(_ATOM)}", _SUM, x.uses)
-        if node in self._fused:
-            return self._fused_text(operation, operands, self._fused[node])
+        if node in self._plan.fused:
+            return self._fused_text(operation, operands, self._plan.fused[node])
         x, y = (self._texts[operand] for operand in operands)
         strength = _SUM if operation in (ADD, SUBTRACT) else _PRODUCT
         text = f"{x.at_least(strength)} {operation} {y.at_least(strength + 1)}"

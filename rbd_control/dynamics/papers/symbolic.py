@@ -3,8 +3,8 @@
 **Run the source of a kernel as plain Python on any objects that can be added and multiplied.**
 
 The kernels compute with scalars. With symbols in place of floats the same source yields expressions
-(``symbolic.py``, and ``rbd_control.export`` for C code); with objects that count their operations
-it yields operation counts (``bench/counting.py``).
+(``symbolic.py``, and ``tracing.py`` for machine code and C); with objects that count their
+operations it yields operation counts (``bench/counting.py``).
 
 **M, C, g and the Christoffel symbols of small arms as expressions, by the numeric algorithms.**
 

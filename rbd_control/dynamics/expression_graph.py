@@ -5,12 +5,16 @@ are stored once (hash-consing), so a common subexpression is one node even if a 
 several times. Operations with constants are simplified: ``x * 0``, ``x * 1`` and ``x + 0`` create
 no node. Signs are moved outwards, so that ``a - b`` and ``b - a`` share a node.
 
-``x * 0 = 0`` holds for finite ``x`` only; the exported functions require finite inputs.
+``x * 0 = 0`` holds for finite ``x`` only; the functions made of a graph require finite inputs.
+
+A :class:`Plan` has the nodes that some results need, and what the writers of C code and of machine
+code compute together: products with sums, and cosines with sines.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 INPUT, CONSTANT, CALL = "input", "constant", "call"
 ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = "+", "-", "*", "/", "neg"
@@ -32,17 +36,25 @@ CALLS = {
 """Functions of one argument that a node may call, with their Python versions for constants."""
 
 
+class TooLargeError(Exception):
+    """Raised when a graph would get more nodes than it may have."""
+
+
 class Graph:
     """Stores expressions as nodes and simplifies them while they are added.
 
     Arguments ``a`` and ``b`` and the results of the operations are indices of nodes. An operation
     adds a node only if there is no equal one.
 
+    Args:
+        largest: number of nodes from which :class:`TooLargeError` is raised.
+
     Attributes:
         nodes: all nodes; operands come before the nodes that use them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest: float = math.inf) -> None:
+        self._largest = largest
         self.nodes: list[Node] = []
         self._index: dict[Node, int] = {}
         self._values: list[float | None] = []
@@ -64,10 +76,10 @@ class Graph:
         return self._node((CONSTANT, value + 0.0), value + 0.0)
 
     def input(self, name: str, position: int) -> int:
-        """Return the node of one number of a C argument.
+        """Return the node of one number of an argument.
 
         Args:
-            name: C name of the argument.
+            name: name of the argument.
             position: index in the array; :data:`WHOLE` for a single number.
         """
         return self._node((INPUT, name, position))
@@ -187,9 +199,65 @@ class Graph:
         index = self._index.get(node)
         if index is None:
             index = self._index[node] = len(self.nodes)
+            if index >= self._largest:
+                raise TooLargeError
             self.nodes.append(node)
             self._values.append(value)
             operation, *rest = node
             leaf = operation in (INPUT, CONSTANT)
             self._operands_of.append(() if leaf else tuple(x for x in rest if isinstance(x, int)))
         return index
+
+
+def needed(graph: Graph, nodes: Iterable[int]) -> list[int]:
+    """Return ``nodes`` and all nodes of the graph on which they depend, operands first."""
+    seen: set[int] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += graph.operands(node)
+    return sorted(seen)
+
+
+class Plan:
+    """What is to be computed for some results, without unused nodes (dead code).
+
+    Args:
+        graph: the graph of the expressions.
+        results: nodes of all results; a node may occur several times.
+
+    Attributes:
+        order: the needed nodes, operands first.
+        uses: number of uses of each needed node, as an operand or a result.
+        fused: for each sum that takes a product which nothing else uses, this product. Both are one
+            fused multiply-add.
+        angles: ``[cosine, sine]`` by angle that depends on no cosine or sine; -1 if unused. All of
+            them can be computed together.
+        early: inputs, and nodes on which angles depend.
+    """
+
+    def __init__(self, graph: Graph, results: Sequence[int]) -> None:
+        self.order = needed(graph, results)
+        self.uses = dict.fromkeys(self.order, 0)
+        for used in (*results, *(x for node in self.order for x in graph.operands(node))):
+            self.uses[used] += 1
+        self.fused: dict[int, int] = {}
+        self.angles: dict[int, list[int]] = {}
+        free: set[int] = set()
+        for node in self.order:
+            operation, name, *_ = graph.nodes[node]
+            operands = graph.operands(node)
+            if operation in (ADD, SUBTRACT):
+                for x in reversed(operands):
+                    if graph.nodes[x][0] == MULTIPLY and self.uses[x] == 1:
+                        self.fused[node] = x
+                        break
+            if operation == CALL and name in ("cos", "sin"):
+                if operands[0] in free:
+                    self.angles.setdefault(operands[0], [-1, -1])[name == "sin"] = node
+            elif all(x in free for x in operands):
+                free.add(node)
+        self.early = set(needed(graph, self.angles))
+        self.early |= {node for node in self.order if graph.nodes[node][0] == INPUT}

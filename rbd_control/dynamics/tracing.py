@@ -1,4 +1,6 @@
-"""Expressions of the exported functions, by running the kernels on recorded scalars.
+"""Expressions of the functions of one model, by running the kernels on recorded scalars.
+
+The expressions become C code (``rbd_control.export``) and machine code (:func:`freeze`).
 
 **Scalar type that records the operations on it.**
 
@@ -8,7 +10,7 @@ expressions. A result that does not depend on an input is an ordinary float.
 **Regrouping of inertial parameters, which reduces the operations of the exported code.**
 
 Two changes of the model do not affect torques, mass matrix or Christoffel symbols, but remove many
-products from the exported code.
+products from the expressions.
 
 **Mass on the axis of a joint.** Mass on the axis of a revolute joint moves with the body before the
 joint. Therefore mass, the first moment along the axis and the second moment along the axis are
@@ -21,12 +23,6 @@ minimum set of inertial parameters of serial robots*, IEEE Trans. Robotics and A
 **Pose of the root.** The sweeps work in one inertial frame at one instant. In the frame of the
 first moving body instead of the world frame, the pose of that body matters only for the direction
 of gravity, and its own rotation matrix is constant.
-
-**Results of each exported function as expressions, by running the kernels on expressions.**
-
-The first argument ``t`` of every function is the :class:`Tracing` that collects the expressions.
-``q`` is (nq,); velocities, accelerations and torques are (nv,). Units and frames are those of the
-function of the same name in :mod:`rbd_control.dynamics`.
 """
 
 from __future__ import annotations
@@ -34,30 +30,50 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from rbd_control.dynamics import Model
-from rbd_control.dynamics.articulated_body import articulated_body_sweep, new_articulated
-from rbd_control.dynamics.christoffel import christoffel_sweep
+from rbd_control.dynamics.articulated_body import (
+    _FORWARD_DYNAMICS,
+    articulated_body_sweep,
+    new_articulated,
+)
+from rbd_control.dynamics.batches import Kernels
+from rbd_control.dynamics.christoffel import _CHRISTOFFEL_SYMBOLS, christoffel_sweep
+from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.constants import Constants, constants_of
-from rbd_control.dynamics.coriolis import coriolis_sweep, mass_matrix_sweep
-from rbd_control.dynamics.kinematics import _body_placements, _frame_jacobians
+from rbd_control.dynamics.coriolis import (
+    _DYNAMICS_TERMS,
+    _MASS_MATRIX,
+    coriolis_sweep,
+    mass_matrix_sweep,
+)
+from rbd_control.dynamics.expression_graph import CALLS, WHOLE, Graph
+from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, Array, ModelArrays
-from rbd_control.dynamics.momentum import gravity_sweep, momentum_sweep
-from rbd_control.dynamics.newton_euler import new_forces, newton_euler_sweep, slotine_li_sweep
+from rbd_control.dynamics.momentum import (
+    _GRAVITY_TORQUE,
+    _MOMENTUM_TERMS,
+    gravity_sweep,
+    momentum_sweep,
+)
+from rbd_control.dynamics.newton_euler import (
+    _INVERSE_DYNAMICS,
+    _SLOTINE_LI_TORQUE,
+    new_forces,
+    newton_euler_sweep,
+    slotine_li_sweep,
+)
 from rbd_control.dynamics.papers.symbolic import uncompiled
 from rbd_control.dynamics.spatial import quaternion_rotation
 from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.errors import RbdControlError
-from rbd_control.estimation.observers import FIRST_ORDER, observe
-from rbd_control.export.expression_graph import CALLS, WHOLE, Graph
-from rbd_control.robot.friction import Friction, joint_friction
 
 
 class TracingError(RbdControlError, TypeError):
-    """Raised when a kernel does something that straight-line C code cannot express."""
+    """Raised when a kernel does something that straight-line code cannot express."""
 
 
 class Scalar:
@@ -110,7 +126,7 @@ class Scalar:
 
     def __pow__(self, exponent: object) -> Number:
         if exponent != 2:
-            raise TracingError(f"a kernel takes the power {exponent}; only squares are exported")
+            raise TracingError(f"a kernel takes the power {exponent}; only squares are traced")
         return self * self
 
     def _binary(self, operation: Any, a: object, b: object) -> Any:
@@ -122,7 +138,7 @@ class Scalar:
     def _refuse(self, *_: object) -> NoReturn:
         raise TracingError(
             "a kernel compares, converts or branches on a value that depends on its inputs; "
-            "exported code has no branches, so such a kernel cannot be exported"
+            "straight-line code has no branches, so such a kernel cannot be traced"
         )
 
     __bool__ = __float__ = __int__ = __index__ = __abs__ = __round__ = _refuse
@@ -295,6 +311,7 @@ class Tracing:
 
     Args:
         model: the robot.
+        largest: number of nodes of the graph from which ``TooLargeError`` is raised.
 
     Attributes:
         model: the robot.
@@ -303,9 +320,9 @@ class Tracing:
         rows: number of bodies and rotors, which is the size of workspaces.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, largest: float = math.inf) -> None:
         self.model = model
-        self.graph = Graph()
+        self.graph = Graph(largest)
         self.constants = _exact(constants_of(model.arrays))
         self.rows = int(model.arrays.parent.size)
 
@@ -410,143 +427,84 @@ Expressions: TypeAlias = np.ndarray
 Results: TypeAlias = Sequence[Expressions]
 
 
-def dynamics_terms(t: Tracing, q: Expressions, v: Expressions) -> Results:
-    """Return the expressions of M, C (nv, nv each), Cᵀv and g (nv,) in ``M a + C v + g = tau``."""
-    n = t.model.nv
+class Function(NamedTuple):
+    """A function of the state that is traced and frozen."""
+
+    kernel: Any
+    """Kernel ``(model, q, *vectors, *results)``, which overwrites the results of one state."""
+    plain: Kernels
+    """Kernels of the public function, with the names of its vectors and the shapes of results."""
+
+
+@inlined
+def _dynamics_terms(model, q, v, M, C, CTv, g):
+    n = model.parent.shape[0]
+    coriolis_sweep(model, q, v, new_sweep(n), scratch(12 * n), M, C, CTv, g)
+
+
+@inlined
+def _mass_matrix(model, q, M):
+    mass_matrix_sweep(model, q, new_sweep(model.parent.shape[0]), M)
+
+
+@inlined
+def _gravity_torque(model, q, g):
+    gravity_sweep(model, q, new_sweep(model.parent.shape[0]), g)
+
+
+@inlined
+def _momentum_terms(model, q, v, p, CTv, g):
+    momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, CTv, g)
+
+
+@inlined
+def _inverse_dynamics(model, q, v, a, tau):
+    n = model.parent.shape[0]
+    newton_euler_sweep(model, q, v, a, new_sweep(n), new_forces(n), tau)
+
+
+@inlined
+def _forward_dynamics(model, q, v, tau, a):
+    n = model.parent.shape[0]
+    articulated_body_sweep(model, q, v, tau, new_sweep(n), new_articulated(n), a)
+
+
+@inlined
+def _christoffel_symbols(model, q, Gamma):
+    christoffel_sweep(model, q, new_sweep(model.parent.shape[0]), Gamma)
+
+
+@inlined
+def _slotine_li_torque(model, q, v, v_r, a_r, tau):
+    n = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, v_r, a_r, new_sweep(n), new_forces(n), tau)
+
+
+FUNCTIONS = {
+    "dynamics_terms": Function(_dynamics_terms, _DYNAMICS_TERMS),
+    "mass_matrix": Function(_mass_matrix, _MASS_MATRIX),
+    "gravity_torque": Function(_gravity_torque, _GRAVITY_TORQUE),
+    "momentum_terms": Function(_momentum_terms, _MOMENTUM_TERMS),
+    "inverse_dynamics": Function(_inverse_dynamics, _INVERSE_DYNAMICS),
+    "forward_dynamics": Function(_forward_dynamics, _FORWARD_DYNAMICS),
+    "christoffel_symbols": Function(_christoffel_symbols, _CHRISTOFFEL_SYMBOLS),
+    "slotine_li_torque": Function(_slotine_li_torque, _SLOTINE_LI_TORQUE),
+}
+"""The functions of the state by name; their equations, units and frames are in
+:mod:`rbd_control.dynamics`."""
+
+
+def traced(name: str, t: Tracing, q: Expressions, *vectors: Expressions) -> Results:
+    """Return the results of the function ``name`` of :data:`FUNCTIONS` as expressions.
+
+    Args:
+        name: key of :data:`FUNCTIONS`.
+        t: the tracing that collects the expressions.
+        q: joint positions, (nq,).
+        vectors: the other arguments, (nv,) each.
+    """
+    function = FUNCTIONS[name]
+    results = [t.zeros(*x.shape) for x in function.plain.new_results(t.model)]
     model, q = t.from_root(q)
-    results = t.zeros(n, n), t.zeros(n, n), t.zeros(n), t.zeros(n)
-    s, memory = t.run(new_sweep)(t.rows), t.zeros(12 * t.rows)
-    t.run(coriolis_sweep)(model, q, v, s, memory, *results)
+    t.run(function.kernel)(model, q, *vectors, *results)
     return results
-
-
-def mass_matrix(t: Tracing, q: Expressions) -> Results:
-    """Return the expressions of the mass matrix, (nv, nv), in a tuple of one."""
-    M = t.zeros(t.model.nv, t.model.nv)
-    model, q = t.from_root(q)
-    t.run(mass_matrix_sweep)(model, q, t.run(new_sweep)(t.rows), M)
-    return (M,)
-
-
-def gravity_torque(t: Tracing, q: Expressions) -> Results:
-    """Return the expressions of the gravity torque, (nv,), in a tuple of one."""
-    g = t.zeros(t.model.nv)
-    model, q = t.from_root(q)
-    t.run(gravity_sweep)(model, q, t.run(new_sweep)(t.rows), g)
-    return (g,)
-
-
-def momentum_terms(t: Tracing, q: Expressions, v: Expressions) -> Results:
-    """Return the expressions of the momentum p = M v, of Cᵀv and of the gravity torque, (nv,)."""
-    results = t.zeros(v.size), t.zeros(v.size), t.zeros(v.size)
-    model, q = t.from_root(q)
-    t.run(momentum_sweep)(model, q, v, t.run(new_sweep)(t.rows), *results)
-    return results
-
-
-def inverse_dynamics(t: Tracing, q: Expressions, v: Expressions, a: Expressions) -> Results:
-    """Return the expressions of the torque M a + C v + g, (nv,), in a tuple of one."""
-    tau = t.zeros(t.model.nv)
-    model, q = t.from_root(q)
-    s, f = t.run(new_sweep)(t.rows), t.run(new_forces)(t.rows)
-    t.run(newton_euler_sweep)(model, q, v, a, s, f, tau)
-    return (tau,)
-
-
-def forward_dynamics(t: Tracing, q: Expressions, v: Expressions, tau: Expressions) -> Results:
-    """Return the expressions of the acceleration that ``tau`` causes, (nv,), in a tuple of one."""
-    a = t.zeros(t.model.nv)
-    model, q = t.from_root(q)
-    s, x = t.run(new_sweep)(t.rows), t.run(new_articulated)(t.rows)
-    t.run(articulated_body_sweep)(model, q, v, tau, s, x, a)
-    return (a,)
-
-
-def christoffel_symbols(t: Tracing, q: Expressions) -> Results:
-    """Return the expressions of the Christoffel symbols Gamma, (nv, nv, nv), in a tuple of one."""
-    n = t.model.nv
-    Gamma = t.zeros(n, n, n)
-    model, q = t.from_root(q)
-    t.run(christoffel_sweep)(model, q, t.run(new_sweep)(t.rows), Gamma)
-    return (Gamma,)
-
-
-def slotine_li_torque(t: Tracing, q: Expressions, *motion: Expressions) -> Results:
-    """Return the expressions of the torque M a_r + C v_r + g, (nv,), in a tuple of one.
-
-    ``motion`` is v and the reference velocity v_r and acceleration a_r, (nv,) each.
-    """
-    model, q = t.from_root(q)
-    tau = t.zeros(t.model.nv)
-    s, f = t.run(new_sweep)(t.rows), t.run(new_forces)(t.rows)
-    t.run(slotine_li_sweep)(model, q, *motion, s, f, tau)
-    return (tau,)
-
-
-def regressor_product(t: Tracing, q: Expressions, *more: Expressions) -> Results:
-    """Return the expressions of the torque Y pi, (nv,), in a tuple of one.
-
-    ``more`` is v, v_r, a_r, (nv,) each, and the inertial parameters pi, ten for each body, see
-    :func:`~rbd_control.dynamics.inertial_parameters`. The Slotine-Li torque is linear in pi.
-    Computed with pi as the inertial parameters it equals Y pi with the regressor Y, at a tenth of
-    the cost of Y.
-    """
-    *motion, pi = more
-    model, q = t.with_parameters(q, pi)
-    tau = t.zeros(t.model.nv)
-    s, f = t.run(new_sweep)(t.rows), t.run(new_forces)(t.rows)
-    t.run(slotine_li_sweep)(model, q, *motion, s, f, tau)
-    return (tau,)
-
-
-def friction_torque(t: Tracing, friction: Friction, v: Expressions) -> Results:
-    """Return the expressions of the friction torques, (nv,), with the sign of v, in a tuple."""
-    coefficients = friction.coefficients(v.size).astype(object)
-    run = t.run(joint_friction)
-    torques = [run(friction.kind, coefficients, i, v[i]) for i in range(v.size)]
-    return (np.array(torques, dtype=object),)
-
-
-def frame_placement(t: Tracing, body: int, placement: np.ndarray, q: Expressions) -> Results:
-    """Return the homogeneous transform (4, 4) from a frame to the world, in a tuple of one.
-
-    ``placement`` is the frame in its body, (4, 4); body -1 is the world.
-    """
-    T = t.zeros(1, 4, 4)
-    T[0] = np.eye(4).astype(object)
-    if body >= 0:
-        t.run(_body_placements)(t.constants, q[None], body, T)
-    return (T[0] @ t.exact(placement),)
-
-
-def frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions) -> Results:
-    """Return the Jacobian (6, nv) of a frame, angular rows first, in a tuple of one.
-
-    It is world-aligned at the origin of the frame. ``placement`` is the frame in its body, (4, 4);
-    body -1 is the world.
-    """
-    J = t.zeros(1, 6, t.model.nv)
-    if body >= 0:
-        origin = tuple(t.exact(placement[:3, 3]))
-        t.run(_frame_jacobians)(t.constants, q[None], body, origin, J)
-    return (J[0],)
-
-
-def momentum_observer(t: Tracing, friction: Friction, *given: Expressions) -> Results:
-    """Return the momentum p, its rate tau - friction + Cᵀv - g, and the residual, (nv,) each.
-
-    The residual is the estimate of the external joint torque by the first-order momentum observer.
-    ``given`` holds q, v, tau, dt [s], gain [1/s], and p, rate and residual of the previous sample.
-    The velocity is taken without delay against the torque.
-    """
-    q, v, tau, dt, gain, last_p, last_rate, last_r = given
-    p, CTv, g = momentum_terms(t, q, v)
-    (losses,) = friction_torque(t, friction, v)
-    rate = tau - losses + CTv - g
-    r = t.zeros(v.size)
-    for i in range(r.size):
-        state = SimpleNamespace(p=last_p[i], rate=last_rate[i], drive=0.0, residual=last_r[i])
-        design = SimpleNamespace(gain=gain[i], delay=0.0)
-        t.run(observe)(FIRST_ORDER, design, state, dt[()], p[i], rate[i], 0.0, 0.0)
-        r[i] = state.residual
-    return p, rate, r
