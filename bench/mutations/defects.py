@@ -152,9 +152,9 @@ def _without_gate(packed: Any, described: Any, q: Any, v: Any, *arguments: Any) 
     return _STEP(packed, described, q, np.zeros_like(v), *arguments)
 
 
-def _as_if_on_time(self: Any, *arguments: Any) -> Any:
+def _as_if_on_time(self: Any, period: float) -> float:
     self._rate, self._delay = 200.0, 0.0
-    return _SAFE(self, *arguments)
+    return float(_RATE(self, period))
 
 
 def _verdicts_last(self: Any, now: float) -> bool:
@@ -279,6 +279,6 @@ DEFECTS = (
         15,
         "the brake of mode safe is as stiff as if the loop had no delay",
         ("only_a_late_brake_is_weakened", "energy_falls_in_mode_safe"),
-        (Change(SafeTorque, "torque", "self._delay", _as_if_on_time),),
+        (Change(SafeTorque, "rate", "self._delay", _as_if_on_time),),
     ),
 )
