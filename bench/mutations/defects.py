@@ -173,7 +173,8 @@ def _without_swings(self: Any) -> None:
 
 _RECONFIGURE = Watches.reconfigure
 _FORGIVE, _SET = SampleJudge._forgive, SampleJudge.set_parameters
-_HOLD, _SAFE, _STEP = Modes.hold, SafeTorque.torque, kernels.safe_step
+_HOLD, _RATE, _SAFE = Modes.hold, SafeTorque.rate, SafeTorque.torque
+_STEP = kernels.safe_step
 
 DEFECTS = (
     Defect(
