@@ -99,7 +99,7 @@ class ColdStart:
 
 # What has been put out, and how long after that the signal comes [s].
 ORDINARY = (
-    "differ from their defaults",
+    "from the default",
     "control_msgs is not installed",
     "compiling",
     "compiled in",
