@@ -178,6 +178,7 @@ def test_a_detector_in_the_same_process_repeats_its_verdict_meanwhile(
         flag=SimpleNamespace(value=False, publish=told.append),
         output=SimpleNamespace(publish_waiting_events=lambda: None, repeat=lambda: None),
         _judged=np.inf,
+        _grasped=SimpleNamespace(gripper=None),
     )
     controller = SimpleNamespace(errors=None, on_contact=None, on_force=None)
     monkeypatch.setattr(contact_aware_controller, "InProcessDetector", lambda: detector)
