@@ -151,6 +151,7 @@ class GripperParameters(Parameters):
         "that presses down with a constant force looks the same, on an arm with much friction also "
         "another push, and is then no contact any more; empty: a payload is only named",
         live=False,
+        in_description=True,
         expert=True,
     )
 

@@ -46,6 +46,8 @@ class Detector(InProcessDetector):
         self.stopping = self.is_configuring = self._is_configured = False
         self._failure = self._source = self._shared = None
         self._model_error = ""
+        self._grasped = SimpleNamespace(gripper=None)
+        self._beside = None
         self.interrupts = lambda: ACTIVE
         self.flag, self.output = MagicMock(), MagicMock()
 

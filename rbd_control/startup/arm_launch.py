@@ -19,13 +19,22 @@ from rbd_control.errors import ParameterError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.yaml_input import read_yaml
+from rbd_control.node_parameters import GripperParameters
 from rbd_control.parameters import described_names
 from rbd_control.robot.robot import description_text
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.share import share_directory
 from rbd_control.wording import listed
 
-NAMES = described_names((RobotParameters, DetectorParameters, ControllerParameters, StopParameters))
+NAMES = described_names(
+    (
+        RobotParameters,
+        DetectorParameters,
+        GripperParameters,
+        ControllerParameters,
+        StopParameters,
+    )
+)
 """Parameters that contain names of joints or links of the description.
 
 They map the name of the parameter to the keywords, such as ``all``, that it accepts as well.
