@@ -40,6 +40,7 @@ class Detector(InProcessDetector):
     is_active = False
     flag: Any
     output: Any
+    _grasped: Any
 
     def __init__(self) -> None:
         self.lines: list[str] = []
