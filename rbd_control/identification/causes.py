@@ -38,10 +38,18 @@ LEAST_GAIN = 3.0
 LEAST_MISFIT = 0.05
 """Misfit that needs no explanation, as a share of the default contact threshold."""
 STICTION = 0.3
-"""Standard deviation of the static friction of a resting joint, as a share of this threshold."""
+"""Standard deviation of the static friction of a resting joint, as a share of this threshold.
+
+It is beside that of a torque anywhere up to the Coulomb friction, whose variance is a third of its
+square.
+"""
 COULOMB, VISCOUS, OFFSET = 1.5, 3.0, 0.15
 """Prior standard deviations of Coulomb friction [N·m or N], of viscous friction [N·m·s/rad or
 N·s/m] and of a constant effort [N·m or N], as multiples of this threshold."""
+SMALL_ROTOR = 0.05
+"""Prior standard deviation of the inertia of a motor that every description lacks, per default
+contact threshold [s²]: at 20 rad/s² it needs this threshold. All joints together look like a delay.
+"""
 GAIN_ERROR = 0.04
 """Prior standard deviation of the gain of a torque sensor or drive, as a share."""
 TIME_ERROR, LATE = 0.002, 0.02
@@ -157,6 +165,7 @@ class Unknowns:
                 unit[L.friction],
                 level[i] * np.array([COULOMB, VISCOUS, OFFSET]),
             )
+            own(f"small rotor {i}", i, unit[[L.rotor]], [SMALL_ROTOR * level[i]])
             own(f"gain {i}", i, unit[[L.need]], [GAIN_ERROR])
             own(f"scale {i}", i, unit[[L.need]], [1.0])
             own(f"rotor {i}", i, unit[[L.rotor]], [ROTOR])
@@ -180,7 +189,7 @@ class Unknowns:
     @staticmethod
     def always(nv: int) -> tuple[str, ...]:
         """Return the names of the unknowns of every hypothesis."""
-        each = (f"{kind} {i}" for i in range(nv) for kind in ("friction", "gain"))
+        each = (f"{kind} {i}" for i in range(nv) for kind in ("friction", "small rotor", "gain"))
         return ("masses", *each, "effort late", "velocity late")
 
     def of(self, names: tuple[str, ...]) -> NDArray[np.int64]:
@@ -418,6 +427,7 @@ class Search:
         moving, resting = evidence.grams()
         self._gram = np.concatenate([moving, resting])
         self._samples = evidence.moving.sum(axis=0).astype(float)
+        self._rests = evidence.rest.sum(axis=0)
         self._alike = np.full(self._nv, USUAL)
         each = self.unknowns.columns.transpose(1, 0, 2)
         both = np.concatenate([each, each])
@@ -498,6 +508,12 @@ class Search:
     def payload(self, fit: Fit) -> tuple[Array, Array]:
         """Return the payload of a fit, (m, m x, m y, m z) [kg, kg·m], and its standard errors."""
         return self.values(fit, "payload")
+
+    def rotor(self, fit: Fit, i: int) -> float:
+        """Return the rotor inertia that the description of a joint lacks [kg·m² or kg]."""
+        return float(
+            sum(self.values(fit, f"{name} {i}")[0][0] for name in ("small rotor", "rotor"))
+        )
 
     def field(self, fit: Fit) -> tuple[Array, float]:
         """Return the gravity vector of a fit, (3,) [m/s²], and the error of its direction [rad]."""
@@ -599,14 +615,16 @@ class Search:
         yy += mean @ (A @ mean[:, None])[:, :, 0].T - 2.0 * (b + A @ mean) @ mean
         size = np.abs(h.scale)
         least = (LEAST_MISFIT * self._level * size) ** 2
-        static = np.concatenate([np.zeros(nv), (STICTION * self._level * size) ** 2])
+        following_static = stiction = (STICTION * self._level * size) ** 2
+        coulomb = [self.unknowns.rows[f"friction {i}"][0] for i in range(nv)]
+        dry = np.array([np.flatnonzero(rows == row)[0] for row in coulomb])
         alike = np.concatenate([self._alike, np.ones(nv)])
         n = self._samples / self._alike
         alive = np.concatenate([self._alive, self._alive])
         following = np.maximum(yy[:nv] / np.maximum(self._samples, 1.0), least)
         for _ in range(ROUNDS):
-            variance = following
-            w = alive / (alike * (np.concatenate([variance, variance]) + static))
+            variance, static = following, following_static
+            w = alive / (alike * np.concatenate([variance, variance + static]))
             H = np.tensordot(w, A, 1)
             covariance = np.linalg.inv(np.eye(spread.size) + (spread[:, None] * H) * spread)
             covariance = (spread[:, None] * covariance) * spread
@@ -615,9 +633,11 @@ class Search:
                 yy - 2.0 * b @ theta + (A @ theta) @ theta + np.einsum("ipq,qp->i", A, covariance)
             )
             following = (least + np.maximum(left[:nv], 0.0) / self._alike) / (1.0 + n)
+            following_static = stiction + np.square(size * theta[dry]) / 3.0
         _, logdet = np.linalg.slogdet(np.eye(spread.size) + (spread[:, None] * H) * spread)
         chi = float(w @ yy - (w @ b) @ theta)
         of_errors = n * np.log(variance) + np.log(variance / least) + least / variance
+        of_errors += self._rests * np.log(variance + static)
         sigma = np.asarray(np.sqrt(variance), float)
         evidence = -0.5 * (chi + logdet + float(of_errors[self._alive].sum()))
         return Fit(h, evidence, rows, theta + mean, np.asarray(covariance, float), sigma)

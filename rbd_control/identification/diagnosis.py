@@ -469,7 +469,7 @@ def _angle(field: Array, described: Array) -> float:
 
 def _rotors(model: Model, search: Search, fit: Fit) -> list[Line]:
     inertia = {
-        model.joint_names[i - model.nv]: float(search.values(fit, f"rotor {i}")[0][0])
+        model.joint_names[i - model.nv]: search.rotor(fit, i)
         for i in fit.hypothesis.joints("rotor")
     }
     if not inertia:
@@ -532,12 +532,19 @@ def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
 def _bias(
     model: Model, search: Search, fit: Fit, efforts: Sequence[JointEffort], threshold: Array
 ) -> Line:
-    """Return the line about the largest mean residual, without friction, in parts of the motion."""
+    """Return the line about the largest mean residual, without friction, in parts of the motion.
+
+    The static friction of a joint at rest may be any torque up to its Coulomb friction.
+    """
     first = model.nv - len(efforts)
     offset = np.array([one.friction[2] for one in efforts])
     scale = np.abs(fit.hypothesis.scale)[first:]
     # The residual is the torque of the model minus the measured torque.
     residual = -search.residual(fit)[:, first:] / scale - offset
+    dry = np.where(
+        search.evidence.moving[:, first:], 0.0, [abs(one.friction[0]) for one in efforts]
+    )
+    residual -= np.clip(residual, -dry, dry)
     windows = max(len(residual) // WINDOW, 1)
     means = np.array([part.mean(axis=0) for part in np.array_split(residual, windows)])
     largest = np.abs(means).max(axis=0)

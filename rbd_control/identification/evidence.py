@@ -11,7 +11,8 @@ errors of the described masses and centres of mass their torques. All columns pa
 filter (:mod:`~rbd_control.identification.regression`), and are sampled once per time constant.
 
 A joint at rest says less: its static friction may carry any torque up to the Coulomb friction, and
-all its samples say the same. A rest counts as one sample, however long it is.
+all its samples say the same. A rest counts as one sample, however long it is, and lasts until the
+filter has forgotten it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -46,6 +48,13 @@ STEP = 0.05
 """Velocity scale of the Coulomb friction [rad/s or m/s]."""
 SLOW = 0.02
 """Speed below which a joint is at rest [rad/s or m/s]."""
+SMOOTHED = 0.04
+"""Time over which this speed is averaged; coarse velocities of a slow joint are often zero [s]."""
+MOVED = 0.95
+"""Share of the filter's memory in which a joint moves in a sample of motion.
+
+A joint that stuck in the rest of it may have carried any torque up to its Coulomb friction.
+"""
 
 
 @dataclass(frozen=True)
@@ -245,7 +254,8 @@ def gather_in_steps(
         for place, (_, _, change) in enumerate(bodies, layout.masses.start):
             columns[..., place] = thin(external_means(still, change))
             yield
-        moving = thin(means(np.abs(part.v))) > SLOW
+        steady = uniform_filter1d(part.v, max(1, round(SMOOTHED / float(np.median(dt)))), axis=0)
+        moving = thin(means((np.abs(steady) > SLOW).astype(float))) > MOVED
         found.append(
             Evidence(layout, filtered.t, columns, moving, _rests(moving), field, np.empty(0))
         )
