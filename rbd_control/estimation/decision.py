@@ -249,7 +249,7 @@ def _restart(memory):
         clear(memory.observer[i])
         joint.speed = 0.0
         joint.acceleration = 0.0
-        joint.momentum_rate = joint.torque = joint.lead = joint.error = 0.0
+        joint.momentum_rate = joint.late_rate = joint.torque = joint.lead = joint.error = 0.0
         joint.reversal = 1.0
         joint.unknown = 0.0
         joint.threshold = math.inf

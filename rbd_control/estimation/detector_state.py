@@ -119,6 +119,7 @@ _JOINT_MEMORY = np.dtype(
         ("acceleration", "f8"),  # filtered acceleration [rad/s² or m/s²]
         ("torque", "f8"),  # filtered effort times its gain [N·m or N]
         ("momentum_rate", "f8"),  # filtered rate of the momentum [N·m or N]
+        ("late_rate", "f8"),  # this rate, delayed by delay_error [N·m or N]
         ("late", "f8"),  # motor's torque less gravity, delayed by delay_error [N·m or N]
         ("lead", "f8"),  # filtered difference between this torque and the present one [N·m or N]
         ("error", "f8"),  # torque that errors of the model may explain, held [N·m or N]

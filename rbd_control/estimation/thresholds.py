@@ -40,7 +40,8 @@ Thresholds depend on the motion, because errors of friction and model grow with 
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
                   + per_speed_i |v_i| + max(error_i - covered_error_i, 0) + margin_i + unknown_i
-    error_i = inertia_error_i |dp_i/dt| + effort_gain_error_i |tau_i| + |u_i - u_i'|
+    error_i = inertia_error_i |dp_i/dt| + effort_gain_error_i |tau_i|
+              + max(|u_i - u_i'|, |dp_i/dt - dp_i'/dt|)
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction. The
 peak of ``|v_i|`` is held and decays with the observer's time constant. ``margin_i`` covers the
@@ -53,10 +54,11 @@ and masses absorb this error, but only in motions like the recorded ones. A velo
 than ``velocity_delay`` says, by ``delay_error``, adds the difference between the motor's torque
 less gravity, ``u``, and the same torque with this delay, ``u'``
 (:mod:`~rbd_control.estimation.observers`); for slow changes it is the product of ``delay_error``
-and the rate of ``u``. All terms pass a first-order filter with the observer's time constant, and
-the peak of ``error_i`` is held and decays with it, so that it is as slow as the
-residual. The recordings of the calibration contain these errors as well, up to ``covered_error_i``;
-only faster motions, such as stops, and larger torques raise the threshold.
+and the rate of ``u``. A torque that is late shows this difference too late, but the momentum ``p``
+and ``p'``, which has the same delay, show it in time. All terms pass a first-order filter with the
+observer's time constant, and the peak of ``error_i`` is held and decays with it, so that it is as
+slow as the residual. The recordings of the calibration contain these errors as well, up to
+``covered_error_i``; only faster motions, such as stops, and larger torques raise the threshold.
 
 A late velocity also shows a reversal too late, so that the friction of the model has the wrong sign
 before it. A joint therefore counts as reversing if it would reverse within ``delay_error`` and one
@@ -399,15 +401,18 @@ def motion_errors(dt, p, drive, effort, inertia, gain, delay, pole):
     """
     out = np.empty((dt.size, p.shape[1]))
     for i in range(p.shape[1]):
-        momentum_rate, torque, late, lead, error = 0.0, 0.0, drive[0, i], 0.0, 0.0
+        momentum_rate, late_rate, torque, error = 0.0, 0.0, 0.0, 0.0
+        late, lead = drive[0, i], 0.0
         for k in range(dt.size):
             fade = np.exp(-pole[i] * dt[k])
             late = delayed(late, drive[k + 1, i], dt[k], delay)
             momentum_rate += (1.0 - fade) * ((p[k + 1, i] - p[k, i]) / dt[k] - momentum_rate)
+            late_rate = delayed(late_rate, momentum_rate, dt[k], delay)
             torque += (1.0 - fade) * (effort[k + 1, i] - torque)
             lead += (1.0 - fade) * (drive[k + 1, i] - late - lead)
             present = inertia[i] * abs(momentum_rate) + gain[i] * abs(torque)
-            error = max(present + abs(lead), fade * error)
+            present += max(abs(lead), abs(momentum_rate - late_rate))
+            error = max(present, fade * error)
             out[k, i] = error
     return out
 
@@ -453,10 +458,12 @@ def follow_errors(setting, joint, momentum_rate, drive, effort, dt, fade, delay)
         delay: ``delay_error`` [s].
     """
     joint.momentum_rate += (1.0 - fade) * (momentum_rate - joint.momentum_rate)
+    joint.late_rate = delayed(joint.late_rate, joint.momentum_rate, dt, delay)
     joint.torque += (1.0 - fade) * (effort - joint.torque)
     joint.late = delayed(joint.late, drive, dt, delay)
     joint.lead += (1.0 - fade) * (drive - joint.late - joint.lead)
-    error = setting.inertia_error * abs(joint.momentum_rate) + abs(joint.lead)
+    error = setting.inertia_error * abs(joint.momentum_rate)
+    error += max(abs(joint.lead), abs(joint.momentum_rate - joint.late_rate))
     error += setting.effort_gain_error * abs(joint.torque)
     joint.error = max(error, fade * joint.error)
 

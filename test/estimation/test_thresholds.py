@@ -146,6 +146,25 @@ def test_errors_of_the_model_are_covered() -> None:
     assert (np.abs(residual).max(axis=0) > 0.5 * error.max(axis=0)).all()
 
 
+def test_the_allowance_for_a_late_effort_comes_with_the_motion() -> None:
+    """The effort shows a stop 6 ms after it; the residual was past its threshold by then."""
+    k, late, nothing = np.arange(300), 6, np.zeros(1)
+    force = np.where((k > 100) & (k <= 200), 50.0, 0.0)[:, None]
+    dt, p = np.full(k.size - 1, 0.001), 0.001 * np.cumsum(force, axis=0)
+    drive = np.roll(force, late, axis=0)
+    x = np.diff(p, axis=0) / 0.001 - drive[1:]
+    pole, delay = np.array([30.0]), 0.006
+    error = motion_errors(dt, p, drive, drive, nothing, nothing, delay, pole)
+    residual = np.empty_like(x)
+    before = 0.0
+    for j, value in enumerate(x[:, 0]):
+        before += (1.0 - np.exp(-30.0 * 0.001)) * (value - before)
+        residual[j] = before
+    rising = slice(100, 100 + late)
+    # A pure delay exceeds the filter of the same delay, by 1.75 times at its end.
+    assert (np.abs(residual[rising]) <= 1.8 * error[rising]).all()
+
+
 def test_the_error_beyond_the_covered_one_raises_thresholds() -> None:
     """A step of the motor torque raises the threshold for some time constants, and no longer."""
     links = "".join(LINK.format(name) for name in ("upper", "lower", "tool", "finger"))
