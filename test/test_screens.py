@@ -176,7 +176,9 @@ def test_a_short_recording_does_not_tell_a_rate_of_false_alarms() -> None:
     assert "record 3.7 h" in scores(summarise([nothing], 5.0).to_json())[-1]
     assert "0.0 (95%: 0.0 to 0.9)" in scores(summarise([nothing], 4.0 * 3600.0).to_json())[-1]
     seen = scores(summarise([Score((), 0, 2, 0)], 60.0).to_json())[-1]
-    assert "120.0 (95%:" in seen
+    assert "2 false alarms in 60.0 s without contact, too few for a rate: at most 433 per" in seen
+    many = scores(summarise([Score((), 0, 3, 3)], 7200.0).to_json())[-1]
+    assert many.startswith("1.5 (95%: 0.3 to 4.4) false alarms per hour")
 
 
 def motion(described: float, residual: float) -> Any:

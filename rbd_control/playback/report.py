@@ -317,6 +317,10 @@ def curve_table(curve: Sequence[Json]) -> Table:
     return Table("scores with scaled thresholds", headings, rows)
 
 
+FEW_ALARMS = 3
+"""Number of false alarms below which their rate is unknown by a factor of ten or more."""
+
+
 def scores(summary: Json) -> list[str]:
     """Return scores as at most three texts: counts, delays and errors, rate of false alarms."""
     said = ["no true contact"]
@@ -343,9 +347,13 @@ def scores(summary: Json) -> list[str]:
         said.append(", ".join(found))
     free = number(summary["free_time"], 1, " s")
     raised = number(summary["raised_time"], 2, " s")
-    hours = _too_short(summary)
+    hours, alarms = _too_short(summary), summary["false_alarms"]
     rate = f"{_rate(summary)} false alarms per hour, from {free} without contact"
-    if hours:
+    if 0 < alarms < FEW_ALARMS:
+        high = number(summary["false_alarms_per_hour_high"], 0)
+        rate = f"{count(alarms, 'false alarm')} in {free} without contact, too few for a rate"
+        rate += f": at most {high} per hour ({CONFIDENCE:.0%})"
+    elif hours:
         rate = (
             f"no false alarm, but {free} without contact are too short to tell their rate: record"
         )
