@@ -279,8 +279,8 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
     than 1.2 times its speed at the fault or its velocity limit, but that a push may make one joint
     faster while it brakes the others, and so may the others where the torque is zero because the
     joint states cannot be trusted. Joints of an arm that a push has made faster than its velocity
-    limits exchange their energy faster than a weak brake takes it. A mechanical stop returns energy, and the brake for a payload
-    that was announced but is not there is too strong.
+    limits exchange their energy faster than a weak brake takes it. A mechanical stop returns
+    energy, and the brake for a payload that was announced but is not there is too strong.
     """
     rig = s.rig
     is_lighter = rig.is_unknown and rig.payload > 0.0
@@ -295,7 +295,8 @@ def energy_falls_in_mode_safe(s: Stretch) -> None:
         if rig.push.any() or not s.torque[k].any():
             rig.fault_speed = np.maximum(np.abs(s.v[k]), rig.fault_speed)
         above = bool((np.abs(s.v[k]) > rig.speed_limit).any())
-        rig.is_shoved = above and (rig.is_shoved or bool(rig.push.any()))
+        is_pushed = rig.push.any() or s.time[k] < rig.pushed_until + RECOIL
+        rig.is_shoved = above and bool(rig.is_shoved or is_pushed)
         rig.worked += max(s.given[k], 0.0)
         most = (1.0 + ENERGY_SHARE) * (rig.level + rig.worked) + ENERGY_ROUNDING
         assert s.energy[k] <= most, f"{s.energy[k]:.4g} J, at the fault {rig.level:.4g} J"
