@@ -37,6 +37,8 @@ LAG = 0.020
 """Time from a command to the reference of the drives [s]."""
 SERVO = 100.0
 """Natural frequency of the position loop of the drives [rad/s]; critically damped."""
+ROTORS = np.array([0.5, 0.5, 0.3, 0.1, 0.1, 0.1])
+"""Reflected inertias of the rotors, as in bench.robots [kg·m²]; the description lacks them."""
 TORQUE_STEP = 0.05
 """Resolution of the measured torques [N·m]."""
 SPEED = 0.1

@@ -81,6 +81,8 @@ VALVE = 0.5
 """Share of the capacity below which motion that gives energy to the hand fades."""
 TARE_TIME = 0.5
 """Time at rest without contact over which the tare is averaged [s]."""
+TARE_REACH = 0.03
+"""Distance of a joint from the posture of the tare beyond which it is taken anew [rad or m]."""
 TOUCH_TIME = 0.05
 """Time for which a hand must be felt before it leads [s]; longer than a single wrong verdict."""
 FOREIGN_TIME = 0.06
@@ -474,6 +476,7 @@ class HandGuide:
     def _forget_motion(self) -> None:
         n = self.model.nv
         self._tare, self._offset = _Tare(), None
+        self._tared_at = self._q
         self._y: Array = np.zeros(6)
         self._command = Command(np.zeros(n), np.zeros(n), np.zeros(6))
         self._touched_since = self._let_go_since = math.nan
@@ -681,16 +684,21 @@ class HandGuide:
 
     def _wait(self, fault: str, now: float) -> None:
         """Take the tare, then wait for a hand; a fault makes the tare invalid."""
-        speed = float(np.abs(self._v).max())
-        if fault or speed > REST_SPEED:
-            self._forget_tare(fault or f"the arm moves at {speed:.2g} rad/s or m/s")
+        if fault:
+            self._forget_tare(fault)
             return
         if self._offset is None:
-            if self._flag:
-                self._forget_tare("the tool is touched")
+            speed = float(np.abs(self._v).max())
+            if speed > REST_SPEED or self._flag:
+                moves = f"the arm moves at {speed:.2g} rad/s or m/s"
+                self._forget_tare("the tool is touched" if self._flag else moves)
                 return
             self.reason = "waits for a tare"
-            self._offset = self._tare.add(self._wrench, now)
+            self._offset, self._tared_at = self._tare.add(self._wrench, now), self._q
+            return
+        # A hand that takes hold moves the arm a little against its drives.
+        if float(np.abs(self._q - self._tared_at).max()) > TARE_REACH:
+            self._forget_tare("the arm was moved since")
             return
         self.reason = "waits for a hand on the tool"
         wrench, covariance = self._measure()

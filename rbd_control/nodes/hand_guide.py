@@ -76,8 +76,9 @@ class HandGuideNodeParameters(FrameParameters, ReceivingParameters, HandGuidePar
 
     output: str = parameter(
         "trajectory",
-        "what the arm takes. 'trajectory': JointTrajectory of one point (ros2_control); 'velocity': "
-        "Float64MultiArray of joint velocities (forward_velocity_controller); 'twist': TwistStamped "
+        "what the arm takes. 'trajectory': JointTrajectory of one point (ros2_control); "
+        "'velocity': Float64MultiArray of joint velocities (forward_velocity_controller); 'twist': "
+        "TwistStamped "
         "in the root link, for MoveIt Servo with command_in_type speed_units; 'float': the "
         "passivity_controller floats while the arm is led",
         choices=tuple(OUTPUTS),
