@@ -33,9 +33,9 @@ from rbd_control.identification import RecordedMotion, calibrate
 
 CYCLE = 8
 """Steps of 1 ms between two joint states, and two commands: 125 Hz."""
-LAG = 0.020
-"""Time from a command to the reference of the drives [s]."""
-SERVO = 100.0
+DELAY, SMOOTHING = 0.008, 0.006
+"""Delay of a command, and time constant of the two filters that smooth it [s]: 20 ms of lag."""
+SERVO = 150.0
 """Natural frequency of the position loop of the drives [rad/s]; critically damped."""
 ROTORS = np.array([0.5, 0.5, 0.3, 0.1, 0.1, 0.1])
 """Reflected inertias of the rotors, as in bench.robots [kg·m²]; the description lacks them."""
@@ -95,9 +95,10 @@ class ServoArm:
         self._rng = np.random.default_rng(seed)
         self._count = 2.0 * np.pi / 2**plant.arm.encoder_bits
         self._weight = min(0.4, 0.4 * 2.0 ** (plant.arm.encoder_bits - 19) * 1.5)
-        self._waiting = deque([q.copy()] * round(LAG / PERIOD))
+        self._waiting = deque([q.copy()] * round(DELAY / PERIOD))
         self._target = self._from = self._to = q.copy()
-        self._reference, self._phase = q.copy(), 0
+        self._line, self._phase = q.copy(), 0
+        self._reference, self._rate = q.copy(), np.zeros(q.size)
         self._last, self._v = self._encoders(), np.zeros(q.size)
         self.torque = np.zeros(q.size)
 
@@ -111,12 +112,15 @@ class ServoArm:
         self._waiting.append(self._target)
         due = self._waiting.popleft()
         if self._phase == 0:
-            self._from, self._to = self._reference.copy(), due
+            self._from, self._to = self._line.copy(), due
         self._phase = (self._phase + 1) % CYCLE
-        rate = (self._to - self._from) / (CYCLE * PERIOD)
+        self._line = self._line + (self._to - self._from) / CYCLE
+        wanted = ((self._line - self._reference) / SMOOTHING - 2.0 * self._rate) / SMOOTHING
+        rate = self._rate = self._rate + PERIOD * wanted
         self._reference = self._reference + rate * PERIOD
         mujoco.mj_step1(mj, data)
-        acceleration = SERVO**2 * (self._reference - data.qpos) + 2.0 * SERVO * (rate - data.qvel)
+        error = self._reference - data.qpos
+        acceleration = wanted + SERVO**2 * error + 2.0 * SERVO * (rate - data.qvel)
         torque = np.empty(mj.nv)
         mujoco.mj_mulM(mj, data, torque, acceleration)
         torque += data.qfrc_bias + plant.friction(rate)
@@ -274,7 +278,10 @@ class Run:
         law: HandGuideParameters | None = None,
     ) -> None:
         self.arm = ServoArm(plant, plant.arm.centre, seed)
-        self.guide = HandGuide(model, law or HandGuideParameters(tool_frame=TOOL))
+        friction = parameters.for_joints("friction_coulomb", model.nv)
+        self.guide = HandGuide(
+            model, law or HandGuideParameters(tool_frame=TOOL), friction=friction
+        )
         self._detector = ContactDetector(model, replace(parameters, tool_frame=TOOL))
         self.log: list[tuple[float, str, str]] = []
         self.guide.start()
@@ -315,6 +322,13 @@ class Run:
         if found.contact and (not self.links or self.links[-1][1:] != (found.link, found.level)):
             self.links.append((t, found.link, found.level))
         self.levels.append((t, guide.tank.level))
+
+
+def specimen(seed: int) -> Plant:
+    """Return an arm with the rotors of its drives."""
+    plant = Plant(arm("ur10"), seed)
+    plant.mj.dof_armature[:] += ROTORS
+    return plant
 
 
 def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, DetectorParameters]:

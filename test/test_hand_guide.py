@@ -313,19 +313,42 @@ def test_locked_directions_stay_locked(motion: str) -> None:
         assert np.linalg.norm(np.cross(axis, mean)) < slack
 
 
-def test_noise_does_not_move_the_tool_and_the_dead_zone_takes_power_only() -> None:
-    guide = HandGuide(MODEL, HandGuideParameters(tool_frame=TOOL, motion="free"))
-    rng = np.random.default_rng(3)
+@pytest.mark.parametrize("motion", hand_guide.FREE)
+def test_the_dead_zone_takes_power_only(motion: str) -> None:
+    """With errors of any size; and what is within the errors drives nothing."""
+    guide = HandGuide(MODEL, HandGuideParameters(tool_frame=TOOL, motion=motion))
+    S, rng = guide.parameters.directions(), np.random.default_rng(3)
     for _ in range(300):
-        wrench = rng.normal(scale=[2, 2, 2, 9, 9, 9])
-        root = rng.normal(size=(6, 6))
-        covariance = 0.2 * root @ root.T
-        drive = guide._drive(wrench, covariance)
-        for part, least in ((slice(0, 3), 1.0), (slice(3, 6), 4.0)):
-            size = np.linalg.norm(wrench[part])
-            u = wrench[part] / size
-            dead = max(least, 3.0 * np.sqrt(u @ covariance[part, part] @ u))
-            assert drive[part] == pytest.approx(u * max(size - dead, 0.0))
+        wrench = rng.normal(scale=[2, 2, 2, 15, 15, 15])
+        root = rng.normal(scale=3.0, size=(6, 6))
+        drive = guide._drive(wrench, root @ root.T)
+        assert wrench @ drive >= 0.0
+        assert np.linalg.norm(drive) <= np.linalg.norm(S.T @ wrench) + 1e-9
+        assert S @ (S.T @ drive) == pytest.approx(drive)
+        inside = root @ rng.normal(size=6)
+        inside *= 0.99 / np.sqrt(inside @ np.linalg.solve(root @ root.T, inside))
+        assert not guide._drive(inside, root @ root.T).any()
+
+
+def test_friction_at_rest_widens_the_dead_zone_and_known_friction_does_not() -> None:
+    friction = np.full(7, 3.0)
+    rough = Cell(
+        HandGuide(MODEL, HandGuideParameters(tool_frame=TOOL), friction=friction), flag=True
+    )
+    smooth = cell()
+    for c in (rough, smooth):
+        c.flag = False
+        c.guide.start()
+        c.run(1.0)
+        c.flag, c.hand = True, pushing(0.7 * FORWARD)
+        c.run(0.5)
+    assert (rough.guide.state, smooth.guide.state) == ("idle", "led")
+    rough.hand = pushing(3.0 * FORWARD)
+    rough.until("led")
+    rough.run(0.5)
+    rough.hand = pushing(1.5 * FORWARD)
+    rough.run(0.5)
+    assert rough.speeds[-1] > 0.05
 
 
 @pytest.mark.parametrize("force", [np.array([20.0, 0, 0]), np.array([0, 20.0, 20.0])])

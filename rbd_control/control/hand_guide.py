@@ -8,9 +8,16 @@ and S the directions that ``motion`` leaves free, the velocity y of the tool alo
     B y_dot + (1 + g) D y = d(Sᵀ w)        twist = S y
 
 (B, D: ``mass`` and ``damping``, ``inertia`` and ``turn_damping``; d: dead zone; g: additional
-damping of the tank.) The dead zone shortens force and moment by ``dead_force`` and ``dead_moment``,
-or by :data:`SIGMAS` standard deviations of the estimate along them if that is more, so that noise
-moves nothing. It only ever reduces ``wᵀ twist``.
+damping of the tank.) The dead zone shortens force and moment by ``dead_force`` and ``dead_moment``.
+Along an axis of the error ellipsoid whose error is larger, it shortens that component by the error,
+so that noise and friction move nothing. It only ever reduces ``wᵀ twist``. The ellipsoid is::
+
+    SIGMAS² C + FRICTION² A diag(f²) Aᵀ        A = (J Jᵀ + λ² 1)⁻¹ J
+    f_i = (SLIDING + exp(-(v_i / STICKING)²)) times the dry friction of joint i
+
+with C the covariance of the estimate: the friction of a joint at rest may have any value between
+its bounds, and that of one that slides is known within :data:`SLIDING`. A hand therefore needs more
+force in directions that heavy or rough joints must begin to move.
 
 **The joints.**
 
@@ -64,6 +71,10 @@ Arm = Literal["position", "velocity", "torque"]
 
 SIGMAS = 3.0
 """Smallest dead zone in standard deviations of the estimated force or moment."""
+FRICTION = 1.5
+"""Error of the wrench by unknown friction, in standard deviations: its bound is 1.7 of them."""
+SLIDING, STICKING = 0.1, 0.05
+"""Error of the friction of a sliding joint as a share, and speed below which it sticks [rad/s]."""
 TURN_LENGTH = 0.3
 """Length by which a rotation counts as motion in least squares [m]: the reach of a wrist."""
 DAMPING, NEAR = 0.05, 0.1
@@ -163,7 +174,7 @@ class HandGuideParameters(Parameters):
         upper=2000.0,
     )
     mass: float = parameter(
-        1.0,
+        2.0,
         "virtual mass: mass/damping is the time in which the tool follows the hand, and should be "
         "shorter than the delay of the drives",
         unit="kg",
@@ -429,6 +440,8 @@ class HandGuide:
             that takes torques floats under its own controller while the state is ``led``:
             :meth:`step` returns no commands, and the states and limits of force hold.
 
+        friction: dry friction of each joint, (nv,) [N·m or N]; None for none.
+
     Attributes:
         parameters: may be replaced at any time, except ``tool_frame`` and ``hand_links``.
         state: the state.
@@ -443,7 +456,11 @@ class HandGuide:
     """
 
     def __init__(
-        self, model: Model, parameters: HandGuideParameters, arm: Arm = "position"
+        self,
+        model: Model,
+        parameters: HandGuideParameters,
+        arm: Arm = "position",
+        friction: Array | None = None,
     ) -> None:
         if not parameters.tool_frame:
             raise InputError("tool_frame is empty; give the link that the hand leads")
@@ -453,6 +470,7 @@ class HandGuide:
             if model.link_index(link) < 0:
                 raise InputError(f"{link!r} does not move with the joints; give another link")
         self.model, self.parameters, self.arm = model, parameters, arm
+        self._friction = np.zeros(model.nv) if friction is None else np.abs(friction)
         last = model.link_index(parameters.tool_frame)
         given = frozenset(model.link_index(link) for link in parameters.hand_links)
         self._hand_bodies = given or frozenset(range(max(last - 2, 0), last + 1))
@@ -674,13 +692,16 @@ class HandGuide:
         return ""
 
     def _measure(self) -> tuple[Array, Array]:
-        """Return the wrench beyond the tare and its covariance, both in axes of the root link."""
+        """Return the wrench beyond the tare and its error ellipsoid, in axes of the root link."""
         offset = np.zeros(6) if self._offset is None else self._offset
         R = frame_placement(self.model, self._q, self.parameters.tool_frame)[:3, :3]
         T = np.zeros((6, 6))
         T[:3, :3] = T[3:, 3:] = R
         self.force = T @ (self._wrench - offset)
-        return self.force, T @ self._covariance @ T.T
+        J = frame_jacobian(self.model, self._q, self.parameters.tool_frame)
+        f = self._friction * (SLIDING + np.exp(-np.square(self._v / STICKING)))
+        A = _to_wrench(J) * (FRICTION * f)
+        return self.force, SIGMAS**2 * (T @ self._covariance @ T.T) + A @ A.T
 
     def _wait(self, fault: str, now: float) -> None:
         """Take the tare, then wait for a hand; a fault makes the tare invalid."""
@@ -701,8 +722,8 @@ class HandGuide:
             self._forget_tare("the arm was moved since")
             return
         self.reason = "waits for a hand on the tool"
-        wrench, covariance = self._measure()
-        if not self._drive(wrench, covariance).any():
+        wrench, ellipsoid = self._measure()
+        if not self._drive(wrench, ellipsoid).any():
             self._touched_since = math.nan
         elif math.isnan(self._touched_since):
             self._touched_since = now
@@ -718,22 +739,23 @@ class HandGuide:
         self._tare, self._offset, self._touched_since = _Tare(), None, math.nan
         self.reason = f"waits for a tare: {why}"
 
-    def _drive(self, wrench: Array, covariance: Array) -> Array:
+    def _drive(self, wrench: Array, ellipsoid: Array) -> Array:
         """Return the driving wrench along the free directions after the dead zone, (6,)."""
         S, p = self.parameters.directions(), self.parameters
         free = S @ (S.T @ wrench)
         for part, least in ((slice(0, 3), p.dead_moment), (slice(3, 6), p.dead_force)):
-            size = float(np.linalg.norm(free[part]))
-            if size > 0.0:
-                u = free[part] / size
-                dead = max(least, SIGMAS * math.sqrt(float(u @ covariance[part, part] @ u)))
-                free[part] *= max(0.0, 1.0 - dead / size)
-        return free
+            spread, axes = np.linalg.eigh(ellipsoid[part, part])
+            excess = np.maximum(np.sqrt(np.maximum(spread, 0.0)) - least, 0.0)
+            along = axes.T @ free[part]
+            rest = axes @ (along - np.clip(along, -excess, excess))
+            size = float(np.linalg.norm(rest))
+            free[part] = rest * max(0.0, 1.0 - least / size) if size > 0.0 else 0.0
+        return S @ (S.T @ free)
 
     def _lead(self, now: float, dt: float) -> None:
         """Advance the admittance by ``dt``, and store the command."""
         p = self.parameters
-        wrench, covariance = self._measure()
+        wrench, ellipsoid = self._measure()
         for what, part, most, unit in (
             ("force", wrench[3:], p.largest_force, "N"),
             ("moment", wrench[:3], p.largest_moment, "N·m"),
@@ -742,7 +764,7 @@ class HandGuide:
             if size > most:
                 self.stop(f"{what} of {size:.0f} {unit} on the tool, above {most:g} {unit}")
                 return
-        drive = self._drive(wrench, covariance)
+        drive = self._drive(wrench, ellipsoid)
         # A floating arm needs hardly any force; there the hand has let go when the arm rests.
         floats = self.arm == "torque" and float(np.abs(self._v).max()) > REST_SPEED
         if drive.any() or floats:
@@ -855,6 +877,14 @@ class HandGuide:
         rests = is_known and float(np.abs(self._v).max()) <= REST_SPEED
         if rests or now - self._stopped_at >= SETTLE_TIME:
             self.state = "stopped"
+
+
+def _to_wrench(J: Array) -> Array:
+    """Return the damped map (6, nv) from joint torques to the wrench that explains them best."""
+    scale = np.repeat([TURN_LENGTH, 1.0], 3)
+    scaled = scale[:, None] * J
+    found = np.linalg.solve(scaled @ scaled.T + DAMPING**2 * np.eye(6), scaled)
+    return scale[:, None] * found
 
 
 def _damped(J: Array, twist: Array) -> Array:
