@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from rich.table import Table
 from bench.contacts.arms import arm
 from bench.contacts.episode import stream
 from bench.contacts.motion import Reference
-from bench.contacts.plant import OBSTACLE, PERIOD, STRIBECK_SPEED, TIP, Plant
+from bench.contacts.plant import OBSTACLE, PERIOD, TIP, Plant
 from bench.guard.motion import PickAndPlace
 from rbd_control.control.hand_guide import Command, HandGuide, HandGuideParameters
 from rbd_control.dynamics import Model
@@ -69,7 +69,7 @@ class Hand:
 
 
 HANDS = (
-    Hand(1.0, 10.0, 0.7),
+    Hand(8.0, 80.0, 0.7),
     Hand(2.0, 300.0, 0.5),
     Hand(1.0, 1000.0, 0.3),
     Hand(2.0, 3000.0, 0.3),
@@ -150,21 +150,22 @@ class LeadingHand:
         plant: the arm.
         hand: mass, stiffness and damping.
         legs: directions of the path in the world, (k, 3); each takes :data:`MOVE`.
+        hold: time at the end of the path before the hand lets go [s]; 0: it lets go in motion.
 
     Attributes:
         force: of the hand on the tool, (3,) [N].
         velocity: of the tool, (3,) [m/s].
     """
 
-    def __init__(self, plant: Plant, hand: Hand, legs: np.ndarray) -> None:
-        self._plant, self._hand, self._legs = plant, hand, legs
+    def __init__(self, plant: Plant, hand: Hand, legs: np.ndarray, hold: float) -> None:
+        self._plant, self._hand, self._legs, self.hold = plant, hand, legs, hold
         placement = plant.arm.model.link_placement[TOOL]
         self._point, self._row = placement[:3, 3], plant.mj.nv - 1
         self.force, self.velocity = np.zeros(3), np.zeros(3)
         self._p = self._target = np.zeros(3)
         self._u = np.zeros(3)
         self._is_there = False
-        self.end = BEGIN + MOVE * len(legs) + HOLD
+        self.end = BEGIN + MOVE * len(legs) + hold
 
     def push(self, t: float) -> None:
         """Apply the force of the hand at the time ``t``."""
@@ -187,7 +188,7 @@ class LeadingHand:
         self._u = self._u + PERIOD * (muscle - self.force) / h.mass
         self._p = self._p + PERIOD * self._u
         force = self.force
-        if 0.0 <= t - (self.end - HOLD) < KICK[1]:
+        if self.hold and 0.0 <= t - (self.end - self.hold) < KICK[1]:
             force = force + np.array([0.0, 0.0, KICK[0]])
         body = plant.body[self._row]
         mujoco.mj_applyFT(
@@ -220,13 +221,72 @@ class Led:
     """Reason of the stop."""
 
 
-def lead(plant: Plant, model: Model, parameters: DetectorParameters, hand: Hand, seed: int) -> Led:
-    """Lead the tool of a position-controlled arm, and return what the hand felt."""
-    legs = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.7, -0.7]])
-    run = Run(plant, model, parameters, seed)
-    leading = LeadingHand(plant, hand, legs)
+LEGS = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.7, -0.7]])
+"""Directions of the path of the tool in the world."""
+
+
+def lead(
+    plant: Plant, model: Model, parameters: DetectorParameters, hand: Hand, seed: int, hold: float
+) -> Led:
+    """Lead the tool of a position-controlled arm, and return what the hand felt.
+
+    With ``hold`` guiding does not end while the hand holds still, so that it may vibrate.
+    """
+    law = HandGuideParameters(tool_frame=TOOL, release_time=60.0 if hold else 0.5)
+    run = Run(plant, model, parameters, seed, law)
+    leading = LeadingHand(plant, hand, LEGS, hold)
     t, f, v = run.until(leading.end + 1.2, leading)
     return _felt(plant.arm.name, hand, leading, t, f, v, run.guide.reason)
+
+
+@dataclass(frozen=True)
+class Collision:
+    """A wall in the way of the elbow while a hand leads the tool; times from the touch [s]."""
+
+    hand: float
+    """Natural frequency of the hand [Hz]."""
+    begin: float
+    """When the law began to stop; NaN if it did not."""
+    standing: float
+    """When the elbow stood."""
+    force: float
+    """Largest force on the wall while guiding was in force, until 0.5 s after it [N]."""
+    reason: str
+
+
+def collide(
+    plant: Plant, model: Model, parameters: DetectorParameters, hand: Hand, seed: int, gap: float
+) -> Collision:
+    """Lead the tool so that the elbow runs into a wall after ``gap`` [m]."""
+    run = Run(plant, model, parameters, seed)
+    leading = LeadingHand(plant, hand, LEGS[:1], HOLD)
+    row, point = 2, np.zeros(3)
+    mujoco.mj_forward(plant.mj, plant.data)
+    at = plant.place(row, point)
+    wall = at + np.array([0.0, gap + TIP + OBSTACLE, 0.0])
+    plant.place_obstacle(row, point, wall, np.array([0.0, -1.0, 0.0]))
+    times, forces, speeds, states = [], [], [], []
+
+    def note(t: float) -> None:
+        times.append(t)
+        forces.append(float(np.linalg.norm(plant.contact_forces().sum(axis=0))))
+        speeds.append(float(np.linalg.norm(plant.jacobian(row, point) @ plant.data.qvel)))
+        states.append(run.guide.state)
+
+    run.until(leading.end, leading, note)
+    plant.remove_obstacle()
+    t, f, v = np.array(times), np.array(forces), np.array(speeds)
+    touched = t[np.flatnonzero(f > 0.0)[0]] if f.any() else np.nan
+    ended = t[np.flatnonzero((t > touched) & ([state != "led" for state in states]))]
+    moving = t[(t > touched) & (v > REST) & (t < touched + 1.0)]
+    begin = ended[0] if ended.size else np.nan
+    return Collision(
+        hand.frequency,
+        float(begin - touched),
+        float(moving[-1] - touched) if moving.size else 0.0,
+        float(f[t < np.nan_to_num(begin, nan=np.inf) + 0.5].max()),
+        run.guide.reason,
+    )
 
 
 def _felt(
@@ -240,7 +300,7 @@ def _felt(
 ) -> Led:
     """Return the figures of one run from times, forces (k, 3) and tool velocities (k, 3)."""
     speed = np.linalg.norm(v, axis=1)
-    moves = (t > BEGIN + 0.3 * MOVE) & (t < leading.end - HOLD) & (speed > 0.9 * SPEED)
+    moves = (t > BEGIN + 0.3 * MOVE) & (t < leading.end - leading.hold) & (speed > 0.9 * SPEED)
     along = np.abs((f * v).sum(axis=1)) / np.maximum(speed, 1e-6)
     given = -np.cumsum((f * v).sum(axis=1)) * PERIOD
     calm = (t > leading.end - 1.0) & (t < leading.end)
@@ -343,3 +403,34 @@ def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, Detecto
             motions.append(RecordedMotion(plant.arm.name, t, q, v, tau))
     found = calibrate(motions, model).parameters
     return found.corrected(model), found
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run all hands, print the tables and write the results."""
+    parser = argparse.ArgumentParser(prog="python -m bench.hand_guide", description=__doc__)
+    parser.add_argument("--specimens", type=int, default=2, metavar="N", help="arms (2)")
+    parser.add_argument("--free", type=float, default=60.0, metavar="S", help="to calibrate (60)")
+    parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    found: dict[str, list[dict[str, object]]] = {"held": [], "let go": [], "elbow": []}
+    for seed in range(1, given.specimens + 1):
+        plant = specimen(seed)
+        model, parameters = calibrated(plant, seed + 10, given.free)
+        for k, hand in enumerate(HANDS):
+            for what, hold in (("held", HOLD), ("let go", 0.0)):
+                led = lead(plant, model, parameters, hand, seed + 20 + k, hold)
+                found[what].append(asdict(led))
+            hit = collide(plant, model, parameters, hand, seed + 40 + k, 0.03)
+            found["elbow"].append(asdict(hit))
+    console = Console(width=150, highlight=False)
+    for what, rows in found.items():
+        table = Table(*rows[0], title=what)
+        for row in rows:
+            table.add_row(*(f"{x:.3g}" if isinstance(x, float) else str(x) for x in row.values()))
+        console.print(table)
+    given.report.mkdir(parents=True, exist_ok=True)
+    (given.report / "hand_guide.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -293,7 +293,7 @@ def test_an_arm_that_floats_gets_no_commands() -> None:
 @pytest.mark.parametrize("motion", hand_guide.FREE)
 def test_locked_directions_stay_locked(motion: str) -> None:
     axis = np.array([1.0, 2.0, 2.0]) / 3.0
-    wrench = np.array([2.0, -3.0, 2.5, 8.0, 12.0, 9.0])
+    wrench = np.array([2.0, -3.0, 2.5, 8.0, 12.0, -2.0])
     c = led(wrench, motion=motion, axis=tuple(2.0 * axis))
     twists = []
     for _ in range(100):

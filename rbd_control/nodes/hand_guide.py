@@ -118,7 +118,7 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
 
     def __init__(self) -> None:
         super().__init__("hand_guide")
-        self._state = self.open(STATE)
+        self._states = self.open(STATE)
         self._lock = ShortLock()
         self._guide: HandGuide | None = None
         self._arm: ArmOutput | None = None
@@ -162,7 +162,10 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
         """
         p, model = self.parameters, self.robot.model
         kinds = {"trajectory": "position", "float": "torque"}
-        self._guide = HandGuide(model, p, kinds.get(p.output, "velocity"))  # type: ignore[arg-type]
+        kind: Any = kinds.get(p.output, "velocity")
+        # Friction that reverses with the motion; its sign is unknown at rest.
+        dry = self.robot.friction.dry(model.nv)
+        self._guide = HandGuide(model, p, kind, np.asarray(dry))
         self._arm = ArmOutput(self, p, model.joint_names, p.frame_prefix + model.root_link)
         self._input = JointStateInput(
             self,
@@ -315,7 +318,7 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
 
     def _repeat(self) -> None:
         if self.is_active:
-            self._state.publish(String(data=self._law.state))
+            self._states.publish(String(data=self._law.state))
 
     def _log(self) -> None:
         """Log each change of the state."""
