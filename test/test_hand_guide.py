@@ -244,6 +244,19 @@ def test_every_fault_stops_the_arm(fault: str, arm: Any) -> None:
         cell().guide.play()
 
 
+@pytest.mark.parametrize(("name", "value"), [("level", "collision"), ("link", "")])
+def test_after_a_collision_the_arm_holds_where_it_is(name: str, value: str) -> None:
+    """Not at the commanded position, which is ahead by the lag of the drives."""
+    c = led(1.4 * FORWARD)
+    c.run(0.3)
+    setattr(c, name, value)
+    c.until("stopping")
+    assert c.command is not None
+    before = c.q - c.v * STEP  # the joint state that the law had in this step
+    assert c.command.q == pytest.approx(before, abs=1e-9)
+    assert not c.command.v.any()
+
+
 def test_a_fault_makes_the_tare_invalid() -> None:
     c = cell()
     c.guide.start()

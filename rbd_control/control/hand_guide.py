@@ -109,8 +109,6 @@ SETTLE_TIME = 1.0
 """Time after which a stop ends although joints still move, or their motion is unknown [s]."""
 LONGEST_STEP = 0.1
 """Time between two steps, or two stamps, above which the arm stops [s]: a pause, or a jump."""
-SKEW = 0.1
-"""Largest difference of the stamps of joint state and wrench [s]."""
 FOLLOWING = 0.15
 """Largest distance from commanded to measured position [rad or m]; drives lag by 20 to 100 ms."""
 WRENCH_TIME = 0.02
@@ -257,7 +255,8 @@ class HandGuideParameters(Parameters):
     )
     input_timeout: float = parameter(
         0.1,
-        "age of the contact verdict, the wrench or the joint states above which the arm stops",
+        "age of the contact verdict, the wrench or the joint states, and difference of the stamps of "
+        "the last two, above which the arm stops",
         unit="s",
         lower=0.03,
         upper=0.5,
@@ -421,7 +420,9 @@ class HandGuide:
     idle        is not commanded: tare, then hand   a hand: led; :meth:`stop`
     led         follows the hand                    no hand, a fault, :meth:`stop`: stopping
     playing     repeats the led path slowly         its end, a contact, a fault: stopping
-    stopping    slows down in :data:`STOP_TIME`     rest: stopped
+    stopping    slows down in :data:`STOP_TIME`,    rest: stopped
+                at once where it was after a
+                collision
     stopped     is not commanded                    :meth:`start`: idle; :meth:`play`: playing
     =========== =================================== ============================================
 
@@ -489,6 +490,8 @@ class HandGuide:
         self._state_at = self._wrench_at = self._verdict_at = self._level_at = -math.inf
         self._flag = False
         self._link, self._foreign_since = "", math.nan
+        self._is_pressing = False
+        """Whether the fault is a contact that is not only the hand's."""
         self._fault = ""
 
     def _forget_motion(self) -> None:
@@ -519,6 +522,7 @@ class HandGuide:
         """
         self._level_at = now
         if level == "collision":
+            self._is_pressing = True
             self._fault = f"collision on {link or 'an unknown link'}"
         is_foreign = level != "none" and self.model.link_body.get(link, -1) not in self._hand_bodies
         if not is_foreign:
@@ -615,6 +619,10 @@ class HandGuide:
         elif self.state in ("led", "playing"):
             self.state, self.reason = "stopping", reason
             self._slowing = self._command.v.copy()
+            if self._is_pressing:
+                # The command is ahead of the arm, and would press it on by the lag of the drives.
+                self._slowing = np.zeros(self.model.nv)
+                self._command = Command(self._q.copy(), self._slowing, np.zeros(6))
             self._stopped_at = math.nan
 
     def end(self, reason: str) -> bool:
@@ -667,14 +675,16 @@ class HandGuide:
     def _found_fault(self, now: float, dt: float) -> str:
         """Return why it is unknown whether only a hand touches the tool, or an empty text."""
         fault, self._fault = self._fault, ""
+        self._is_pressing &= bool(fault)
         if fault or self.missing(now):
             return fault or self.missing(now)
         if not 0.0 <= dt <= LONGEST_STEP:
             return f"the node paused for {dt:.2g} s"
         skew = self._state_stamp - self._wrench_stamp
-        if abs(skew) > SKEW:
+        if abs(skew) > self.parameters.input_timeout:
             return f"the stamps of joint states and wrench differ by {skew:.2g} s"
         if now - self._foreign_since >= FOREIGN_TIME:
+            self._is_pressing = True
             return f"contact on {self._link or 'an unknown link'}, not on the tool"
         return ""
 

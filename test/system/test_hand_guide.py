@@ -11,7 +11,6 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from std_msgs.msg import Bool, Float64MultiArray, String
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory
 
 from .bringup import BringUp
 from .detector_setting import MODEL, POSTURE
@@ -133,29 +132,3 @@ def test_a_hand_leads_and_the_last_command_is_zero(bring_up: BringUp, probe: Pro
     probe.later_report(NODE)
     assert len(commands) == count, "commands of a node that is not active"
     process.end()
-
-
-def test_positions_go_out_as_single_points(bring_up: BringUp, probe: Probe) -> None:
-    """A hold at the commanded position is the last point; a signal ends it like that as well."""
-    cell = Cell(probe, "none")
-    points = probe.listen(JointTrajectory, "arm/points")
-    process = bring_up.start(
-        NODE, parameters(output="trajectory", command="arm/points", damping=1000.0)
-    )
-    probe.wait_for_report(NODE, lambda r: r.values.get("state") == "active", "is not active")
-
-    def led() -> bool:
-        cell.force = 0.0
-        if state(probe)[0] == "stopped":
-            probe.call(Trigger, f"{NODE}/start")
-        if "for a hand" in state(probe)[1]:
-            cell.force = 59.0  # below the largest force
-            probe.report(NODE)
-        return len(points) > 3
-
-    probe.wait(led, "no points")
-    process.end()
-    message = points[-1]
-    assert list(message.joint_names) == list(MODEL.joint_names)
-    assert len(message.points) == 1
-    assert np.abs(np.array(message.points[0].positions) - POSTURE).max() < 0.2
