@@ -97,8 +97,8 @@ FILES = (
         "hand_guide",
         "hand_guide",
         HandGuideNodeParameters,
-        "An arm that is led by the hand on its tool. The contact detector needs the same tool_frame. "
-        "config/arm.yaml has the parameters of the arm.",
+        "An arm that is led by the hand on its tool. The contact detector needs the same "
+        "tool_frame. config/arm.yaml has the parameters of the arm.",
     ),
     File(
         "simulated_arm",

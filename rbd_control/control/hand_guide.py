@@ -255,8 +255,8 @@ class HandGuideParameters(Parameters):
     )
     input_timeout: float = parameter(
         0.1,
-        "age of the contact verdict, the wrench or the joint states, and difference of the stamps of "
-        "the last two, above which the arm stops",
+        "age of the contact verdict, the wrench or the joint states, and difference of the stamps "
+        "of the last two, above which the arm stops",
         unit="s",
         lower=0.03,
         upper=0.5,
