@@ -316,7 +316,7 @@ def test_locked_directions_stay_locked(motion: str) -> None:
     angular, linear = np.abs(np.array(twists)).max(axis=0).reshape(2, 3)
     turns = motion in ("free", "rotation")
     assert (angular.max() > 0.05) == turns
-    assert (linear.max() > 0.05) == (motion != "rotation")
+    assert (linear.max() > 0.03) == (motion != "rotation")
     mean = np.mean(twists, axis=0)[3:]
     # The damping near singularities leaves the locked directions by 1 % here.
     slack = 0.02 * float(np.linalg.norm(mean))
