@@ -496,7 +496,8 @@ class HandGuide:
 
     def _forget_motion(self) -> None:
         n = self.model.nv
-        self._tare, self._offset = _Tare(), None
+        self._tare = _Tare()
+        self._offset: Array | None = None
         self._tared_at = self._q
         self._y: Array = np.zeros(6)
         self._command = Command(np.zeros(n), np.zeros(n), np.zeros(6))
