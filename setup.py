@@ -13,6 +13,7 @@ nodes = (
     "contact_detector",
     "contact_guard",
     "demo_scenario",
+    "hand_guide",
     "joint_state_player",
     "passivity_controller",
     "simulated_arm",

@@ -23,7 +23,7 @@ from rbd_control.share import share_directory
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
-PUSHED = {"hand_guiding": True, "react_to_contact": False, "stop_moveit": False}
+PUSHED = {"react_to_contact": False, "stop_moveit": False}
 """Examples for which the arm is pushed: always, or only until the detector finds the contact."""
 
 CONNECTED = 0.5

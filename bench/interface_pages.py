@@ -25,6 +25,7 @@ from rbd_control.nodes.contact_aware_controller import make_nodes
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.nodes.follow_joint_trajectory import ACTION
+from rbd_control.nodes.hand_guide import HandGuideNode
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
@@ -49,6 +50,7 @@ HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 NODES = (
     ContactDetectorNode,
     ContactGuard,
+    HandGuideNode,
     PassivityControllerNode,
     SimulatedArmNode,
     JointStatePlayer,
@@ -58,6 +60,8 @@ NOTES = {
     "contact_guard": "With the default parameters and stop_at collision: add the cancel_goal and "
     "status of other actions, the Trigger services it calls, and publishing the retreat_topic "
     "where a retreat is set.",
+    "hand_guide": "Add publishing the topic of its commands, or with output float the services "
+    "~/float and ~/hold of the controller.",
     "passivity_controller": "The action exists only where control_msgs is installed.",
     "contact_aware_controller": "Detector and controller in one process, which share the joint "
     "states.",
@@ -191,7 +195,7 @@ def _of_view(rights: Rights) -> Rights:
 
 def _operator(found: dict[str, list[Rights]]) -> Rights:
     """Return the rights of an operator: all services of the nodes, and what shows their state."""
-    asked = ("contact_detector", "contact_guard", "passivity_controller")
+    asked = ("contact_detector", "contact_guard", "hand_guide", "passivity_controller")
     return Rights(
         "operator",
         publish=frozenset({"/passivity_controller/joint_trajectory"}),
@@ -200,6 +204,7 @@ def _operator(found: dict[str, list[Rights]]) -> Rights:
                 "/contact_detector/contact",
                 "/contact_detector/events",
                 "/contact_guard/stopped",
+                "/hand_guide/state",
                 "/diagnostics",
                 "/passivity_controller/tracking_error",
             }

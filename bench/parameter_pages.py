@@ -18,6 +18,7 @@ from rbd_control.files.yaml_output import yaml_text
 from rbd_control.nodes.contact_detector import ContactDetectorParameters
 from rbd_control.nodes.contact_guard import ContactGuardParameters
 from rbd_control.nodes.demo_scenario import DemoScenarioParameters
+from rbd_control.nodes.hand_guide import HandGuideNodeParameters
 from rbd_control.nodes.joint_state_player import PlayerParameters
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.nodes.simulated_arm import SimulatedArmParameters
@@ -91,6 +92,13 @@ FILES = (
         "contact_guard",
         ContactGuardParameters,
         "Stop on contact of an arm that takes no torque: MoveIt, or a trajectory controller.",
+    ),
+    File(
+        "hand_guide",
+        "hand_guide",
+        HandGuideNodeParameters,
+        "An arm that is led by the hand on its tool. The contact detector needs the same "
+        "tool_frame. config/arm.yaml has the parameters of the arm.",
     ),
     File(
         "simulated_arm",

@@ -47,6 +47,7 @@ SWITCHES = {
     "detector": ("true", "start the contact detector"),
     "controller": ("true", "start the passivity controller, which sends torque"),
     "guard": ("false", "start the contact guard, which stops an arm without torque interface"),
+    "hand_guide": ("false", "start the hand guide, which lets a hand lead the arm"),
     "one_process": (
         "true",
         "run detector and controller in one process, if both are started: the reaction begins with "
@@ -60,10 +61,11 @@ NODES = {
     "detector": "contact_detector",
     "controller": "passivity_controller",
     "guard": "contact_guard",
+    "hand_guide": "hand_guide",
 }
 """Executable, and name of the node, by the argument that switches it on."""
 
-IN_FRAMES = ("contact_detector", "passivity_controller")
+IN_FRAMES = ("contact_detector", "passivity_controller", "hand_guide")
 """Nodes with the parameter ``frame_prefix``."""
 
 
@@ -106,7 +108,7 @@ def _described(nodes: list[str], given: dict[str, str]) -> str:
 
 def _both(given: dict[str, str]) -> Node:
     """Return detector and controller in one process, each with its own section of parameters."""
-    parameters = {node: _parameters(node, given) for node in IN_FRAMES}
+    parameters = {node: _parameters(node, given) for node in IN_FRAMES[:2]}
     return Node(
         package="rbd_control",
         executable="contact_aware_controller",

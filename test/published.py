@@ -9,6 +9,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
+from rbd_control.nodes.hand_guide import HandGuideNode
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
@@ -20,7 +21,13 @@ def full_name(topic: str, node: str) -> str:
     return f"/{node}{topic[1:]}" if topic.startswith("~") else f"/{topic}"
 
 
-NODES = (ContactDetectorNode, ContactGuard, PassivityControllerNode, SimulatedArmNode)
+NODES = (
+    ContactDetectorNode,
+    ContactGuard,
+    HandGuideNode,
+    PassivityControllerNode,
+    SimulatedArmNode,
+)
 
 TYPES: dict[str, type] = {
     "/diagnostics": DiagnosticArray,

@@ -52,6 +52,7 @@ ONE_AT_A_TIME = frozenset(
     for name in (
         "contact_guard",
         "demo",
+        "hand_guide",
         "payload",
         "queue",
         "signals",

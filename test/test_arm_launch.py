@@ -107,6 +107,7 @@ OTHER_TEXTS = {
     "twist_topics",
     "moveit_topic",
     "retreat_topic",
+    "command",
 }
 """Parameters with texts that are neither choices nor names of joints or links."""
 
@@ -116,12 +117,14 @@ def test_every_parameter_with_a_text_holds_names_or_is_known_to_hold_none() -> N
     pytest.importorskip("rclpy")
     from rbd_control.nodes.contact_detector import ContactDetectorParameters
     from rbd_control.nodes.contact_guard import ContactGuardParameters
+    from rbd_control.nodes.hand_guide import HandGuideNodeParameters
     from rbd_control.nodes.passivity_controller import PassivityControllerParameters
     from rbd_control.nodes.simulated_arm import SimulatedArmParameters
 
     kinds = (
         ContactDetectorParameters,
         ContactGuardParameters,
+        HandGuideNodeParameters,
         PassivityControllerParameters,
         SimulatedArmParameters,
     )
@@ -141,7 +144,7 @@ def test_every_parameter_with_a_text_holds_names_or_is_known_to_hold_none() -> N
 
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_file_that_ships_can_be_launched(path: Path) -> None:
-    for node in ("contact_detector", "passivity_controller", "contact_guard"):
+    for node in ("contact_detector", "passivity_controller", "contact_guard", "hand_guide"):
         values = node_parameters(path, "left", node)
         assert all(value != [] for value in values.values())
 

@@ -61,8 +61,8 @@ FACTS: dict[str, list[tuple[str, float, float]]] = {
         (r"^unannounced: contact True, (\S+) N·m", 2.0, 9.0),
         (r"^announced: contact False, (\S+) N·m", 0.0, 1.2),
     ],
-    # (20 N - dead zone of 4 N) * 0.01 m/s per N for 2 s are 320 mm; the force begins later.
-    "hand_guiding": [(r"led (\S+) mm in 2.0 s", 150, 350)],
+    # (12 N - dead zone of 4 N) / 80 N·s/m for 2 s, less the time to recognize the hand.
+    "hand_guiding": [(r"led (\S+) mm", 170, 205)],
 }
 """Numbers that the examples print: pattern, lowest and highest value."""
 

@@ -175,6 +175,7 @@ def parameter_types() -> dict[str, Any]:
     from rbd_control.nodes.contact_detector import ContactDetectorNode
     from rbd_control.nodes.contact_guard import ContactGuard
     from rbd_control.nodes.demo_scenario import DemoScenario
+    from rbd_control.nodes.hand_guide import HandGuideNode
     from rbd_control.nodes.joint_state_player import JointStatePlayer
     from rbd_control.nodes.passivity_controller import PassivityControllerNode
     from rbd_control.nodes.simulated_arm import SimulatedArmNode
@@ -183,6 +184,7 @@ def parameter_types() -> dict[str, Any]:
         "contact_detector": ContactDetectorNode.parameters_type,
         "contact_guard": ContactGuard.parameters_type,
         "demo_scenario": DemoScenario.parameters_type,
+        "hand_guide": HandGuideNode.parameters_type,
         "joint_state_player": JointStatePlayer.parameters_type,
         "passivity_controller": PassivityControllerNode.parameters_type,
         "simulated_arm": SimulatedArmNode.parameters_type,

@@ -20,6 +20,7 @@ from rbd_control.live.requests import CommandNode, run_payload
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
 from rbd_control.nodes.demo_scenario import PUSH, TRAJECTORY, Scenario, ScenarioDriver
+from rbd_control.nodes.hand_guide import HandGuideNode
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
@@ -34,6 +35,7 @@ from rbd_control.ros.processes import reserved_domain
     [
         ContactDetectorNode,
         ContactGuard,
+        HandGuideNode,
         JointStatePlayer,
         PassivityControllerNode,
         SimulatedArmNode,

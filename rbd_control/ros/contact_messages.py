@@ -261,6 +261,19 @@ def reports_collision(message: DiagnosticArray) -> bool:
     )
 
 
+def level_and_link(message: DiagnosticArray) -> tuple[str, str] | None:
+    """Return level and touched link in a message of ``~/contact_stamped``; None for another one.
+
+    The level is ``none``, ``contact`` or ``collision``; the link is empty without contact.
+    """
+    for status in message.status:
+        level = next((name for name, each in _LEVELS.items() if each == status.level), "")
+        link = next((item.value for item in status.values if item.key == "link"), None)
+        if level and link is not None:
+            return level, link
+    return None
+
+
 class StampedVerdict:
     """Publishes each change of the level of the verdict, and repeats the verdict while it is valid.
 

@@ -14,6 +14,7 @@ from defusedxml.ElementTree import fromstring
 
 from rbd_control.contact_stop import StopParameters
 from rbd_control.control import ControllerParameters
+from rbd_control.control.hand_guide import HandGuideParameters
 from rbd_control.dynamics.urdf import without_margin, without_namespace
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import DetectorParameters
@@ -33,6 +34,7 @@ NAMES = described_names(
         GripperParameters,
         ControllerParameters,
         StopParameters,
+        HandGuideParameters,
     )
 )
 """Parameters that contain names of joints or links of the description.

@@ -48,6 +48,11 @@ def demo_scenario() -> int:
     return _run("demo_scenario")
 
 
+def hand_guide() -> int:
+    """Run the hand guide; return its exit code."""
+    return _run("hand_guide")
+
+
 def joint_state_player() -> int:
     """Run the joint-state player; return its exit code."""
     return _run("joint_state_player")

@@ -18,6 +18,7 @@ from rbd_control.nodes import (
     contact_aware_controller,
     contact_guard,
     demo_scenario,
+    hand_guide,
     joint_state_player,
     simulated_arm,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "contact_guard",
     "demo_scenario",
     "end_with_parent",
+    "hand_guide",
     "joint_state_player",
     "simulated_arm",
 ]
