@@ -1,13 +1,14 @@
-"""Motions of ``rbd-control excite`` beside random search and beside other motions, on simulated arms.
+"""Motions of ``rbd-control excite`` beside random search and other motions, on simulated arms.
 
 ``python -m bench.excitation [ARM ...] [--random 10000] [--seeds 2] [--report FOLDER]``
 
-1. The measure of the designed motion (expected torque error on other motions) beside the best of many
-   random feasible motions of the same kind.
-2. The arm follows the designed motion in MuJoCo, with friction, noise and quantisation. ``calibrate``
-   identifies it. The same with a comparison motion of the same length: the recorded exciting
-   trajectories for panda and ur10, the ordinary motion of ``bench.robots`` for the others. The error is
-   the RMS torque error of the identified arm on random states, as a share of the effort limits.
+1. The measure of the designed motion (expected torque error on other motions) beside the best of
+   many random feasible motions of the same kind.
+2. The arm follows the designed motion in MuJoCo, with friction, noise and quantisation, and
+   ``calibrate`` identifies it. The same with a comparison motion of the same length: the recorded
+   exciting trajectories for panda and ur10, the ordinary motion of ``bench.robots`` for the others.
+   The error is the RMS torque error of the identified arm on random states, as a share of the
+   effort limits.
 3. The largest shares of the limits that the simulated arm reaches.
 """
 
@@ -131,8 +132,8 @@ def torque_error(plant: Plant, motion: RecordedMotion, design: Design) -> tuple[
     """Return the errors of the arm that ``calibrate`` identifies from a motion.
 
     Returns:
-        The RMS error of the torque, and of its friction alone, on random states [share of the effort
-        limits, root mean square over joints].
+        The RMS error of the torque, and of its friction alone, on random states [share of the
+        effort limits, root mean square over joints].
     """
     model = plant.arm.model
     known = calibrate([motion], model, replace(START, effort_kind="torque")).parameters

@@ -164,7 +164,8 @@ def test_a_message_that_is_made_here_is_read_as_the_same_points() -> None:
     )
     message = message_of_trajectory(("a", "b"), given)
     read = read_trajectory(serialize_message(message))
-    assert read.names == ("a", "b") and read.stamp == 0.0
+    assert read.names == ("a", "b")
+    assert read.stamp == 0.0
     assert isinstance(read.points, TrajectoryArrays)
     # Numbers are copied, not computed with; times are rounded to nanoseconds.
     for name in ("positions", "velocities", "accelerations"):

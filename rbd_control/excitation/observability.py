@@ -11,8 +11,8 @@ The measure of a motion is the expected torque error on independent motions, rel
 
     E = sqrt(mean over joints j and rows a of independent motions of (aᵀ covariance a / s_j²))
 
-It is small if everything that matters for the torque is determined, whichever combinations of masses
-no motion can separate.
+It is small if everything that matters for the torque is determined, whichever combinations of
+masses no motion can separate.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ TOUCH = 0.001
 """Distance that is left where :data:`CLEARANCE` is impossible [m]."""
 LEVEL = 0.05
 """Largest change of a link's height over all postures that counts as none [m]: it turns about a
-vertical axis, as the first link of a standing arm, and no motion changes its distance to the floor."""
+vertical axis, as the first link of a standing arm, and no motion changes its distance to the
+floor."""
 WORLD = -1
 """Number of the links that do not move, as a body."""
 
@@ -222,8 +223,8 @@ def space_of(
     level = level[(lowest[:, level] < height + CLEARANCE).any(axis=0)]
     if level.size:
         notes.append(
-            f"the floor is not compared with {_links(model, capsules.body[level])}, whose height no "
-            "motion changes"
+            f"the floor is not compared with {_links(model, capsules.body[level])}, whose height "
+            "no motion changes"
         )
     parent = model.arrays.parent
     pairs = np.array(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from geometry_msgs.msg import Vector3, WrenchStamped
 from numpy.typing import NDArray
-from rclpy.duration import Duration
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
