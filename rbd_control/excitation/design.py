@@ -36,7 +36,7 @@ REACH = 1.6
 SPEED_UP = 0.3
 """Shortest time from rest to the velocity limit of the default acceleration limit [s].
 
-The lowest limits of the manufacturers of light arms correspond to about this time.
+The lowest acceleration limit of libfranka for the Panda, 7.5 rad/s² at 2.175 rad/s, is 0.29 s.
 """
 EFFORT_FOR_ACCELERATION = 0.5
 """Share of the effort limit from which the default acceleration limit is computed."""
