@@ -239,7 +239,8 @@ class Designer:
     def _is_feasible(self, q: Array, v: Array, a: Array) -> NDArray[np.bool_]:
         """Return whether torques and space are kept, (c,), for motions (c, k, n)."""
         c, k, n = q.shape
-        tau = np.abs(inverse_dynamics(self.model, *(x.reshape(-1, n) for x in (q, v, a))))
+        flat = np.stack([q, v, a]).reshape(3, -1, n)
+        tau = np.abs(inverse_dynamics(self.model, flat[0], flat[1], flat[2]))
         good = (tau <= self.allowed.effort).all(axis=1)
         clear = self.space.clearance(q.reshape(-1, n)) >= 0.0
         return np.asarray((good & clear).reshape(c, k).all(axis=1))

@@ -104,7 +104,9 @@ class Rounds:
 
     def sampled(self, period: float) -> tuple[Array, Array]:
         """Return samples of the motion: their times, (k,) [s], and the basis, (3, k, free)."""
-        times, parts, begin = [np.zeros(1)], [np.zeros((3, 1, self.free))], 0.0
+        times: list[Array] = [np.zeros(1)]
+        parts: list[Array] = [np.zeros((3, 1, self.free))]
+        begin = 0.0
         for share in self.shares:
             length = self.spans * SPAN / abs(share)
             t = np.arange(1, round(length / period) + 1) * (length / round(length / period))

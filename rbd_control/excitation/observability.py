@@ -105,12 +105,13 @@ class Observability:
         self.names += [(joint, name) for joint in range(n) for name in StribeckFriction.linear]
         self.reference = np.zeros((len(self.names), len(self.names)))
         torque = PRIOR * limits.effort
-        self.typical_friction = _Friction(
-            *(TYPICAL * x for x in (limits.effort, limits.effort / limits.velocity)),
-            np.zeros(n),
-            np.full(n, 0.02),
-            np.zeros(n),
-            np.full(n, 0.15),
+        self.typical_friction = StribeckFriction(
+            coulomb=TYPICAL * limits.effort,
+            viscous=TYPICAL * limits.effort / limits.velocity,
+            offset=np.zeros(n),
+            velocity_scale=np.full(n, 0.02),
+            excess=np.zeros(n),
+            stribeck_velocity=np.full(n, 0.15),
         )
         # The priors of masses and centres are those of the columns of any motion.
         t = np.arange(0.0, 4.0 * SETTLING / self._gain, PERIOD)
@@ -143,7 +144,8 @@ class Observability:
         v = np.concatenate([np.zeros((rest, n)), v.reshape(c * k, n)])
         a = np.concatenate([np.zeros((rest, n)), a.reshape(c * k, n)])
         tau = inverse_dynamics(self.model, q, v, a) + self.typical_friction.torque(v)
-        motion = RecordedMotion("", PERIOD * np.arange(len(q)), q, v, tau)
+        t: Array = PERIOD * np.arange(len(q), dtype=np.float64)
+        motion = RecordedMotion("", t, q, v, tau)
         part = filtered_parts([motion], self.model, GAP)[0]
         columns = filtered_columns([motion], self.model, GAP, self._changes, _Friction)
         drive = tau - gravity_torque(self.model, q)
