@@ -109,7 +109,9 @@ class Rounds:
         begin = 0.0
         for share in self.shares:
             length = self.spans * SPAN / abs(share)
-            t = np.arange(1, round(length / period) + 1) * (length / round(length / period))
+            t: Array = np.arange(1.0, round(length / period) + 1.0) * (
+                length / round(length / period)
+            )
             where = np.clip(abs(share) * t, 0.0, self.spans * SPAN)
             basis = self.basis(where if share > 0.0 else where[-1] - where)
             parts.append(basis * np.array([1.0, share, share**2])[:, None, None])
