@@ -48,6 +48,18 @@ def positive(text: str) -> float:
     return _above_zero(text, "", "number")
 
 
+def share(text: str) -> float:
+    """Return a text as a number above 0 and at most 1.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    value = positive(text)
+    if value > 1.0:
+        raise argparse.ArgumentTypeError(f"{text}; give a share above 0 and at most 1")
+    return value
+
+
 def seconds(text: str) -> float:
     """Return a text as a finite duration above 0 [s].
 

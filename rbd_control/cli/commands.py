@@ -33,8 +33,10 @@ from rbd_control.cli.arguments import (
     node_name,
     numbers,
     port,
+    position,
     positive,
     refuse_fleet_options,
+    share,
 )
 from rbd_control.errors import InputError
 from rbd_control.startup.standard_streams import ros_needed
@@ -396,6 +398,108 @@ def _run_calibrate(arguments: argparse.Namespace) -> int:
         return run_calibrate(arguments)
 
 
+def add_excite(commands: Commands) -> None:
+    """Add the sub-command ``excite`` with its arguments to the parser of ``rbd-control``."""
+    excite = commands.add_parser(
+        "excite",
+        help="design the motion that calibrates an arm",
+        description="Design a motion of all joints whose recording determines what calibrate "
+        "identifies, within the limits of the arm and a stated space. What the motion does and what "
+        "it determines is printed; nothing moves. The result is a JointTrajectory as YAML, in "
+        "rounds that begin and end at rest in one pose.",
+    )
+    excite.add_argument("--urdf", default="", metavar="FILE", help=URDF)
+    add_lock(excite, "hold a joint at a position [rad or m]; may be repeated")
+    excite.add_argument(
+        "--out", type=Path, required=True, metavar="YAML", help="trajectory to write"
+    )
+    length = excite.add_mutually_exclusive_group()
+    length.add_argument("--quick", action="store_true", help="30 s of motion (default)")
+    length.add_argument("--full", action="store_true", help="3 min of motion")
+    excite.add_argument(
+        "--start",
+        type=position,
+        action="append",
+        default=[],
+        metavar="JOINT=POSITION",
+        help="pose at the start [rad or m]; may be repeated (default: near the middle of the range)",
+    )
+    excite.add_argument(
+        "--box",
+        type=finite,
+        nargs=6,
+        metavar=("X0", "X1", "Y0", "Y1", "Z0", "Z1"),
+        help="box that no moving link leaves, in the frame of the base [m] (default: none)",
+    )
+    excite.add_argument(
+        "--floor",
+        type=finite,
+        metavar="Z",
+        help="height of the floor [m] (default: that of the base, if the arm stands)",
+    )
+    excite.add_argument(
+        "--share",
+        type=share,
+        default=0.8,
+        metavar="S",
+        help="share of the limits of velocity and acceleration that is used (default: 0.8)",
+    )
+    excite.add_argument(
+        "--acceleration",
+        type=numbers,
+        metavar="A,...",
+        help="acceleration limits, one number or one per joint [rad/s² or m/s²] (default: from the "
+        "limits of effort and velocity)",
+    )
+    excite.add_argument(
+        "--noise",
+        type=numbers,
+        metavar="N,...",
+        help="error of the filtered torques for which the errors are computed, one number or one "
+        "per joint [N·m or N] (default: 0.3 %% of the effort limits)",
+    )
+    excite.add_argument(
+        "--payload",
+        type=positive,
+        metavar="KG",
+        help="also compute the errors of drive gains, with this payload in a second recording",
+    )
+    excite.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    excite.add_argument(
+        "--speed",
+        type=share,
+        default=1.0,
+        metavar="S",
+        help="share of the full speed at which the motion is written (default: 1)",
+    )
+    excite.add_argument(
+        "--from",
+        dest="begin",
+        type=finite,
+        default=0.0,
+        metavar="T",
+        help="leave out the rounds that end before this time [s]",
+    )
+    excite.add_argument(
+        "--motion",
+        type=Path,
+        metavar="YAML",
+        help="existing motion to write at another --speed or --from a later round, in place of a "
+        "new one",
+    )
+    excite.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for excite.png, a picture of the motion"
+    )
+    excite.set_defaults(run=_run_excite)
+
+
+def _run_excite(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.excite import run_excite
+
+    with _compilation_told():
+        return run_excite(arguments)
+
+
 def add_fleet_report(commands: Commands) -> None:
     """Add the sub-command ``fleet-report`` with its arguments to the parser of ``rbd-control``."""
     report = commands.add_parser(
@@ -648,6 +752,7 @@ COMMANDS = (
     add_payload,
     add_check,
     add_replay,
+    add_excite,
     add_calibrate,
     add_fleet_report,
     add_monitor,

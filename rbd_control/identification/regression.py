@@ -399,6 +399,34 @@ def _fit(factors: _Factors, columns: Columns) -> Array:
     return np.asarray(found)
 
 
+def information(columns: Columns, noise: Array, shapes: NDArray[np.int64] | None = None) -> Array:
+    """Return the information that :func:`identify` has about its coefficients.
+
+    With the columns A_j of joint j, the standard deviation s_j of its rows and the prior standard
+    deviations, it is ``sum over j of A_jᵀ A_j / s_j² + diag(1 / spread²)``. The inverse is the
+    covariance of the coefficients, if no bound of a coefficient is active.
+
+    Args:
+        columns: the columns.
+        noise: standard deviation of one filtered row of each joint, (nv,) [N·m or N].
+        shapes: shape of the friction of each joint, (nv,); by default the first.
+
+    Returns:
+        (P + c nv, P + c nv): corrections, then the friction joint by joint.
+    """
+    _, nv, P = columns.inertia.shape
+    c = columns.friction.shape[3]
+    joints = np.arange(nv)
+    chosen = np.zeros(nv, dtype=np.int64) if shapes is None else shapes
+    friction = columns.friction[:, joints, chosen]
+    result = np.diag(np.append(1.0 / np.square(columns.spread), np.zeros(c * nv)))
+    for j in range(nv):
+        A = np.hstack([columns.inertia[:, j], friction[:, j]]) / noise[j]
+        own = np.append(np.arange(P), P + c * j + np.arange(c))
+        result[np.ix_(own, own)] += A.T @ A
+    return result
+
+
 def _by_joint(found: Array, P: int, nv: int) -> Array:
     """Return the coefficients of each joint: all P corrections, then its friction, (nv, P + c)."""
     return np.column_stack([np.tile(found[:P], (nv, 1)), found[P:].reshape(nv, -1)])

@@ -343,6 +343,18 @@ def _means(values: Array, group: NDArray[np.intp]) -> Array:
     return np.column_stack(sums) / count[:, None]
 
 
+SLENDERNESS = 0.1
+"""Radius of a link without shape, relative to its length."""
+
+RADII = (0.015, 0.06)
+"""Bounds of the radius of a link without shape [m]."""
+
+
+def assumed_radius(length: float) -> float:
+    """Return the radius of a capsule for a link of which only the length is known, both in m."""
+    return float(np.clip(SLENDERNESS * length, *RADII))
+
+
 SIDES = 16
 """Number of sides of the prism that approximates a cylinder, and of points per ring of a sphere."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.dynamics.urdf import Link, Robot, parse_urdf, without_margin
 from rbd_control.files.input_files import reason
-from rbd_control.robot.shapes import Mesh, MeshFiles
+from rbd_control.robot.shapes import RADII, Mesh, MeshFiles, assumed_radius
 from rbd_control.wording import listed, shortened
 
 Array = NDArray[np.float64]
@@ -22,12 +22,6 @@ Kind = Literal["box", "cylinder", "ellipsoid", "mesh"]
 
 GREY: Colour = (176, 180, 188)
 """Colour of a shape whose description gives none, as red, green and blue from 0 to 255."""
-
-SLENDERNESS = 0.1
-"""Radius of a capsule, relative to its length."""
-
-RADII = (0.015, 0.06)
-"""Bounds of the radius of a capsule [m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +53,7 @@ class Shape:
 def capsule(end: Sequence[float] | Array) -> list[tuple[Kind, Array, Array]]:
     """Return a capsule from the origin of a frame to a point, as solids.
 
-    Its radius is :data:`SLENDERNESS` times the distance of the point, within :data:`RADII`.
+    Its radius is that of :func:`~rbd_control.robot.shapes.assumed_radius`.
 
     Args:
         end: the point, (3,) [m].
@@ -71,7 +65,7 @@ def capsule(end: Sequence[float] | Array) -> list[tuple[Kind, Array, Array]]:
     """
     end = np.asarray(end, dtype=float)
     length = float(np.linalg.norm(end))
-    radius = float(np.clip(SLENDERNESS * length, *RADII))
+    radius = assumed_radius(length)
     sphere: tuple[Kind, Array, Array] = ("ellipsoid", np.eye(4), np.full(3, radius))
     if length <= radius:
         return [sphere]
