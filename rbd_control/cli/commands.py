@@ -424,19 +424,7 @@ def add_excite(commands: Commands) -> None:
         metavar="JOINT=POSITION",
         help="pose at the start [rad or m]; may be repeated (default: near the middle of the range)",
     )
-    excite.add_argument(
-        "--box",
-        type=finite,
-        nargs=6,
-        metavar=("X0", "X1", "Y0", "Y1", "Z0", "Z1"),
-        help="box that no moving link leaves, in the frame of the base [m] (default: none)",
-    )
-    excite.add_argument(
-        "--floor",
-        type=finite,
-        metavar="Z",
-        help="height of the floor [m] (default: that of the base, if the arm stands)",
-    )
+    add_space(excite)
     excite.add_argument(
         "--share",
         type=share,
@@ -678,6 +666,23 @@ def _run_warmup(_arguments: argparse.Namespace) -> int:
     return run_warmup()
 
 
+def add_space(command: argparse.ArgumentParser) -> None:
+    """Add the arguments ``--box`` and ``--floor``, which bound the motion of an arm."""
+    command.add_argument(
+        "--box",
+        type=finite,
+        nargs=6,
+        metavar=("X0", "X1", "Y0", "Y1", "Z0", "Z1"),
+        help="box that no moving link leaves, in the frame of the base [m] (default: none)",
+    )
+    command.add_argument(
+        "--floor",
+        type=finite,
+        metavar="Z",
+        help="height of the floor [m] (default: that of the base, if the arm stands)",
+    )
+
+
 def add_commission(commands: Commands) -> None:
     """Add the sub-command ``commission`` with its arguments to the parser of ``rbd-control``."""
     commission = commands.add_parser(
@@ -726,9 +731,13 @@ def add_commission(commands: Commands) -> None:
     )
     commission.add_argument("--full", action="store_true", help="a motion of 3 min, not of 30 s")
     commission.add_argument(
-        "--box", metavar="X0,X1,Y0,Y1,Z0,Z1", help="space in which the arm may move [m]"
+        "--speed",
+        type=share,
+        default=0.1,
+        metavar="S",
+        help="share of the full speed of the slow motion (default: 0.1)",
     )
-    commission.add_argument("--floor", metavar="Z", help="height of the floor [m]")
+    add_space(commission)
     commission.add_argument(
         "--watch",
         type=positive,

@@ -24,6 +24,7 @@ from rbd_control.cli.exit_codes import NO_RESULT
 from rbd_control.cli.next_command import detector_words, print_next
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.thresholds import default_contact_thresholds
+from rbd_control.excitation import at_speed, read_trajectory_file
 from rbd_control.files.output_files import write_whole
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
@@ -32,10 +33,10 @@ from rbd_control.reports.console import console_for_output, program
 if TYPE_CHECKING:
     from rbd_control.live.commission import LiveArm
 
+AT_START = 0.2
+"""Time that a controller has for the first point of a motion, at which the arm stands [s]."""
 AT_REST = 5.0
 """Length of the recording at rest [s]."""
-SLOW = 0.1
-"""Speed of the first motion, as a share of the designed one."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,17 @@ class Commission:
         words = ["excite", "--urdf", self._urdf, "--out", motion, "--report", self._folder]
         words += ["--full" if self._given.full else "--quick"]
         self._watch()
-        q = self._arm.standing()
-        words += ["--start", ",".join(f"{value:.4f}" for value in q)]
-        for option in ("box", "floor"):
-            value = getattr(self._given, option)
-            if value is not None:
-                words += [f"--{option}", value]
+        for joint, value in self._arm.standing().items():
+            words += ["--start", f"{joint}={value:.5f}"]
+        if self._given.box is not None:
+            words += ["--box", *map(str, self._given.box)]
+        if self._given.floor is not None:
+            words += ["--floor", str(self._given.floor)]
         return "" if self._rbd_control(*words) == 0 else "no motion was designed"
 
     def slow(self) -> str:
         """Move the arm slowly, and check it."""
-        return self._play("slow", SLOW) or self._check("slow")
+        return self._play("slow", self._given.speed) or self._check("slow")
 
     def fast(self) -> str:
         """Move the arm as designed, and check it."""
@@ -133,10 +134,9 @@ class Commission:
 
     def _play(self, name: str, speed: float) -> str:
         """Play the designed motion at a share of its speed; return why it was stopped."""
-        from rbd_control.excitation import read_motion
-
         self._watch()
-        points = read_motion(self._folder / "motion.yaml", speed)
+        _, points = read_trajectory_file(self._folder / "motion.yaml")
+        points = at_speed(replace(points, times=points.times - points.times[0] + AT_START), speed)
         stopped = self._arm.play(self._new(name), points)
         if stopped:
             return (

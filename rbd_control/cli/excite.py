@@ -189,9 +189,7 @@ def print_design(design: Design, console: Console, gains: Sequence[DriveGain] = 
     )
     console.print(_effort_table(design).on_console())
     low, high = design.space.swept(motion.loop(SHOWN)[0])
-    box = ", ".join(
-        f"{a} {x:.2f} to {y:.2f}" for a, x, y in zip("xyz", low, high, strict=True)
-    )
+    box = ", ".join(f"{a} {x:.2f} to {y:.2f}" for a, x, y in zip("xyz", low, high, strict=True))
     floor = f"; floor at z = {design.space.floor:g}" if np.isfinite(design.space.floor) else ""
     console.print(f"the arm sweeps, in the frame of its base [m]: {box}{floor}", markup=False)
     for note in design.space.notes:
@@ -338,9 +336,7 @@ def draw(design: Design, path: Path) -> None:
     moving = space.capsules.body >= 0
     ends = space.capsules.placed(q)[:, moving]
     low, high = space.swept(motion.loop(SHOWN)[0])
-    for column, (i, j, title) in enumerate(
-        ((0, 1, "from above"), (0, 2, "from the side"))
-    ):
+    for column, (i, j, title) in enumerate(((0, 1, "from above"), (0, 2, "from the side"))):
         axes = figure.add_subplot(grid[0, column])
         for posture in ends[:: max(1, len(ends) // 80)]:
             for k, (a, b) in enumerate(posture):

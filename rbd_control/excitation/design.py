@@ -343,7 +343,7 @@ def limits_of(robot: Robot, acceleration: tuple[float, ...] = ()) -> Limits:
         if missing:
             raise InputError(
                 f"joint {missing[0]!r} has no {name} limit, so that no {what} is known to be safe; "
-                f"write <limit {name}=\"...\"/> into the URDF{unit}"
+                f'write <limit {name}="..."/> into the URDF{unit}'
             )
     lower = np.where(np.isfinite(model.lower_limit), model.lower_limit, -np.pi)
     upper = np.where(np.isfinite(model.upper_limit), model.upper_limit, np.pi)

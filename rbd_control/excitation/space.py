@@ -199,8 +199,12 @@ def space_of(
         lower, upper = np.array(box[0::2], dtype=float), np.array(box[1::2], dtype=float)
         for axis, a, b in zip("xyz", lower, upper, strict=True):
             if not a < b:
-                raise InputError(f"--box: {axis} is from {a:g} to {b:g} m; give the lower end first")
-    standing = model.gravity[2] < 0.0 and abs(model.gravity[2]) > 0.9 * np.linalg.norm(model.gravity)
+                raise InputError(
+                    f"--box: {axis} is from {a:g} to {b:g} m; give the lower end first"
+                )
+    standing = model.gravity[2] < 0.0 and abs(model.gravity[2]) > 0.9 * np.linalg.norm(
+        model.gravity
+    )
     height = floor if floor is not None else (0.0 if standing else -np.inf)
     random = np.random.default_rng(0)
     ends = capsules.placed(random.uniform(low, high, (POSTURES, low.size)))
@@ -236,9 +240,7 @@ def space_of(
             f"no shapes are known of {listed(capsules.assumed)}: capsules between the joints are "
             "assumed, so that distances to floor, box and other links are estimates",
         )
-    return Space(
-        capsules, lower, upper, height, np.setdiff1d(moving, coarse), pairs, tuple(notes)
-    )
+    return Space(capsules, lower, upper, height, np.setdiff1d(moving, coarse), pairs, tuple(notes))
 
 
 def _links(model: Model, bodies: Sequence[int] | NDArray[np.intp]) -> str:
@@ -247,8 +249,10 @@ def _links(model: Model, bodies: Sequence[int] | NDArray[np.intp]) -> str:
 
 def _are_neighbours(one: int, other: int, parent: NDArray[np.int64]) -> bool:
     """Return whether two bodies are the same, or one carries the other."""
-    return one == other or bool(one >= 0 and parent[one] == other) or bool(
-        other >= 0 and parent[other] == one
+    return (
+        one == other
+        or bool(one >= 0 and parent[one] == other)
+        or bool(other >= 0 and parent[other] == one)
     )
 
 

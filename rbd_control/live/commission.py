@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from rbd_control.control.waypoints import TrajectoryArrays
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation import ContactDetector, DetectorParameters
@@ -61,19 +61,6 @@ TYPE = "trajectory_msgs/msg/JointTrajectory"
 
 _TURN = 0.05
 _STORE = get_typestore(Stores.LATEST)
-
-
-class Point(NamedTuple):
-    """One point of a motion."""
-
-    t: float
-    """Time since the start of the motion [s]."""
-    q: Array
-    """Positions, (nq,) [rad or m]."""
-    v: Array
-    """Velocities, (nv,) [rad/s or m/s]."""
-    a: Array
-    """Accelerations, (nv,) [rad/s² or m/s²]."""
 
 
 class LiveArm:
@@ -142,11 +129,12 @@ class LiveArm:
                 f"within {PATIENCE:g} s: {self._intake.last_reason or 'the topic is silent'}"
             )
 
-    def standing(self) -> Array:
-        """Return the present positions, (nq,) [rad or m]."""
+    def standing(self) -> dict[str, float]:
+        """Return the present position of each joint by name [rad or m]."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=_TURN)
         assert self.sample is not None
-        return self.sample.q
+        assert self._intake is not None
+        return dict(zip(self._intake.joint_names, self.sample.q.tolist(), strict=True))
 
     def record(self, path: Path, seconds: float) -> None:
         """Record the joint states of an arm that is not moved by this program.
@@ -163,7 +151,7 @@ class LiveArm:
         with self._recording(path):
             self._watch(seconds)
 
-    def play(self, path: Path, points: Sequence[Point]) -> str:
+    def play(self, path: Path, points: TrajectoryArrays) -> str:
         """Move the arm along a motion that begins where it stands, and record it.
 
         Args:
@@ -180,11 +168,11 @@ class LiveArm:
         if self._detector is None or self.sample is None:
             raise InputError("call use before play")
         model = self._detector.model
-        away = np.abs(self.sample.q - points[0].q)
-        i = int(np.argmax(away))
+        away = np.abs(self.sample.q - points.positions[0])
+        i, names = int(np.argmax(away)), model.joint_names
         if away[i] > AWAY:
             raise InputError(
-                f"{model.joint_names[i]} is {away[i]:.3f} rad away from the start of the motion; "
+                f"{names[i]} is {away[i]:.3f} rad away from the start of the motion; "
                 f"move the arm there, or design the motion anew from here"
             )
         publisher = self._node.create_publisher(JointTrajectory, self._controller(), 10)
@@ -194,12 +182,14 @@ class LiveArm:
             with self._recording(path), stop_requests() as stopped:
                 self._watch(BEFORE)
                 self._why, self._judged = "", time.monotonic()
-                publisher.publish(trajectory(model, points))
+                publisher.publish(trajectory(names, points))
                 try:
-                    self._watch(points[-1].t + BEFORE, lambda: bool(self._why) or stopped())
+                    self._watch(
+                        float(points.times[-1]) + BEFORE, lambda: bool(self._why) or stopped()
+                    )
                 finally:
                     if self._why or stopped() or self._is_silent():
-                        publisher.publish(trajectory(model, [self._stop()]))
+                        publisher.publish(trajectory(names, self._stop()))
                         self._executor.spin_until_future_complete(Future(), timeout_sec=STOP_TIME)
                 return self._why or ("stopped by hand" if stopped() else "")
         finally:
@@ -222,13 +212,16 @@ class LiveArm:
             raise InputError(f"{what} of {TYPE} with a subscriber; name one with --trajectories")
         return found[0]
 
-    def _stop(self) -> Point:
-        """Return the point at which the arm rests when it brakes now."""
+    def _stop(self) -> TrajectoryArrays:
+        """Return the trajectory of one point, at which the arm rests when it brakes now."""
         assert self.sample is not None
         assert self._detector is not None
-        model, v = self._detector.model, np.nan_to_num(self.sample.v)
+        model, v = self._detector.model, self.sample.v
+        if v is None:
+            v = np.zeros(model.nv)
         q = np.clip(self.sample.q + 0.5 * STOP_TIME * v, model.lower_limit, model.upper_limit)
-        return Point(STOP_TIME, q, np.zeros_like(v), np.zeros_like(v))
+        rest = np.zeros((1, v.size))
+        return TrajectoryArrays(q[None], np.array([STOP_TIME]), rest, rest)
 
     def _is_silent(self) -> bool:
         return time.monotonic() - self._heard > SILENCE
@@ -312,16 +305,16 @@ class LiveArm:
         )
 
 
-def trajectory(model: Model, points: Sequence[Point]) -> JointTrajectory:
+def trajectory(joints: Sequence[str], points: TrajectoryArrays) -> JointTrajectory:
     """Return points as a message that begins when it is received."""
-    message = JointTrajectory(joint_names=list(model.joint_names))
-    for point in points:
+    message = JointTrajectory(joint_names=list(joints))
+    for k, t in enumerate(points.times):
         message.points.append(
             JointTrajectoryPoint(
-                positions=point.q.tolist(),
-                velocities=point.v.tolist(),
-                accelerations=point.a.tolist(),
-                time_from_start=Duration(seconds=point.t).to_msg(),
+                positions=points.positions[k].tolist(),
+                velocities=points.velocities[k].tolist(),
+                accelerations=points.accelerations[k].tolist(),
+                time_from_start=Duration(seconds=float(t)).to_msg(),
             )
         )
     return message
