@@ -40,7 +40,8 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
 - A brake that overshoots comes late: when a joint has reversed, has a part of the kinetic energy at
   the fault, and is not slow or needs half of its torque limit, the rate is halved for all joints
   until the next start, and reduced to :data:`LEAST_BRAKE` if the arm gains energy all the same
-  (:class:`Overshoot`). Below this, only hard and fast overshoots halve it.
+  (:class:`Overshoot`). Below this, and while a joint is without brake, only hard and fast
+  overshoots halve it.
 - A drive that acts against its command (:mod:`~rbd_control.control.drive_response`) makes a brake
   drive the arm. The torque of its joint is then zero until the next start. A joint whose drive is
   reversed or may be dead is braked apart from all others: the brake of a joint would otherwise

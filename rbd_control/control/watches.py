@@ -572,12 +572,16 @@ class Watches:
             if not known.issuperset(found.joints):
                 self._runaway.reset()
             known.update(found.joints)
-        # An arm that falls with a joint that is not braked gains energy.
-        if not is_braking or self._named or self._doubted:
+        if not is_braking:
             self._overshoot.reset()
             return found, weaker
+        # An arm that falls with a joint that is not braked gains energy, and reverses joints.
+        apart = [*(self._named | self._doubted)]
+        braked = v_f.copy()
+        braked[apart] = 0.0
         full = now.limits.torque / (share * now.safe.rate(samples.longest_period))
-        if self._overshoot.found(samples.dt, M, v_f, full, share <= LEAST_BRAKE):
+        is_late_only_if_hard = share <= LEAST_BRAKE or bool(apart)
+        if self._overshoot.found(samples.dt, M, braked, full, is_late_only_if_hard):
             weaker = min(weaker, 0.5)
         return found, weaker
 

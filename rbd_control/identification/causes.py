@@ -238,6 +238,11 @@ class Scale(Cause):
             # Masses, or one gain, explain what most joints share.
             scales = _unlike(known, common)
         groups = [{i: scale} for i, scale in scales.items()]
+        # A joint at rest tells its sign, if it carries weight.
+        resting = [
+            i for i in search.joints if i not in known and not fit.hypothesis.has("scale", i)
+        ]
+        groups += [{i: -1.0} for i in resting]
         if len(scales) > 1:
             # The drives of an arm share a unit, which small torques of wrists do not determine.
             usual = float(np.median(list(scales.values())))
@@ -270,7 +275,7 @@ class Gravity(Cause):
     """The effort lacks the gravity torque, or includes it although it is declared not to."""
 
     # Some errors of masses beside a small effort imitate it.
-    kind, price = "gravity", 10.0
+    kind, price = "gravity", 5.0
 
     @staticmethod
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base

@@ -185,6 +185,24 @@ def sticky(arm: Model, name: str, seed: int) -> RecordedMotion:
     return RecordedMotion("synthetic", t, q, v, tau)
 
 
+def test_one_pose_tells_efforts_without_gravity_and_a_reversed_one(arm: Model, name: str) -> None:
+    """They were a payload of -4 kg, and a residual of 37 N·m to be tared."""
+    random = np.random.default_rng(0)
+    t, q = np.arange(0.0, 5.0, 0.008), np.array(MIDDLE[name])
+    weight = gravity_torque(arm, q) + 0.5 * np.array(COULOMB[name]) * random.uniform(-1, 1, arm.nv)
+    tau = weight + 1e-3 * arm.effort_limit * random.normal(size=(t.size, arm.nv))
+    v = 1e-4 * random.normal(size=tau.shape)
+    still = RecordedMotion("rest", t, q + 1e-5 * random.normal(size=tau.shape), v, tau)
+    heaviest = int(np.argmax(np.abs(gravity_torque(arm, q))))
+    for wrong, cause in (
+        (replace(still, tau=tau - gravity_torque(arm, q)), ("gravity", ())),
+        (one(heaviest, -1.0)(still, arm, name), ("scale", (heaviest,))),
+    ):
+        found = diagnose([wrong], arm, DetectorParameters())
+        assert found.causes == (cause,)
+        assert [line.topic for line in found.lines if line.level == "bad"] == ["effort"]
+
+
 def test_sticky_joints_are_no_other_cause(arm: Model, name: str) -> None:
     """A rest counted as motion until the filter had forgotten it.
 
@@ -218,7 +236,7 @@ def about_masses(found: Diagnosis) -> Line:
     return line
 
 
-@pytest.mark.parametrize("factor", [0.8, 1.25, 1.5])
+@pytest.mark.parametrize("factor", [0.8, 1.5])
 def test_masses_of_another_arm_are_no_payload_and_no_current(
     arm: Model, name: str, factor: float
 ) -> None:
@@ -237,7 +255,7 @@ def test_masses_of_another_arm_are_no_payload_and_no_current(
     assert np.abs(errors).max() < 2.5
 
 
-@pytest.mark.parametrize("factor", [0.8, 1.25, 1.5])
+@pytest.mark.parametrize("factor", [0.8, 1.5])
 def test_only_calibrated_friction_tells_masses_from_a_gain_of_all_efforts(
     arm: Model, name: str, factor: float
 ) -> None:

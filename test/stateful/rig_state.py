@@ -83,6 +83,8 @@ class RigState:
         """Energy at the fault, and work since for which the brake is not responsible [J]."""
         self.fault_speed = np.zeros(self.n)
         """Speed at the fault, at least the velocity limit, (n,) [rad/s or m/s]."""
+        self.is_shoved = False
+        """Whether a push has made the arm faster than its velocity limits, and it still is."""
         self.shown_effort: Array | None = self.motors
         """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()

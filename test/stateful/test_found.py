@@ -370,3 +370,30 @@ def test_two_publishers_are_compared_once_both_are_slow_enough_in_mode_safe() ->
     machine.interleave(distance=0.1, follows=True, seconds=0.3)
     assert machine.rig.controller.mode == "safe"
     machine.teardown()
+
+
+def test_a_late_brake_is_weakened_although_a_drive_is_not_trusted() -> None:
+    # A joint whose drive seemed reversed had no torque; the others swung with all of theirs.
+    machine = ControllerMachine()
+    parameters = {
+        "safe_torque": "damping",
+        "damping_rate": 100.0,
+        "torque_share": (0.3,),
+        "overspeed_factor": 4.0,
+        "stretch_to_limits": True,
+        **RIGID,
+        "bandwidth": (20.0,),
+        "damping": (0.0,),
+    }
+    arm, start = make_arm("elbow", "none", 0), (0.2, 1.9096, 0.7, 0.4)
+    setup = Setup(arm, parameters, True, friction=(0.0, 0.0), payload=1.0, start=start, delay=0.025)
+    machine.begin(setup=setup)
+    machine.reach_beyond(beyond=0.06, nearest=0, pace=0.3, seconds=0.02)
+    machine.jump_in_time(seconds=1e6)
+    machine.stream(ahead=0.191, count=3, direction=(1.0, 0.74, -1.0, 0.0))
+    machine.start_again()
+    machine.retract(force=(0.94, 0.58, 0.78, 0.76), link=0, seconds=0.15)
+    machine.push(seconds=0.02, torque=(0.22, 0.66, -0.46, -0.62))
+    machine.come_back(seconds=0.02, share=0.5)
+    assert "reversed or dead drive" in machine.rig.history.reasons[-1]
+    assert machine.rig.history.column("brake")[-1] < 1.0
