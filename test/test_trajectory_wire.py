@@ -23,6 +23,7 @@ from rbd_control.ros.trajectory_wire import (
     MOST_NAMES,
     check_size,
     largest_trajectory,
+    message_of_trajectory,
     read_trajectory,
 )
 
@@ -154,3 +155,19 @@ def test_bytes_that_are_no_trajectory_are_refused() -> None:
         except TrajectoryError:
             refused += 1
     assert refused >= len(good) + 180  # some spoilt ones are trajectories all the same
+
+
+def test_a_message_that_is_made_here_is_read_as_the_same_points() -> None:
+    rng = np.random.default_rng(0)
+    given = TrajectoryArrays(
+        rng.random((5, 2)), np.arange(1.0, 6.0), rng.random((5, 2)), rng.random((5, 2))
+    )
+    message = message_of_trajectory(("a", "b"), given)
+    read = read_trajectory(serialize_message(message))
+    assert read.names == ("a", "b")
+    assert read.stamp == 0.0
+    assert isinstance(read.points, TrajectoryArrays)
+    # Numbers are copied, not computed with; times are rounded to nanoseconds.
+    for name in ("positions", "velocities", "accelerations"):
+        assert (getattr(read.points, name) == getattr(given, name)).all()
+    assert np.allclose(read.points.times, given.times, rtol=0.0, atol=1e-9)

@@ -404,8 +404,8 @@ def add_excite(commands: Commands) -> None:
         "excite",
         help="design the motion that calibrates an arm",
         description="Design a motion of all joints whose recording determines what calibrate "
-        "identifies, within the limits of the arm and a stated space. What the motion does and what "
-        "it determines is printed; nothing moves. The result is a JointTrajectory as YAML, in "
+        "identifies, within the limits of the arm and a stated space. What the motion does and "
+        "what it determines is printed; nothing moves. The result is a JointTrajectory as YAML, in "
         "rounds that begin and end at rest in one pose.",
     )
     excite.add_argument("--urdf", default="", metavar="FILE", help=URDF)
@@ -422,7 +422,8 @@ def add_excite(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="JOINT=POSITION",
-        help="pose at the start [rad or m]; may be repeated (default: near the middle of the range)",
+        help="pose at the start [rad or m]; may be repeated (default: near the middle of the "
+        "range)",
     )
     add_space(excite)
     excite.add_argument(

@@ -29,7 +29,7 @@ from rbd_control.excitation import (
     resumed,
     trajectory_yaml,
 )
-from rbd_control.excitation.motion import LEAD
+from rbd_control.excitation.motion import LEAD, SPAN
 from rbd_control.excitation.observability import DETERMINED
 from rbd_control.files.output_files import NamedFile, prepare_output, refuse_clashes, write_whole
 from rbd_control.identification.drive_gains import (
@@ -184,7 +184,7 @@ def print_design(design: Design, console: Console, gains: Sequence[DriveGain] = 
     )
     console.print(
         f"motion of {rounds.motion_seconds:.1f} s after {LEAD:g} s at the start pose: a loop of "
-        f"{rounds.spans * 0.5:g} s, {shares}\nstart pose: {_named(motion.joints, motion.start)}",
+        f"{rounds.spans * SPAN:g} s, {shares}\nstart pose: {_named(motion.joints, motion.start)}",
         markup=False,
     )
     console.print(_effort_table(design).on_console())
@@ -274,7 +274,7 @@ def _error_table(design: Design) -> Table:
         of_units("standard errors after this motion", units),
         headings,
         tuple(rows),
-        note=f"for filtered torques with an error of {noise} N·m or N (--noise); - : not determined",
+        note=f"for filtered torques with an error of {noise} N·m or N (--noise); -: not determined",
     )
 
 

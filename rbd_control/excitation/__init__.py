@@ -6,8 +6,8 @@ from rbd_control.excitation.motion import (
     Rounds,
     at_speed,
     read_trajectory_file,
-    resumed,
     rests,
+    resumed,
     trajectory_yaml,
 )
 from rbd_control.excitation.observability import Limits, Observability

@@ -1,7 +1,7 @@
 """Design of the motion: random loops, of which the best is refined step by step.
 
-Each candidate is scaled, joint by joint, until one of its limits is reached, and then as a whole until
-the torques keep their limits and the arm stays in its space. So every candidate is feasible.
+Each candidate is scaled, joint by joint, until one of its limits is reached, and then as a whole
+until the torques keep their limits and the arm stays in its space.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REACH = 1.6
 SPEED_UP = 0.3
 """Shortest time from rest to the velocity limit of the default acceleration limit [s].
 
-The lowest limits of the manufacturers of light arms correspond to about this time.
+The lowest acceleration limit of libfranka for the Panda, 7.5 rad/s² at 2.175 rad/s, is 0.29 s.
 """
 EFFORT_FOR_ACCELERATION = 0.5
 """Share of the effort limit from which the default acceleration limit is computed."""
@@ -161,8 +161,8 @@ class Designer:
             i = model.joint_index(name)
             if not low[i] <= value <= high[i]:
                 raise InputError(
-                    f"--start: {name} is at {value:g}; the range with its margin is {low[i]:.4g} to "
-                    f"{high[i]:.4g}: give a position inside"
+                    f"--start: {name} is at {value:g}; the range with its margin is "
+                    f"{low[i]:.4g} to {high[i]:.4g}: give a position inside"
                 )
         middle = 0.5 * (low + high)
         given = [model.joint_index(name) for name in wanted]
@@ -188,8 +188,8 @@ class Designer:
         if clear < 0.0:
             raise InputError(
                 f"the start pose ({_pose(self.model.joint_names, self.start)}) is {-clear:.3f} m "
-                "outside the box, below the floor or too close to the arm itself; give another pose "
-                "by --start, a larger --box or a lower --floor"
+                "outside the box, below the floor or too close to the arm itself; give another "
+                "pose by --start, a larger --box or a lower --floor"
             )
         weight = np.abs(gravity_torque(self.model, at)[0])
         worst = int(np.argmax(weight / self.allowed.effort))

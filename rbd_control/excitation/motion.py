@@ -4,14 +4,15 @@ The loop is a uniform cubic B-spline with N spans of length h. In span j, with u
 
     q = (P_j (1 - u)³ + P_(j+1) (3u³ - 6u² + 4) + P_(j+2) (1 + 3u + 3u² - 3u³) + P_(j+3) u³) / 6
 
-At a knot ``v = (P_(j+2) - P_j) / 2h`` and ``a = (P_j - 2 P_(j+1) + P_(j+2)) / h²``. The first three and
-the last three coefficients are the start pose, so that velocity and acceleration are zero at both
-ends. Between knots the acceleration is linear, so that its maximum is at a knot. A trajectory with a
-point at each knot is the motion itself for every controller that interpolates positions, velocities
-and accelerations by quintic polynomials.
+At a knot ``v = (P_(j+2) - P_j) / 2h`` and ``a = (P_j - 2 P_(j+1) + P_(j+2)) / h²``. The first
+three and the last three coefficients are the start pose, so that velocity and acceleration are zero
+at both ends. Between knots the acceleration is linear, so that its maximum is at a knot. A
+trajectory with a point at each knot is the motion itself for every controller that interpolates
+positions, velocities and accelerations by quintic polynomials.
 
-A round plays the loop at a share of its speed; a negative share plays it backwards. A motion and its
-reverse have the same torques of gravity and inertia but opposite friction, which separates the two.
+A round plays the loop at a share of its speed; a negative share plays it backwards. A motion and
+its reverse have the same torques of gravity and inertia but opposite friction, which separates the
+two.
 Slow rounds show friction at low speeds, on the same path.
 """
 
@@ -102,7 +103,7 @@ class Rounds:
         return self.spans * SPAN * sum(1.0 / abs(share) for share in self.shares)
 
     def sampled(self, period: float) -> tuple[Array, Array]:
-        """Return samples of the whole motion: their times, (k,) [s], and the basis, (3, k, free)."""
+        """Return samples of the motion: their times, (k,) [s], and the basis, (3, k, free)."""
         times, parts, begin = [np.zeros(1)], [np.zeros((3, 1, self.free))], 0.0
         for share in self.shares:
             length = self.spans * SPAN / abs(share)

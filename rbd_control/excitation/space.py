@@ -22,6 +22,12 @@ POSTURES = 300
 """Number of random postures in which links are compared."""
 ALWAYS = 0.5
 """Share of random postures from which two capsules overlap because they are too coarse."""
+TOUCH = 0.001
+"""Distance that is left where :data:`CLEARANCE` is impossible [m]."""
+LEVEL = 0.05
+"""Largest change of a link's height over all postures that counts as none [m]: it turns about a
+vertical axis, as the first link of a standing arm, and no motion changes its distance to the
+floor."""
 WORLD = -1
 """Number of the links that do not move, as a body."""
 
@@ -124,7 +130,8 @@ class Space:
         capsules: the links.
         lower, upper: corners of the box, (3,) [m]; infinite without a box.
         floor: height of the floor [m]; minus infinity without a floor.
-        above_floor: capsules that must be above the floor, (k,).
+        above_floor: capsules that must be above the floor.
+        needed: least height of each of these above the floor [m].
         pairs: pairs of capsules that must not touch, (p, 2).
         notes: what is not checked, for the user.
     """
@@ -134,13 +141,14 @@ class Space:
     upper: Array
     floor: float
     above_floor: NDArray[np.intp]
+    needed: Array
     pairs: NDArray[np.intp]
     notes: tuple[str, ...]
 
     def clearance(self, q: Array) -> Array:
         """Return the smallest distance to the bounds in each posture, negative outside, (m,) [m].
 
-        The bounds are the box, the floor and other links; for the last two the distance is less
+        The bounds are the box, the floor and other links; the distance to floor and links is less
         :data:`CLEARANCE`.
 
         Args:
@@ -154,8 +162,8 @@ class Space:
             high = (self.upper - ends).min(axis=(2, 3)) - radius
             found = np.minimum(low, high)[:, moving].min(axis=1)
         if np.isfinite(self.floor) and self.above_floor.size:
-            height = ends[..., 2].min(axis=2) - radius - self.floor - CLEARANCE
-            found = np.minimum(found, height[:, self.above_floor].min(axis=1))
+            height = ends[..., 2].min(axis=2) - radius - self.floor
+            found = np.minimum(found, (height[:, self.above_floor] - self.needed).min(axis=1))
         if len(self.pairs):
             found = np.minimum(found, self._apart(ends).min(axis=1) - CLEARANCE)
         return found
@@ -180,8 +188,8 @@ def space_of(
     """Return the space within which an arm may move.
 
     Neighbours in the chain are not compared. Two links whose capsules overlap in half of all
-    postures, and a link that reaches below the floor in half of them, are not compared either: their
-    capsules are too coarse to tell.
+    postures are not compared either: their capsules are too coarse to tell. A link that is at the
+    height of the floor in all postures (:data:`LEVEL`) is not compared with the floor.
 
     Args:
         robot: the arm.
@@ -209,11 +217,15 @@ def space_of(
     random = np.random.default_rng(0)
     ends = capsules.placed(random.uniform(low, high, (POSTURES, low.size)))
     notes = []
-    below = ends[..., 2].min(axis=2) - capsules.radius < height + CLEARANCE
+    lowest = ends[..., 2].min(axis=2) - capsules.radius
     moving = np.flatnonzero(capsules.body >= 0)
-    coarse = moving[below[:, moving].mean(axis=0) > ALWAYS]
-    if coarse.size and np.isfinite(height):
-        notes.append(f"the floor is not compared with {_links(model, capsules.body[coarse])}")
+    level = moving[np.ptp(lowest[:, moving], axis=0) < LEVEL]
+    level = level[(lowest[:, level] < height + CLEARANCE).any(axis=0)]
+    if level.size:
+        notes.append(
+            f"the floor is not compared with {_links(model, capsules.body[level])}, whose height "
+            "no motion changes"
+        )
     parent = model.arrays.parent
     pairs = np.array(
         [
@@ -240,7 +252,11 @@ def space_of(
             f"no shapes are known of {listed(capsules.assumed)}: capsules between the joints are "
             "assumed, so that distances to floor, box and other links are estimates",
         )
-    return Space(capsules, lower, upper, height, np.setdiff1d(moving, coarse), pairs, tuple(notes))
+    above = np.setdiff1d(moving, level)
+    # A link that hangs on a low shoulder never has more than the distance of the shoulder.
+    most = lowest[:, above].max(axis=0) - height - TOUCH
+    needed = np.where(most > 0.0, np.minimum(most, CLEARANCE), CLEARANCE)
+    return Space(capsules, lower, upper, height, above, needed, pairs, tuple(notes))
 
 
 def _links(model: Model, bodies: Sequence[int] | NDArray[np.intp]) -> str:

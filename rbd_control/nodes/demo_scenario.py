@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from geometry_msgs.msg import Vector3, WrenchStamped
 from numpy.typing import NDArray
-from rclpy.duration import Duration
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.control import TrajectoryPoint
 from rbd_control.dynamics import Model, frame_placement
@@ -28,8 +27,9 @@ from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.ros.diagnostics import Status
 from rbd_control.ros.fault_tolerant_node import FaultTolerantNode
 from rbd_control.ros.managed_node import ManagedNode
-from rbd_control.ros.messages import to_array, to_seconds
+from rbd_control.ros.messages import to_seconds
 from rbd_control.ros.run import run
+from rbd_control.ros.trajectory_wire import message_of_trajectory
 
 Array = NDArray[np.float64]
 
@@ -195,16 +195,7 @@ class ScenarioDriver:
             Whether the middleware accepted the trajectory. If it refused the trajectory, the motion
             has not begun; call this method again.
         """
-        message = JointTrajectory(joint_names=list(self._joints))
-        for point in self._scenario.points():
-            message.points.append(
-                JointTrajectoryPoint(
-                    positions=to_array(np.asarray(point.positions)),
-                    velocities=to_array(np.asarray(point.velocities)),
-                    accelerations=to_array(np.asarray(point.accelerations)),
-                    time_from_start=Duration(seconds=point.time_from_start).to_msg(),
-                )
-            )
+        message = message_of_trajectory(self._joints, self._scenario.points())
         if not self._trajectory.try_publish(message):
             return False
         self._begin, self._shown_until = time, 0.0

@@ -7,16 +7,19 @@ another thread may interrupt at any time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct, error
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from rclpy.duration import Duration
 from rclpy.serialization import deserialize_message
-from trajectory_msgs.msg import JointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.control import TrajectoryArrays, TrajectoryPoint
 from rbd_control.control.waypoints import MOST_POINTS, Points
 from rbd_control.errors import TrajectoryError
+from rbd_control.ros.messages import to_array
 
 MOST_NAMES = 256
 """Maximum number of joint names in a trajectory, and of values in one field of a point."""
@@ -107,6 +110,43 @@ def trajectory_of_message(message: JointTrajectory) -> TrajectoryMessage:
         for point in message.points
     ]
     return TrajectoryMessage(stamp.sec + 1e-9 * stamp.nanosec, tuple(message.joint_names), points)
+
+
+def message_of_trajectory(names: Sequence[str], points: Points) -> JointTrajectory:
+    """Return a trajectory as a message, which starts when it arrives.
+
+    Args:
+        names: the joints, in the order of the points.
+        points: the points; :class:`TrajectoryArrays` with velocities and accelerations.
+    """
+    message = JointTrajectory(joint_names=list(names))
+    if isinstance(points, TrajectoryArrays):
+        columns = (points.positions, points.velocities, points.accelerations, points.times)
+        points = [TrajectoryPoint(*row) for row in zip(*columns, strict=True)]
+    for point in points:
+        message.points.append(
+            JointTrajectoryPoint(
+                positions=to_array(np.asarray(point.positions, dtype=float)),
+                velocities=to_array(np.asarray(point.velocities, dtype=float)),
+                accelerations=to_array(np.asarray(point.accelerations, dtype=float)),
+                time_from_start=Duration(seconds=float(point.time_from_start)).to_msg(),
+            )
+        )
+    return message
+
+
+def goal_of_trajectory(names: Sequence[str], points: Points) -> Any:
+    """Return a trajectory as a goal of ``control_msgs/action/FollowJointTrajectory``.
+
+    Args:
+        names, points: see :func:`message_of_trajectory`.
+
+    Raises:
+        ModuleNotFoundError: if ``control_msgs`` is not installed.
+    """
+    from control_msgs.action import FollowJointTrajectory
+
+    return FollowJointTrajectory.Goal(trajectory=message_of_trajectory(names, points))
 
 
 class _Reader:

@@ -11,10 +11,11 @@ import pytest
 from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.control.waypoints import TrajectoryArrays
+from rbd_control.dynamics import gravity_torque
 from rbd_control.excitation import trajectory_yaml
 
 from .bringup import PATIENCE, BringUp
-from .detector_setting import MODEL, POSTURE, resting, touched
+from .detector_setting import MODEL, POSTURE, PUSH, resting
 from .probe import Probe
 
 TOPIC = "joint_trajectory_controller/joint_trajectory"
@@ -48,7 +49,16 @@ def test_nothing_moves_without_a_yes_and_a_contact_stops_the_arm(
     bring_up: BringUp, probe: Probe, folder: Path
 ) -> None:
     """The arm stands all the time; the trajectories that it gets are the motion, then the stop."""
-    source = probe.stream(resting())
+    source, random = probe.stream(resting()), np.random.default_rng(0)
+    still, weight = source.position, [gravity_torque(MODEL, POSTURE)]
+
+    def shake() -> None:
+        """Measure with noise."""
+        source.position = still + 1e-5 * random.normal(size=MODEL.nv)
+        source.velocity = 1e-4 * random.normal(size=MODEL.nv)
+        source.effort = weight[0] + 0.05 * random.normal(size=MODEL.nv)
+
+    probe.every(0.005, shake)
     heard = probe.listen(JointTrajectory, TOPIC)
     output, _ = commission(bring_up, folder, "--step", "rest", "slow").communicate("no\n", PATIENCE)
     assert "not confirmed: the arm has not moved; go on with --step slow" in output
@@ -59,7 +69,7 @@ def test_nothing_moves_without_a_yes_and_a_contact_stops_the_arm(
     process.stdin.close()
     probe.wait(lambda: len(heard) == 1, "the motion was not sent")
     assert len(heard[0].points) == 3
-    touched(source)
+    weight[0] = weight[0] - PUSH
     probe.wait(lambda: len(heard) == 2, "the contact did not stop the arm")
     (stop,) = heard[1].points
     np.testing.assert_allclose(stop.positions, POSTURE, atol=1e-3)
