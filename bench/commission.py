@@ -85,25 +85,21 @@ def run_arm(fault: str) -> None:
     def take(message: JointTrajectory) -> None:
         now = time.monotonic() + LAG
         here = motion[0][1].sample(now - motion[0][0]) if motion else DesiredState.at_rest(q)
+        stamps = [p.time_from_start for p in message.points]
         points = TrajectoryArrays(
-            *(np.array([getattr(p, x) for p in message.points]) for x in ("positions",)),
-            np.array(
-                [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
-            ),
-            *(
-                np.array([getattr(p, x) for p in message.points])
-                for x in ("velocities", "accelerations")
-            ),
+            np.array([p.positions for p in message.points]),
+            np.array([stamp.sec + 1e-9 * stamp.nanosec for stamp in stamps]),
+            np.array([p.velocities for p in message.points]),
+            np.array([p.accelerations for p in message.points]),
         )
         path = Trajectory.from_points(tuple(names), message.joint_names, points, start=here)
         motion[:] = [(now, path)]
 
     def step() -> None:
-        state = (
-            motion[0][1].sample(max(time.monotonic() - motion[0][0], 0.0))
-            if motion
-            else DesiredState.at_rest(q)
-        )
+        state = DesiredState.at_rest(q)
+        if motion:
+            begin, path = motion[0]
+            state = path.sample(max(time.monotonic() - begin, 0.0))
         v = state.v_d
         tau = inverse_dynamics(true, state.q_d, v, state.a_d)
         tau += coulomb * np.tanh(v / 0.005) + viscous * v
