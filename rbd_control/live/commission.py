@@ -53,6 +53,8 @@ STOP_TIME = 0.3
 """Time in which the arm brakes when it is stopped [s]."""
 AWAY = 0.05
 """Largest distance of a joint from the first point of a motion at its start [rad or m]."""
+CATCH_UP = 1.0
+"""Time in which joint states that have waited are read [s]."""
 BLIND = 0.5
 """Longest time of a motion in which the detector has no verdict [s]."""
 BEFORE = 1.0
@@ -248,7 +250,12 @@ class LiveArm:
 
     @contextmanager
     def _recording(self, path: Path) -> Iterator[None]:
-        """Write all joint states that are received in the context, and the description."""
+        """Write all joint states that are received in the context, and the description.
+
+        Those that have waited in the queue since the last step are read before.
+        """
+        self._executor.spin_until_future_complete(Future(), timeout_sec=CATCH_UP)
+        self._heard = time.monotonic()
         with (
             about(path),
             Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer,
