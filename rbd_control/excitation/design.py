@@ -42,6 +42,8 @@ EFFORT_FOR_ACCELERATION = 0.5
 """Share of the effort limit from which the default acceleration limit is computed."""
 POSTURES = 200
 """Number of random postures for limits and for the choice of a start pose."""
+ROOM = 0.1
+"""Clearance of a start pose from which more is no advantage [m]."""
 CHECKED = 0.05
 """Period of the samples of a loop at which torques and space are checked [s]."""
 SHRINK = 0.85
@@ -174,7 +176,8 @@ class Designer:
         postures = middle + random.uniform(-1.0, 1.0, (2 * POSTURES, model.nv)) * width
         postures = np.vstack([middle, postures])
         postures[:, given] = middle[given]
-        free = np.minimum(self.space.clearance(postures), 0.1)
+        free = np.minimum(self.space.clearance(postures, low_links=False), ROOM)
+        free[self.space.clearance(postures) < 0.0] -= ROOM
         weight = np.abs(gravity_torque(model, postures)) / self.limits.effort
         free[weight.max(axis=1) > 0.7 * (1.0 - FOR_FRICTION)] = -np.inf
         # Near the middle, but not where the arm is stretched and its joints have the same axis.

@@ -145,7 +145,7 @@ class Space:
     pairs: NDArray[np.intp]
     notes: tuple[str, ...]
 
-    def clearance(self, q: Array) -> Array:
+    def clearance(self, q: Array, *, low_links: bool = True) -> Array:
         """Return the smallest distance to the bounds in each posture, negative outside, (m,) [m].
 
         The bounds are the box, the floor and other links; the distance to floor and links is less
@@ -153,6 +153,8 @@ class Space:
 
         Args:
             q: postures, (m, nq) [rad or m].
+            low_links: whether to include links that can never be higher than :data:`CLEARANCE`,
+                whose distance does not tell one posture from another.
         """
         ends, radius = self.capsules.placed(q), self.capsules.radius
         found = np.full(len(q), np.inf)
@@ -163,7 +165,10 @@ class Space:
             found = np.minimum(low, high)[:, moving].min(axis=1)
         if np.isfinite(self.floor) and self.above_floor.size:
             height = ends[..., 2].min(axis=2) - radius - self.floor
-            found = np.minimum(found, (height[:, self.above_floor] - self.needed).min(axis=1))
+            above = height[:, self.above_floor] - self.needed
+            if not low_links:
+                above = above[:, self.needed >= CLEARANCE]
+            found = np.minimum(found, above.min(axis=1, initial=np.inf))
         if len(self.pairs):
             found = np.minimum(found, self._apart(ends).min(axis=1) - CLEARANCE)
         return found
