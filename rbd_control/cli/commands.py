@@ -425,19 +425,7 @@ def add_excite(commands: Commands) -> None:
         help="pose at the start [rad or m]; may be repeated (default: near the middle of the "
         "range)",
     )
-    excite.add_argument(
-        "--box",
-        type=finite,
-        nargs=6,
-        metavar=("X0", "X1", "Y0", "Y1", "Z0", "Z1"),
-        help="box that no moving link leaves, in the frame of the base [m] (default: none)",
-    )
-    excite.add_argument(
-        "--floor",
-        type=finite,
-        metavar="Z",
-        help="height of the floor [m] (default: that of the base, if the arm stands)",
-    )
+    add_space(excite)
     excite.add_argument(
         "--share",
         type=share,
@@ -679,8 +667,98 @@ def _run_warmup(_arguments: argparse.Namespace) -> int:
     return run_warmup()
 
 
+def add_space(command: argparse.ArgumentParser) -> None:
+    """Add the arguments ``--box`` and ``--floor``, which bound the motion of an arm."""
+    command.add_argument(
+        "--box",
+        type=finite,
+        nargs=6,
+        metavar=("X0", "X1", "Y0", "Y1", "Z0", "Z1"),
+        help="box that no moving link leaves, in the frame of the base [m] (default: none)",
+    )
+    command.add_argument(
+        "--floor",
+        type=finite,
+        metavar="Z",
+        help="height of the floor [m] (default: that of the base, if the arm stands)",
+    )
+
+
+def add_commission(commands: Commands) -> None:
+    """Add the sub-command ``commission`` with its arguments to the parser of ``rbd-control``."""
+    commission = commands.add_parser(
+        "commission",
+        help="check, move and calibrate an arm, step by step",
+        description="The first hour with an arm: check it at rest, design a motion from where it "
+        "stands, move slowly and check, move fast and check, calibrate, move once more and count "
+        "false contacts. The arm moves only after you type yes, and stops at a contact. Each step "
+        "can be repeated alone with --step.",
+        epilog="exit code 1 if a step did not end well",
+    )
+    commission.add_argument("--urdf", default="", metavar="FILE", help=URDF)
+    commission.add_argument(
+        "--topic", default="joint_states", help="topic of the joint states (default: joint_states)"
+    )
+    commission.add_argument(
+        "--trajectories",
+        default="",
+        metavar="TOPIC",
+        help="topic of the trajectory controller, such as "
+        "/joint_trajectory_controller/joint_trajectory (default: the only one with a subscriber)",
+    )
+    commission.add_argument(
+        "--step",
+        nargs="+",
+        metavar="NAME",
+        choices=("rest", "design", "slow", "fast", "calibrate", "validate"),
+        help="only these steps: %(choices)s",
+    )
+    commission.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("commission"),
+        metavar="DIR",
+        help="folder of recordings and reports (default: commission)",
+    )
+    commission.add_argument(
+        "--out",
+        type=Path,
+        default=Path("arm.yaml"),
+        metavar="YAML",
+        help="the arm file to write (default: arm.yaml)",
+    )
+    commission.add_argument(
+        "--effort", default="", metavar="KIND", help="kind of the efforts, as for calibrate"
+    )
+    commission.add_argument("--full", action="store_true", help="a motion of 3 min, not of 30 s")
+    commission.add_argument(
+        "--speed",
+        type=share,
+        default=0.1,
+        metavar="S",
+        help="share of the full speed of the slow motion (default: 0.1)",
+    )
+    add_space(commission)
+    commission.add_argument(
+        "--watch",
+        type=positive,
+        default=2.0,
+        metavar="FACTOR",
+        help="thresholds that stop the motion, as multiples of the default ones (default: 2)",
+    )
+    commission.set_defaults(run=_run_commission)
+
+
+def _run_commission(arguments: argparse.Namespace) -> int:
+    with ros_needed("the command"):
+        from rbd_control.cli.commission import run_commission
+    with _compilation_told():
+        return run_commission(arguments)
+
+
 COMMANDS = (
     add_demo,
+    add_commission,
     add_payload,
     add_check,
     add_replay,

@@ -1,0 +1,80 @@
+"""``rbd-control commission`` beside an arm: nothing moves without a yes, and a contact stops it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from trajectory_msgs.msg import JointTrajectory
+
+from rbd_control.control.waypoints import TrajectoryArrays
+from rbd_control.dynamics import gravity_torque
+from rbd_control.excitation import trajectory_yaml
+
+from .bringup import PATIENCE, BringUp
+from .detector_setting import MODEL, POSTURE, PUSH, resting
+from .probe import Probe
+
+TOPIC = "joint_trajectory_controller/joint_trajectory"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a commission, with a motion of a minute."""
+    positions = np.array([POSTURE, POSTURE + 0.2, POSTURE])
+    still = np.zeros_like(positions)
+    motion = TrajectoryArrays(positions, np.array([0.0, 30.0, 60.0]), still, still)
+    (tmp_path / "motion.yaml").write_text(trajectory_yaml(MODEL.joint_names, motion, "A motion."))
+    return tmp_path
+
+
+def commission(bring_up: BringUp, folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Start the command, whose input the test writes."""
+    command = [sys.executable, "-m", "rbd_control.cli.main", "commission", "--urdf", "arm7"]
+    command += ["--folder", str(folder), "--out", str(folder / "arm.yaml"), *words]
+    return subprocess.Popen(
+        command,
+        env=bring_up.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_nothing_moves_without_a_yes_and_a_contact_stops_the_arm(
+    bring_up: BringUp, probe: Probe, folder: Path
+) -> None:
+    """The arm stands all the time; the trajectories that it gets are the motion, then the stop."""
+    source, random = probe.stream(resting()), np.random.default_rng(0)
+    still, weight = source.position, [gravity_torque(MODEL, POSTURE)]
+
+    def shake() -> None:
+        """Measure with noise."""
+        source.position = still + 1e-5 * random.normal(size=MODEL.nv)
+        source.velocity = 1e-4 * random.normal(size=MODEL.nv)
+        source.effort = weight[0] + 0.05 * random.normal(size=MODEL.nv)
+
+    probe.every(0.005, shake)
+    heard = probe.listen(JointTrajectory, TOPIC)
+    output, _ = commission(bring_up, folder, "--step", "rest", "slow").communicate("no\n", PATIENCE)
+    assert "not confirmed: the arm has not moved; go on with --step slow" in output
+    assert not heard
+    process = commission(bring_up, folder, "--step", "slow", "--speed", "1")
+    assert process.stdin is not None
+    process.stdin.write("yes\n")
+    process.stdin.close()
+    probe.wait(lambda: len(heard) == 1, "the motion was not sent")
+    assert len(heard[0].points) == 3
+    weight[0] = weight[0] - PUSH
+    probe.wait(lambda: len(heard) == 2, "the contact did not stop the arm")
+    (stop,) = heard[1].points
+    np.testing.assert_allclose(stop.positions, POSTURE, atol=1e-3)
+    assert not np.any(stop.velocities)
+    assert process.stdout is not None
+    output = process.stdout.read()
+    assert process.wait(PATIENCE) == 1
+    assert "stopped at slow: contact: joint_" in output
