@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("yourdfpy", reason="the extra `view` is not installed")
 
 from rbd_control.dynamics import Model
-from rbd_control.robot.shapes import MeshFiles
-from rbd_control.view.scene import RADII, scene_of
+from rbd_control.robot.shapes import RADII, MeshFiles
+from rbd_control.view.scene import scene_of
 
 ARM = """
 <robot name="two">
