@@ -138,7 +138,8 @@ def test_the_predicted_errors_are_those_of_calibrate(robot: Robot, design: Desig
     t, basis = design.motion.rounds.sampled(PERIOD)
     q, v, _ = basis @ design.motion.coefficients
     q = q + design.motion.start
-    still = RecordedMotion("", PERIOD * np.arange(t.size), np.array(q), np.array(v), 0.0 * q)
+    times: np.ndarray = PERIOD * np.arange(t.size)
+    still = RecordedMotion("", times, q, v, np.zeros_like(q))
     changes = variations(model)
     columns = filtered_columns([still], model, 1.0, changes, _Friction)
     spread = columns.spread.copy()
