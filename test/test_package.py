@@ -140,7 +140,7 @@ def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
     functions = inspect.getmembers(executables, inspect.isfunction)
     own = {name for name, part in functions if part.__module__ == executables.__name__}
     nodes = {name for name in own - {"prepare"} if not name.startswith("_")}
-    assert len(nodes) == 7
+    assert len(nodes) == 8
     assert {s.partition(" ")[0] for s in scripts} == nodes | {"rbd-control"}
     for script in scripts:
         module, _, function = script.partition(" = ")[2].partition(":")
