@@ -184,6 +184,7 @@ class LiveArm:
             with self._recording(path), stop_requests() as stopped:
                 self._watch(BEFORE)
                 self._why, self._judged = "", time.monotonic()
+                begin = time.monotonic()
                 publisher.publish(trajectory(names, points))
                 try:
                     self._watch(
@@ -191,7 +192,7 @@ class LiveArm:
                     )
                 finally:
                     if self._why or stopped() or self._is_silent():
-                        publisher.publish(trajectory(names, self._stop()))
+                        publisher.publish(trajectory(names, self._stop(points, begin)))
                         self._executor.spin_until_future_complete(Future(), timeout_sec=STOP_TIME)
                 return self._why or ("stopped by hand" if stopped() else "")
         finally:
@@ -214,14 +215,26 @@ class LiveArm:
             raise InputError(f"{what} of {TYPE} with a subscriber; name one with --trajectories")
         return found[0]
 
-    def _stop(self) -> TrajectoryArrays:
-        """Return the trajectory of one point, at which the arm rests when it brakes now."""
+    def _stop(self, points: TrajectoryArrays, begin: float) -> TrajectoryArrays:
+        """Return the trajectory of one point, at which the arm rests when it brakes now.
+
+        Where joint states are silent, the arm is where the motion is: it would jump back to the
+        last known position.
+
+        Args:
+            points: the motion.
+            begin: its beginning on the steady clock [s].
+        """
         assert self.sample is not None
         assert self._detector is not None
         model, v = self._detector.model, self.sample.v
         if v is None:
             v = np.zeros(model.nv)
-        q = np.clip(self.sample.q + 0.5 * STOP_TIME * v, model.lower_limit, model.upper_limit)
+        q = self.sample.q + 0.5 * STOP_TIME * v
+        if self._is_silent():
+            t = time.monotonic() - begin + 0.5 * STOP_TIME
+            q = np.array([np.interp(t, points.times, column) for column in points.positions.T])
+        q = np.clip(q, model.lower_limit, model.upper_limit)
         rest = np.zeros((1, v.size))
         return TrajectoryArrays(q[None], np.array([STOP_TIME]), rest, rest)
 
