@@ -96,7 +96,7 @@ def run_arm(fault: str) -> None:
         motion[:] = [(now, path)]
 
     def step() -> None:
-        state = DesiredState.at_rest(q)
+        stamp, state = node.get_clock().now().to_msg(), DesiredState.at_rest(q)
         if motion:
             begin, path = motion[0]
             state = path.sample(max(time.monotonic() - begin, 0.0))
@@ -109,7 +109,7 @@ def run_arm(fault: str) -> None:
         if fault == "effort of joint 4 reversed":
             tau[3] = -tau[3]
         message = JointState(name=names)
-        message.header.stamp = node.get_clock().now().to_msg()
+        message.header.stamp = stamp
         noisy = v + 1e-4 * rng.normal(size=v.size)
         position = state.q_d + 1e-5 * rng.normal(size=v.size)
         message.position, message.velocity = position.tolist(), noisy.tolist()

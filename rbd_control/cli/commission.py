@@ -29,6 +29,7 @@ from rbd_control.files.output_files import write_whole
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.console import console_for_output, program
+from rbd_control.wording import count
 
 if TYPE_CHECKING:
     from rbd_control.live.commission import LiveArm
@@ -115,7 +116,10 @@ class Commission:
         found = json.loads(report.read_text(encoding="utf-8"))
         contacts = [event for event in found["events"] if event]
         if contacts:
-            return f"{len(contacts)} false contacts in a motion that the calibration has not seen"
+            return (
+                f"{count(len(contacts), 'false contact')} in a motion that the calibration has not "
+                f"seen: calibrate from a longer one, --full --step design fast calibrate validate"
+            )
         return ""
 
     def _watch(self) -> None:
