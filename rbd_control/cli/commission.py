@@ -29,7 +29,7 @@ from rbd_control.files.output_files import write_whole
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.console import console_for_output, program
-from rbd_control.wording import count
+from rbd_control.reports.page import count
 
 if TYPE_CHECKING:
     from rbd_control.live.commission import LiveArm
