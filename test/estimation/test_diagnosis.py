@@ -158,7 +158,7 @@ def test_a_payload_is_found_with_an_error_that_holds(arm: Model, name: str, mass
 
 
 def sticky(arm: Model, name: str, seed: int) -> RecordedMotion:
-    """Return moves with rests between, of an arm with stiff gears and motors that nobody described.
+    """Return moves with rests between, of an arm with stiff gears and rotors that its URDF lacks.
 
     A joint that rests keeps the torque at which it stopped, and starts at its static friction.
     """
