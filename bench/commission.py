@@ -1,6 +1,6 @@
 """``python -m bench.commission``: the first hour on a position-controlled arm, and its faults.
 
-A Panda with a hand follows trajectories at 125 Hz as a position-controlled arm does: exactly, 20 ms
+A Panda follows trajectories at 125 Hz as a position-controlled arm does: exactly, 20 ms
 late. Its efforts are those of an arm with friction, noise, and masses 3 % off. For each fault the
 command must name it at rest or in the slow motion, before the arm moves fast; the healthy arm must
 end with an arm file.
@@ -47,11 +47,6 @@ FAULTS = {
 TOPIC = "joint_trajectory_controller/joint_trajectory"
 
 
-def described(fault: str) -> str:
-    """Return the URDF that the user has, as text."""
-    return str(arm("panda").urdf)
-
-
 def true_model(model: Model, fault: str, rng: np.random.Generator) -> Model:
     """Return the arm as it is; with a hand that the description lacks, if this is the fault."""
     errors = np.zeros((model.nv, 5))
@@ -72,7 +67,7 @@ def run_arm(fault: str) -> None:
     from rbd_control.ros.transports import without_shared_memory
 
     rng = np.random.default_rng(0)
-    shown = Model.from_urdf(described(fault))
+    shown = Model.from_urdf(str(arm("panda").urdf))
     true, names = true_model(shown, fault, rng), list(shown.joint_names)
     coulomb, viscous = typical_friction(shown)
     with without_shared_memory():
@@ -124,7 +119,7 @@ def run_arm(fault: str) -> None:
 def commission(fault: str, folder: Path) -> tuple[str, str]:
     """Run the command beside an arm with a fault; return its last step and its WRONG lines."""
     urdf = folder / "panda.urdf"
-    urdf.write_text(described(fault), encoding="utf-8")
+    urdf.write_text(str(arm("panda").urdf), encoding="utf-8")
     with NodeProcesses(os.environ, folder) as processes:
         processes.start("bench.commission", ["--arm", fault], "arm")
         words = ["commission", "--urdf", str(urdf), "--folder", str(folder / "commission")]

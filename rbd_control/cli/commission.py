@@ -142,12 +142,12 @@ class Commission:
         _, points = read_trajectory_file(self._folder / "motion.yaml")
         points = at_speed(replace(points, times=points.times - points.times[0] + AT_START), speed)
         stopped = self._arm.play(self._new(name), points)
-        if stopped:
-            return (
-                f"{stopped}. If nothing has touched the arm, its friction is higher than the "
-                f"watch allows: repeat with --watch {2.0 * self._given.watch:g}"
+        if stopped.startswith("contact"):
+            stopped += (
+                f". If nothing has touched the arm, its friction is higher than the watch allows: "
+                f"repeat with --watch {2.0 * self._given.watch:g}"
             )
-        return ""
+        return stopped
 
     def _check(self, name: str) -> str:
         words = ["check", self._path(name), "--urdf", self._urdf]
@@ -186,7 +186,12 @@ class Commission:
 STEPS = (
     Step("rest", "record the arm at rest for 5 s and check it", Commission.rest),
     Step("design", "design the motion; nothing moves", Commission.design),
-    Step("slow", "move the arm at a tenth of the speed and check it", Commission.slow, True),
+    Step(
+        "slow",
+        "move the arm at the share --speed of its full speed and check it",
+        Commission.slow,
+        True,
+    ),
     Step("fast", "move the arm at full speed and check it", Commission.fast, True),
     Step("calibrate", "calibrate from the fast motion", Commission.calibrate),
     Step("validate", "move once more, and count false contacts", Commission.validate, True),
