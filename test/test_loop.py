@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from rbd_control.control import ControllerParameters
-from rbd_control.control.gains import LEAST_MARGIN, RATIO, SHALLOW, WIDE, Loop
+from rbd_control.control.gains import (
+    LEAST_MARGIN,
+    RATIO,
+    SHALLOW,
+    WIDE,
+    Loop,
+    filter_response,
+)
 from rbd_control.control.slotine_li import filtered
 from rbd_control.errors import InputError
 
@@ -90,6 +97,53 @@ def test_the_largest_rate_has_the_margin(loop: Loop) -> None:
     loop.require(0.99 * rate, 0.495 * rate)
     with pytest.raises(InputError, match=f"at most {rate:.3g} and {0.5 * rate:.3g} are allowed"):
         loop.require(1.01 * rate, 0.505 * rate)
+
+
+SPRING_DAMPING = 0.02
+"""Damping ratio of the spring between a rotor and a link at rest."""
+
+
+def elastic_margin(loop: Loop, rate: float, rotor: float, on_motor: bool) -> float:
+    """Return the gain margin with a link of inertia 1 on a spring, ``bandwidth`` half of ``rate``.
+
+    The margin is that of the crossing of the negative real axis that is farthest from zero.
+
+    Args:
+        loop: the loop, whose resonance is that of rotor and link.
+        rate: ``damping_rate`` [1/s].
+        rotor: inertia of the rotor as a share of that of the link, which alone the gains know.
+        on_motor: whether the rotor is measured, otherwise the link.
+    """
+    w = 2.0 * pi * loop.resonance
+    omega = np.linspace(0.5, 600.0, 60_000)
+    s = 1j * omega
+    stiffness = w * w * rotor / (1.0 + rotor)
+    spring = stiffness + 2.0 * SPRING_DAMPING * np.sqrt(stiffness * rotor) * s
+    velocity = (s * s * on_motor + spring) / (s * (rotor * s * s + spring * (1.0 + rotor)))
+    feedback = 1.5 * rate + 0.5 * rate * rate / s
+    response = np.array([filter_response(x, w) for x in omega]) * np.exp(-s * loop.total_delay)
+    L = response * feedback * velocity
+    crossings = -L.real[:-1][np.diff(np.sign(L.imag)) != 0.0]
+    return 1.0 / float(crossings.max(initial=1e-9))
+
+
+@pytest.mark.parametrize("on_motor", [True, False], ids=["on motors", "on links"])
+@pytest.mark.parametrize("resonance", [25.0, 40.0, 60.0])
+@pytest.mark.parametrize("delay", [0.0, 0.005, 0.015])
+@pytest.mark.parametrize("period", [0.001, 0.005])
+def test_elastic_gears_leave_the_margin_unless_their_rotors_are_light(
+    on_motor: bool, resonance: float, delay: float, period: float
+) -> None:
+    """The bound of a fifth in ``gains.py``, and the tenth of the drawn arms in ``stateful``."""
+    loop = Loop(period, delay, resonance)
+    rate = loop.largest_rate(0.5)
+    assert elastic_margin(loop, rate, 0.2, on_motor) >= LEAST_MARGIN
+    assert elastic_margin(loop, rate, 0.1, on_motor) >= 0.45 * LEAST_MARGIN
+
+
+def test_a_light_rotor_that_is_measured_needs_lower_gains() -> None:
+    loop = Loop(0.001, 0.005, 40.0)
+    assert elastic_margin(loop, loop.largest_rate(0.5), 0.06, True) < 1.0
 
 
 def test_no_gain_with_this_ratio_is_stable_if_the_filter_is_slow() -> None:

@@ -17,6 +17,11 @@ T is the whole delay of the loop: torque is held for one period (half a period o
 is computed from a sample of up to one period ago, and arrives in position and velocity after the
 delay of bus, drive and velocity filter (``loop_delay``).
 
+F keeps the margin with elastic gears, too, whether links or motors are measured, if rotor and gear
+have at least a fifth of the inertia of their joint. Lighter rotors that are measured leave less,
+because they turn alone above the resonance: 1 at a tenth, 0.6 at a seventeenth
+(``test/test_loop.py``). ``check --loop`` shows the ratio; the gains must then be lower by as much.
+
 **Gains of the control law for one arm: ``Lambda = diag(bandwidth)`` and K_D.**
 
 ``K_D(q) = diag(damping) + damping_rate M(q)``. Gains of zero follow from the arm. With m_i the

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 
 Array = NDArray[np.float64]
 
@@ -66,6 +66,7 @@ class Arm:
         flawed: index of the joint whose limit is flawed; -1 for none.
         strength: (n,) largest torque of the motors [N·m or N].
         weight: (n,) largest gravity torque in any posture [N·m or N].
+        inertia: (n,) largest inertia M_ii in any posture [kg·m² or kg].
         home: (n,) posture to start from [rad or m].
         continuous: (n,) whether a joint turns without end.
         revolute: (n,) whether a joint turns, with an end or without.
@@ -78,6 +79,7 @@ class Arm:
     flawed: int
     strength: Array
     weight: Array
+    inertia: Array
     home: Array
     continuous: NDArray[np.bool_]
     revolute: NDArray[np.bool_]
@@ -121,7 +123,7 @@ def make_arm(name: str, flaw: Flaw = "none", flawed: int = 0) -> Arm:
         model,
         -1 if flaw == "none" else flawed,
         strength,
-        _largest_weight(plain),
+        *_largest_weight_and_inertia(plain),
         home,
         np.array([x.kind == "continuous" for x in joints]),
         np.array([x.kind != "prismatic" for x in joints]),
@@ -129,12 +131,13 @@ def make_arm(name: str, flaw: Flaw = "none", flawed: int = 0) -> Arm:
     )
 
 
-def _largest_weight(model: Model) -> Array:
+def _largest_weight_and_inertia(model: Model) -> tuple[Array, Array]:
     lower = np.where(np.isfinite(model.lower_limit), model.lower_limit, -np.pi)
     upper = np.where(np.isfinite(model.upper_limit), model.upper_limit, np.pi)
     postures = np.random.default_rng(0).uniform(lower - 0.4, upper + 0.4, (2000, model.nv))
-    largest: Array = np.abs(gravity_torque(model, postures)).max(axis=0)
-    return largest
+    weight: Array = np.abs(gravity_torque(model, postures)).max(axis=0)
+    diagonal = np.diagonal(mass_matrix(model, postures), axis1=1, axis2=2)
+    return weight, np.asarray(diagonal.max(axis=0))
 
 
 def _urdf(name: str, joints: list[Joint]) -> str:

@@ -24,6 +24,10 @@ ELASTIC_STEP = 0.000_25
 LIGHTEST_ROTOR = 0.05
 """Least inertia of the rotor of a revolute joint; ten times this mass otherwise [kg·m²]."""
 
+LEAST_ROTOR_SHARE = 0.1
+"""Least inertia of a rotor as a share of the largest inertia of its joint. With lighter rotors and
+encoders on the motors the gains of ``drawing.py`` have too little margin (``test/test_loop.py``)."""
+
 SPRING_DAMPING = 0.02
 """Damping ratio of the springs of elastic gears between a rotor and a link at rest."""
 
@@ -42,7 +46,8 @@ class Gears:
         mass = mass_matrix(arm.model, q)
         inertia = np.diagonal(mass) * np.where(arm.revolute, 1.0, 0.1)
         rotor = np.maximum(elastic.rotor * np.sqrt(inertia / inertia.max()), LIGHTEST_ROTOR)
-        self.rotor: Array = rotor * np.where(arm.revolute, 1.0, 10.0)
+        rotor = rotor * np.where(arm.revolute, 1.0, 10.0)
+        self.rotor: Array = np.maximum(rotor, LEAST_ROTOR_SHARE * arm.inertia)
         """(n,) inertia of the rotors [kg·m² or kg]."""
         root = np.sqrt(self.rotor)
         # With stiffnesses k times the rotors, the resonances are sqrt(k (1 + B M^-1)).

@@ -16,8 +16,9 @@ class Elastic:
 
     The rotor of the joint with the largest inertia has the inertia ``rotor``, and others less, in
     proportion to the square root of the inertia of their joint. Rotors of prismatic joints have ten
-    times this inertia [kg], about that of a spindle. Stiffnesses are in proportion to the rotors,
-    and the lowest resonance in the posture to start from is ``resonance``.
+    times this inertia [kg], about that of a spindle. No rotor has less than a tenth of the largest
+    inertia of its joint. Stiffnesses are in proportion to the rotors, and the lowest resonance in
+    the posture to start from is ``resonance``.
 
     Attributes:
         rotor: inertia of rotor and gear of the heaviest joint [kg·m²].
