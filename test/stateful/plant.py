@@ -26,7 +26,7 @@ LIGHTEST_ROTOR = 0.05
 
 LEAST_ROTOR_SHARE = 0.1
 """Least inertia of a rotor as a share of the largest inertia of its joint. With lighter rotors and
-encoders on the motors the gains of ``drawing.py`` have too little margin (``test/test_loop.py``)."""
+encoders on the motors the drawn gains have too little margin (``test/test_loop.py``)."""
 
 SPRING_DAMPING = 0.02
 """Damping ratio of the springs of elastic gears between a rotor and a link at rest."""
