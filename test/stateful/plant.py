@@ -129,6 +129,20 @@ class Plant:
         """Inertia of the rotors, which the description lacks, (n,) [kg·m² or kg]."""
         return np.zeros(self._filtered.size) if self._gears is None else self._gears.rotor
 
+    def ringing(self, torque: Array) -> Array:
+        """Return the measured speeds to which steps of the motor torque excite the rotors, (n,).
+
+        A rotor on a spring at rest swings with ``torque / sqrt(stiffness rotor)``, while the link
+        has hardly moved. Zero for rigid joints, and with encoders on the links.
+
+        Args:
+            torque: size of the steps, (n,) [N·m or N].
+        """
+        gears = self._gears
+        if gears is None or not gears.on_motor:
+            return np.zeros(torque.size)
+        return np.asarray(torque / np.sqrt(gears.stiffness * gears.rotor))
+
     def attach(self, mass: float) -> None:
         """Let the arm carry a payload from now on [kg]."""
         self.payload = mass

@@ -477,12 +477,13 @@ def speed_has_a_hard_bound(s: Stretch) -> None:
     """Under control no joint is faster than twice its velocity limit, or than twice at first.
 
     A joint that recoils from a push or a mechanical stop may be faster, for as long as it takes to
-    be a fault.
+    be a fault. Measured rotors of elastic gears swing against their links in addition.
     """
     # Joint states that repeat are a fault in time, but until then the torque does not change.
     rows = _charged(s) & (s.frozen == 0.0)
     first = np.abs(s.rig.history.column("v")[s.entry[rows].astype(int)])
     most = HARD_SPEED * np.maximum(s.rig.speed_limit, first.max(axis=1, initial=0, keepdims=True))
+    most = most + s.rig.ringing
     fast = (np.abs(s.v[rows]) > most).any(axis=1)
     recoils = s.time[rows] < s.rig.pushed_until + RECOIL
     lasts = fast.sum() * s.rig.period <= OVERSPEED_TIME + s.rig.period

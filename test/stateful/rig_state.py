@@ -222,6 +222,11 @@ class RigState:
         )
 
     @property
+    def ringing(self) -> Array:
+        """Speeds to which steps of the torque limits excite light rotors, (n,) [rad/s or m/s]."""
+        return self._plant.ringing(self.largest)
+
+    @property
     def brakes_in_time(self) -> bool:
         """Whether the brake of mode safe is weak enough for the true delay of the loop."""
         p, setup, known = (
