@@ -17,6 +17,7 @@ masses no motion can separate.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,6 +64,12 @@ class _Friction(StribeckFriction):
 
     shapes = ({"velocity_scale": 0.02, "stribeck_velocity": 0.15},)
     simple = 1
+
+    @classmethod
+    def columns(cls, v: Array, shape: Mapping[str, float]) -> Iterator[Array | float]:
+        """Yield the torque per unit of Coulomb and viscous friction, offset and excess."""
+        coulomb, viscous, offset, both = super().columns(v, shape)
+        yield from (coulomb, viscous, offset, both - coulomb)
 
 
 @dataclass(frozen=True, eq=False)

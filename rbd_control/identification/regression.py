@@ -142,11 +142,10 @@ def identify(columns: Columns, model: Model) -> Identification:
     n = len(kept.which)
     corrections = np.zeros((model.nv, len(CORRECTIONS)))
     corrections[tuple(kept.which.T)] = found[:n]
-    kind = columns.model
-    fields = dict(zip(kind.linear, found[n:].reshape(model.nv, -1).T, strict=True))
+    kind, shape = columns.model, {}
     for name in kind.shapes[0]:
-        values = np.array([kind.shapes[shape][name] for shape in shapes])
-        fields[name] = np.where(np.isnan(values), LEAST_FADING, values)
+        values = np.array([kind.shapes[index][name] for index in shapes])
+        shape[name] = np.where(np.isnan(values), LEAST_FADING, values)
     notes = _implausible(model, corrections)
     if not pays:
         notes.append(
@@ -154,7 +153,7 @@ def identify(columns: Columns, model: Model) -> Identification:
             "motion more predictable"
         )
     return Identification(
-        friction=kind(**fields),
+        friction=kind.identified(found[n:].reshape(model.nv, -1), shape),
         corrections=corrections,
         uncorrected_error=uncorrected,
         error=error,

@@ -94,7 +94,7 @@ class Friction:
         parameters: the parameter of each field.
         linear: fields on which the torque depends linearly, which ``calibrate`` solves for; empty
             for a model that it does not identify. The coefficient 0 of the others must not matter.
-        lowest: lower bound of each of them, zero or minus infinity.
+        lowest: lower bound of each of their coefficients, zero or minus infinity.
         shapes: values of the other fields that ``calibrate`` tries, simplest shapes first; a NaN
             means that the field has no effect.
         simple: number of simple shapes; another one must fit clearly better.
@@ -116,13 +116,23 @@ class Friction:
         v: np.ndarray,
         shape: Mapping[str, float],
     ) -> Iterator[np.ndarray | float]:
-        """Yield the torque per unit of each field of ``linear``, a number if it is constant.
+        """Yield the torque per unit of each coefficient of ``linear``, a number if it is constant.
 
         Args:
             v: velocities [rad/s or m/s].
             shape: an element of ``shapes``.
         """
         raise NotImplementedError
+
+    @classmethod
+    def identified(cls, coefficients: np.ndarray, shape: Mapping[str, np.ndarray]) -> Friction:
+        """Return the friction with the coefficients of :meth:`columns`, (n, c).
+
+        Args:
+            coefficients: one for each field of ``linear``.
+            shape: the other fields, (n,) each.
+        """
+        return cls(**dict(zip(cls.linear, coefficients.T, strict=True)), **shape)
 
     def named(self) -> tuple[str, dict[str, np.ndarray]]:
         """Return the value of ``friction_model``, and the values (nv,) of its parameters."""
@@ -294,12 +304,23 @@ class StribeckFriction(CoulombViscousFriction):
 
     @classmethod
     def columns(cls, v: np.ndarray, shape: Mapping[str, float]) -> Iterator[np.ndarray | float]:
-        """Yield the torque per unit of Coulomb and viscous friction, offset and excess."""
+        """Yield the torque per unit of Coulomb and viscous friction, of the offset, and of both.
+
+        The last is that of Coulomb friction with as much excess. In a fit whose coefficients are
+        not negative the excess is then at most the Coulomb friction: motions show little of it, and
+        it would be anything that the model lacks near standstill.
+        """
         step, fading = np.tanh(v / shape["velocity_scale"]), shape["stribeck_velocity"]
         yield step
         yield v
         yield 1.0
-        yield 0.0 if math.isnan(fading) else step * np.exp(-np.square(v / fading))
+        yield 0.0 if math.isnan(fading) else step * (1.0 + np.exp(-np.square(v / fading)))
+
+    @classmethod
+    def identified(cls, coefficients: np.ndarray, shape: Mapping[str, np.ndarray]) -> Friction:
+        """Return the friction with the coefficients of :meth:`columns`, (n, 4)."""
+        coulomb, viscous, offset, excess = coefficients.T
+        return cls(coulomb=coulomb + excess, viscous=viscous, offset=offset, excess=excess, **shape)
 
     def named(self) -> tuple[str, dict[str, np.ndarray]]:
         """Return the name and the parameters; Coulomb and viscous friction without an excess."""
