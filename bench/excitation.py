@@ -5,10 +5,11 @@
 1. The measure of the designed motion (expected torque error on other motions) beside the best of
    many random feasible motions of the same kind.
 2. The arm follows the designed motion in MuJoCo, with friction, noise and quantisation, and
-   ``calibrate`` identifies it. The same with a comparison motion of the same length: the recorded
+   ``calibrate`` identifies it. The controller knows the friction, as the drives of arms that follow
+   trajectories do. The same with a comparison motion of the same length: the recorded
    exciting trajectories for panda and ur10, the ordinary motion of ``bench.robots`` for the others.
-   The error is the RMS torque error of the identified arm on random states, as a share of the
-   effort limits.
+   The error is the RMS torque error of the identified arm on random states in motion, as a share
+   of the effort limits.
 3. The largest shares of the limits that the simulated arm reaches.
 """
 
@@ -59,6 +60,9 @@ STATES = 2000
 """Number of random states on which the identified arm is tested."""
 SHARES = (0.3, 1.0)
 """Speeds of these states, as shares of the limits of the motions."""
+SLOWEST = 0.02
+"""Least speed of a joint in these states; static friction below it is no function of the speed
+[rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,15 @@ def follow(plant: Plant, points: TrajectoryArrays, start: Array) -> Followed:
     Raises:
         RuntimeError: if the controller refuses the trajectory, or ends it by a fault.
     """
-    session = Session(plant, start=start)
+    parameters, joints = plant.robot.parameters(), plant.joints
+    if not parameters.friction_compensated:
+        parameters = replace(
+            parameters,
+            friction_model="coulomb_viscous",
+            friction_coulomb=tuple(joints.coulomb),
+            friction_viscous=tuple(joints.viscous),
+        )
+    session = Session(plant, parameters, start)
     rows: list[tuple[float, Array, Array, Array]] = []
     truth: list[tuple[Array, Array, Array]] = []
 
@@ -146,6 +158,7 @@ def torque_error(plant: Plant, motion: RecordedMotion, design: Design) -> tuple[
     q = random.uniform(allowed.lower, allowed.upper, (STATES, model.nv))
     share = random.choice(SHARES, (STATES, 1))
     v = share * allowed.velocity * random.uniform(-1.0, 1.0, q.shape)
+    v = np.copysign(np.maximum(np.abs(v), SLOWEST), v)
     a = share * allowed.acceleration * random.uniform(-1.0, 1.0, q.shape)
     friction = known.friction(model.nv).torque(v) - plant_friction(plant, v)
     whole = inverse_dynamics(found, q, v, a) - inverse_dynamics(true, q, v, a) + friction

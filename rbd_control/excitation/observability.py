@@ -167,13 +167,7 @@ class Observability:
         for motion_number in range(c):
             own = which == motion_number
             rows.append(int(own.sum()))
-            mine = replace(
-                columns,
-                x=columns.x[own],
-                friction=columns.friction[own],
-                inertia=columns.inertia[own],
-            )
-            found.append(information(mine, self.noise))
+            found.append(information(columns.rows(own), self.noise))
         return np.array(found), np.array(rows, dtype=np.int64)
 
     def refer_to(self, informations: Array, rows: NDArray[np.int64]) -> None:

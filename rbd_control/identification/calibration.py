@@ -43,7 +43,6 @@ from rbd_control.identification.motion import (
 from rbd_control.identification.motion_errors import MotionErrors, estimate_motion_errors
 from rbd_control.identification.regression import (
     FOLDS,
-    Columns,
     Identification,
     best_model,
     external_means,
@@ -340,7 +339,7 @@ def _identified(
             break
     chosen = next(each for each in columns if each.model is type(found.friction))
     folds = _folds(len(x))
-    others = [identify(_rows(chosen, x, folds != fold), felt) for fold in range(FOLDS)]
+    others = [identify(replace(chosen, x=x).rows(folds != fold), felt) for fold in range(FOLDS)]
     held_out = [_with_model(known, other) for other in others]
     return motions, replace(found, notes=(*ignored, *found.notes, *note)), known, rest, held_out
 
@@ -355,12 +354,6 @@ def _folds(count: int) -> NDArray[np.int64]:
     The rows are cut into ``ROUNDS`` times ``FOLDS`` blocks, which belong to the shares in turn.
     """
     return np.asarray(np.arange(count) * (ROUNDS * FOLDS) // max(count, 1) % FOLDS)
-
-
-def _rows(columns: Columns, x: Array, used: NDArray[np.bool_]) -> Columns:
-    """Return the columns with the external torques ``x`` and only the rows ``used``."""
-    friction, inertia = columns.friction[used], columns.inertia[used]
-    return replace(columns, x=x[used], friction=friction, inertia=inertia)
 
 
 def _held_out_means(

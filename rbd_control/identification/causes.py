@@ -238,11 +238,12 @@ class Scale(Cause):
             # Masses, or one gain, explain what most joints share.
             scales = _unlike(known, common)
         groups = [{i: scale} for i, scale in scales.items()]
-        # A joint at rest tells its sign, if it carries weight.
-        resting = [
-            i for i in search.joints if i not in known and not fit.hypothesis.has("scale", i)
+        # A joint at rest tells its sign, if it carries more than its static friction.
+        groups += [
+            {i: -1.0}
+            for i in search.joints
+            if not (i in known or fit.hypothesis.has("scale", i)) and search.is_loaded(i)
         ]
-        groups += [{i: -1.0} for i in resting]
         if len(scales) > 1:
             # The drives of an arm share a unit, which small torques of wrists do not determine.
             usual = float(np.median(list(scales.values())))
@@ -560,6 +561,11 @@ class Search:
         """
         L = self.layout
         return self._regressed(h.effort[i], np.eye(L.size)[L.need], i)
+
+    def is_loaded(self, i: int) -> bool:
+        """Return whether a joint rests under torque that static friction hardly carries."""
+        square = self._gram[self._nv + i, self.layout.need, self.layout.need]
+        return bool(square > self._rests[i] * (STICTION * self._level[i]) ** 2)
 
     def known_scales(self, h: Hypothesis) -> dict[int, tuple[float, float]]:
         """Return the scales that the motion determines, by joint, without those of causes.

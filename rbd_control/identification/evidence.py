@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import uniform_filter1d
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -46,10 +45,6 @@ Slower recordings are not thinned out. The filter passes nothing above 20 rad/s.
 """
 STEP = 0.05
 """Velocity scale of the Coulomb friction [rad/s or m/s]."""
-SLOW = 0.02
-"""Speed below which a joint is at rest [rad/s or m/s]."""
-SMOOTHED = 0.04
-"""Time over which this speed is averaged; coarse velocities of a slow joint are often zero [s]."""
 MOVED = 0.95
 """Share of the filter's memory in which a joint moves in a sample of motion.
 
@@ -254,8 +249,7 @@ def gather_in_steps(
         for place, (_, _, change) in enumerate(bodies, layout.masses.start):
             columns[..., place] = thin(external_means(still, change))
             yield
-        steady = uniform_filter1d(part.v, max(1, round(SMOOTHED / float(np.median(dt)))), axis=0)
-        moving = thin(means((np.abs(steady) > SLOW).astype(float))) > MOVED
+        moving = filtered.moving_share() > MOVED
         found.append(
             Evidence(layout, filtered.t, columns, moving, _rests(moving), field, np.empty(0))
         )

@@ -10,6 +10,9 @@ column of this regression passes the same low-pass filter, far slower than the n
 and far faster than the motion. Joints are weighted by the inverse standard deviation of their
 residual.
 
+A joint that stuck for a part of the filter's memory may have carried any torque up to its static
+friction, so that such a row says nothing about this joint.
+
 The prior of a correction has the mean zero, and the standard deviation :data:`MASS_SPREAD` of the
 body's mass, or :data:`COM_SPREAD` for the centre of mass. Corrections are kept only if
 cross-validation improves: the motion is cut into :data:`FOLDS` parts, each part is predicted from
@@ -25,6 +28,7 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
 
 from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
@@ -43,6 +47,13 @@ PER_RATE = 0.3
 """Largest product of the filter's natural frequency and the sample period."""
 SETTLING = 5.0
 """Number of time constants after which the initial state of the filter has decayed."""
+SLOW = 0.02
+"""Speed below which a joint is at rest [rad/s or m/s]."""
+SMOOTHED = 0.04
+"""Time over which this speed is averaged; coarse velocities of a slow joint are often zero [s]."""
+MOVED = 0.8
+"""Share of the filter's memory in which a joint moves in a row that is used. The fast reversals
+that show the shape of the friction are used, too."""
 FRICTION = StribeckFriction
 """Friction whose shapes the regressions of efforts and of drive gains try."""
 LEAST_FADING = 0.05
@@ -106,6 +117,18 @@ class Columns:
     """(P,) prior standard deviation of each correction [kg or m]; infinite for rotors."""
     model: type[Friction]
     """The model of the friction, which has c linear coefficients."""
+    moving: NDArray[np.bool_]
+    """Whether a row says something about a joint, which did not stick, (n, nv)."""
+
+    def rows(self, used: NDArray[np.bool_]) -> Columns:
+        """Return the columns with only the rows that are True in ``used`` (n,)."""
+        return replace(
+            self,
+            x=self.x[used],
+            friction=self.friction[used],
+            inertia=self.inertia[used],
+            moving=self.moving[used],
+        )
 
     def only(self, chosen: NDArray[np.bool_]) -> Columns:
         """Return the columns with only the corrections that are True in ``chosen`` (P,)."""
@@ -128,7 +151,7 @@ def identify(columns: Columns, model: Model) -> Identification:
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
-    shapes = _best_shapes(kept.x, kept.friction, kept.model)
+    shapes = _best_shapes(kept.x, kept)
     error = uncorrected = _prediction_error(kept, shapes)
     corrected = _tried(columns.only(bodies), shapes)
     pays = bool(np.exp(np.log(corrected[-1] / uncorrected).mean()) < PAYS)
@@ -174,9 +197,7 @@ def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArra
     """Return columns, and shapes of friction and prediction error with all their corrections."""
     found = _fit(_Factors.together(_factors(columns, shapes)), columns)
     # With corrected masses, another shape of friction may fit better.
-    others = _best_shapes(
-        columns.x + columns.inertia @ found[: len(columns.which)], columns.friction, columns.model
-    )
+    others = _best_shapes(columns.x + columns.inertia @ found[: len(columns.which)], columns)
     return columns, others, _prediction_error(columns, others)
 
 
@@ -221,7 +242,7 @@ def filtered_columns(
     Raises:
         RecordingError: if no part of a motion without gaps lasts ten time constants of the filter.
     """
-    rows: list[tuple[Array, Array, Array]] = []
+    rows: list[tuple[Array, Array, Array, NDArray[np.bool_]]] = []
     for filtered in filtered_parts(motions, model, maximum_gap):
         part, thin = filtered.motion, filtered.thin
         x = thin(external_means(part, model))
@@ -236,14 +257,14 @@ def filtered_columns(
         inertial = np.empty((*x.shape, len(changes)))
         for c, (_, _, change) in enumerate(changes):
             inertial[:, :, c] = thin(external_means(still, change))
-        rows.append((x, friction, inertial))
-    x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
+        rows.append((x, friction, inertial, filtered.moving_share() > MOVED))
+    x, friction, inertial, moving = (np.concatenate(column) for column in zip(*rows, strict=True))
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
     spread = np.where(
         which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[model.dof_row[which[:, 0]]], COM_SPREAD
     )
     spread[which[:, 1] == ROTOR] = np.inf
-    return Columns(x, friction, inertial, which, spread, kind)
+    return Columns(x, friction, inertial, which, spread, kind, moving)
 
 
 def filtered_external(motions: Sequence[RecordedMotion], model: Model, maximum_gap: float) -> Array:
@@ -279,6 +300,12 @@ class FilteredPart:
     def thin(self, signal: Array) -> Array:
         """Return the filtered signal at :attr:`t`; ``signal`` (k - 1, nv) is between samples."""
         return self.observer.filter(np.diff(self.motion.t), signal)[self.used]
+
+    def moving_share(self) -> Array:
+        """Return the share of the filter's memory in which each joint moves, (n, nv)."""
+        period = float(np.median(np.diff(self.motion.t)))
+        steady = uniform_filter1d(self.motion.v, max(1, round(SMOOTHED / period)), axis=0)
+        return self.thin(means((np.abs(steady) > SLOW).astype(float)))
 
 
 def filtered_parts(
@@ -322,29 +349,37 @@ class _Factors:
     """
 
     R: Array
-    """(..., r, k) the factors, one for each joint or joint and shape."""
-    rows: int
-    """Number of rows of each regression."""
+    """(nv, ..., r, k) the factors, one for each joint or joint and shape."""
+    rows: Array
+    """(nv,) number of rows of each regression."""
 
     @classmethod
-    def of(cls, A: Array) -> list[_Factors]:
-        """Return the factors of ``A`` (..., n, k), for each of :data:`FOLDS` parts of its rows."""
-        n = A.shape[-2]
+    def of(cls, A: Array, moving: NDArray[np.bool_]) -> list[_Factors]:
+        """Return the factors of each of :data:`FOLDS` parts of the rows.
+
+        Args:
+            A: the regressions, (n, nv, ..., k).
+            moving: whether a row counts for a joint, (n, nv).
+        """
+        n = len(A)
         fold = np.arange(n) * FOLDS // n
-        parts = [A[..., fold == part, :] for part in range(FOLDS)]
-        return [cls(_triangular(part), part.shape[-2]) for part in parts]
+        A = np.moveaxis(A * moving.reshape(*moving.shape, *[1] * (A.ndim - 2)), 0, -2)
+        return [
+            cls(_triangular(A[..., fold == part, :]), moving[fold == part].sum(axis=0))
+            for part in range(FOLDS)
+        ]
 
     @classmethod
     def together(cls, parts: Sequence[_Factors]) -> _Factors:
         """Return the factors of the rows of all parts."""
         R = np.concatenate([part.R for part in parts], axis=-2)
-        return cls(_triangular(R), sum(part.rows for part in parts))
+        return cls(_triangular(R), np.sum([part.rows for part in parts], axis=0))
 
     @classmethod
     def left_out(cls, parts: Sequence[_Factors]) -> Iterator[tuple[_Factors, _Factors]]:
         """Yield the factors of each part that has rows, and of all others together."""
         for k, part in enumerate(parts):
-            if part.rows:
+            if part.rows.any():
                 yield part, cls.together([*parts[:k], *parts[k + 1 :]])
 
     def squares(self, coefficients: Array) -> Array:
@@ -364,7 +399,7 @@ def _factors(columns: Columns, shapes: NDArray[np.int64]) -> list[_Factors]:
     joints = np.arange(columns.x.shape[1])
     friction = columns.friction[:, joints, shapes]
     A = np.concatenate([columns.inertia, friction, columns.x[..., None]], axis=-1)
-    return _Factors.of(A.transpose(1, 0, 2))
+    return _Factors.of(A, columns.moving)
 
 
 def _fit(factors: _Factors, columns: Columns) -> Array:
@@ -391,7 +426,7 @@ def _fit(factors: _Factors, columns: Columns) -> Array:
         R = _triangular(weighted)
         rows, b = np.vstack([R[:, :-1], prior]), np.append(R[:, -1], np.zeros(P))
         found = lsq_linear(rows, b, bounds=(lower, np.inf), method="bvls").x
-        mean = factors.squares(_by_joint(found, P, nv)) / factors.rows
+        mean = factors.squares(_by_joint(found, P, nv)) / np.maximum(factors.rows, 1)
         weight = np.maximum(np.sqrt(mean), LEAST_SPREAD)
     # A zero column, such as that of an absent Stribeck effect, does not determine its coefficient.
     found[~A[:, :, :-1].any(axis=(0, 1))] = 0.0
@@ -420,7 +455,7 @@ def information(columns: Columns, noise: Array, shapes: NDArray[np.int64] | None
     friction = columns.friction[:, joints, chosen]
     result = np.diag(np.append(1.0 / np.square(columns.spread), np.zeros(c * nv)))
     for j in range(nv):
-        A = np.hstack([columns.inertia[:, j], friction[:, j]]) / noise[j]
+        A = np.hstack([columns.inertia[:, j], friction[:, j]])[columns.moving[:, j]] / noise[j]
         own = np.append(np.arange(P), P + c * j + np.arange(c))
         result[np.ix_(own, own)] += A.T @ A
     return result
@@ -433,24 +468,26 @@ def _by_joint(found: Array, P: int, nv: int) -> Array:
 
 def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
     """Return the RMS error of the prediction of each part of the motion by the others, (nv,)."""
-    n, nv = columns.x.shape
+    nv = columns.x.shape[1]
     squares = np.zeros(nv)
     for part, others in _Factors.left_out(_factors(columns, shapes)):
         squares += part.squares(_by_joint(_fit(others, columns), len(columns.which), nv))
-    return np.maximum(np.sqrt(squares / n), LEAST_SPREAD)
+    rows = np.maximum(columns.moving.sum(axis=0), 1)
+    return np.maximum(np.sqrt(squares / rows), LEAST_SPREAD)
 
 
-def _best_shapes(x: Array, friction: Array, kind: type[Friction]) -> NDArray[np.int64]:
-    """Return the index in ``shapes`` of the friction that predicts each joint best, (nv,).
+def _best_shapes(x: Array, columns: Columns) -> NDArray[np.int64]:
+    """Return the index in ``shapes`` of the friction that predicts ``x`` best, (nv,).
 
     A shape that is not simple, as a Stribeck effect, must reduce the error by a margin.
     """
+    friction, kind = columns.friction, columns.model
     _, nv, count, _ = friction.shape
     A = np.concatenate(
         [friction, np.broadcast_to(x[:, :, None, None], (*friction.shape[:3], 1))], -1
     )
     error = np.zeros((nv, count))
-    for part, others in _Factors.left_out(_Factors.of(A.transpose(1, 2, 0, 3))):
+    for part, others in _Factors.left_out(_Factors.of(A, columns.moving)):
         error += part.squares(_friction_alone(others, np.array(kind.lowest)))
     plain = np.argmin(error[:, : kind.simple], axis=1)
     best = np.argmin(error, axis=1)

@@ -22,6 +22,8 @@ from rbd_control.identification import (
     RecordedMotion,
     diagnose,
 )
+from rbd_control.identification.causes import Scale, Search
+from rbd_control.identification.evidence import gather
 from rbd_control.identification.findings import Line
 from rbd_control.identification.motion import torque_noise
 from rbd_control.robot.inertial_corrections import corrected_model
@@ -565,3 +567,12 @@ def test_a_hand_after_a_grasp_is_not_taken_and_a_payload_is(cause: str) -> None:
             taken += grasp.is_grasped(line, float(t)) and grasp.is_confirmed(line)
     assert named >= 2
     assert (taken > 0) == (cause == "payload")
+
+
+def test_the_sign_of_a_joint_without_weight_is_not_asked_of_its_rests() -> None:
+    """The last wrist of a UR10 was "reversed": its small torque may have either sign."""
+    arm = Model.from_urdf(urdf_path("ur10").read_text())
+    evidence = gather([motion(arm, "ur10")], arm, DetectorParameters())
+    search = Search(evidence, default_contact_thresholds(arm), np.ones(arm.nv, dtype=bool))
+    signs = [h.scale for h in Scale.options(search, search.fit(search.base()))]
+    assert not any(scale[-1] < 0.0 for scale in signs)

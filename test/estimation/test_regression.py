@@ -142,3 +142,19 @@ def test_the_excess_near_standstill_is_at_most_the_friction_in_motion(
     ratio = friction.excess / friction.coulomb
     # Beyond the bound, Coulomb friction takes a part of the excess.
     assert np.median(ratio) == pytest.approx(found_share, rel=0.1)
+
+
+def test_a_joint_that_sticks_says_nothing_about_its_friction(model: Model) -> None:
+    """Its static friction carries what the description lacks, which is no friction in motion."""
+    t, q, v, a = sines(7, 60.0)
+    # Every other second all joints rest, and their static friction carries a wrong torque.
+    share = np.clip(2.0 * np.sin(np.pi * t), 0.0, 1.0)[:, None]
+    q = q[0] + DT * np.cumsum(share * v, axis=0)
+    v, a = share * v, np.gradient(share * v, DT, axis=0)
+    stuck = np.where(share > 0.0, 0.0, np.random.default_rng(3).uniform(-0.5, 0.5, 7))
+    noise = np.random.default_rng(5).normal(0.0, 0.05, v.shape)
+    tau = inverse_dynamics(model, q, v, a) + 0.5 * np.tanh(v / 0.003) + stuck
+    found = identified(RecordedMotion("", t, q, v, tau + noise), model).friction
+    assert isinstance(found, StribeckFriction)
+    np.testing.assert_allclose(found.coulomb, 0.5, atol=0.03)
+    assert np.abs(found.offset).max() < 0.03
