@@ -34,7 +34,7 @@ def test_friction_alone_is_the_bounded_solution_of_scipy() -> None:
     A[:, :, 1] = A[:, :, 0] + rng.choice([1e-3, 1.0], (300, 1)) * A[:, :, 1]  # some nearly alike
     A[::3, :, 3] = 0.0  # as without a Stribeck effect
     A *= 10.0 ** rng.uniform(-4.0, 2.0, (300, 1, COLUMNS + 1))  # as of slow joints
-    factors = _Factors(_triangular(A), 30)
+    factors = _Factors(_triangular(A), np.full(300, 30))
     found = _friction_alone(factors, LOWER)
     exact = np.array(
         [
