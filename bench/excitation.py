@@ -103,14 +103,13 @@ def follow(plant: Plant, points: TrajectoryArrays, start: Array) -> Followed:
     Raises:
         RuntimeError: if the controller refuses the trajectory, or ends it by a fault.
     """
-    parameters, joints = plant.robot.parameters(), plant.joints
-    if not parameters.friction_compensated:
-        parameters = replace(
-            parameters,
-            friction_model="coulomb_viscous",
-            friction_coulomb=tuple(joints.coulomb),
-            friction_viscous=tuple(joints.viscous),
-        )
+    parameters = replace(
+        plant.robot.parameters(),
+        friction_compensated=False,
+        friction_model="coulomb_viscous",
+        friction_coulomb=tuple(plant.joints.coulomb),
+        friction_viscous=tuple(plant.joints.viscous),
+    )
     session = Session(plant, parameters, start)
     rows: list[tuple[float, Array, Array, Array]] = []
     truth: list[tuple[Array, Array, Array]] = []
@@ -200,9 +199,8 @@ def run(name: str, random: int, seeds: int, data: Path) -> dict[str, object]:
     """Return the results of one arm."""
     arm = describe(name)
     os.environ["ROS_PACKAGE_PATH"] = str(arm.meshes)
-    robot = Robot.load(arm.urdf)
     begin = time.process_time()
-    designer = Designer(robot, Request())
+    designer = Designer(Robot.load(arm.urdf), Request())
     design = designer.run()
     result: dict[str, object] = {
         "arm": name,
@@ -212,7 +210,8 @@ def run(name: str, random: int, seeds: int, data: Path) -> dict[str, object]:
     print(result, *design.space.notes, sep="\n", flush=True)
     errors = []
     for seed in range(seeds):
-        plant = Plant(replace(ROBOTS[name], effort="torque"), seed)
+        robot = replace(ROBOTS[name], effort="torque", compensated_friction=(0.0, 0.0))
+        plant = Plant(robot, seed)
         points = design.motion.points()
         points = replace(points, times=points.times - LEAD + REST)
         mine = follow(plant, points, design.motion.start)

@@ -32,6 +32,7 @@ from rbd_control.excitation.space import segment_distance
 from rbd_control.identification.motion import RecordedMotion
 from rbd_control.identification.regression import filtered_columns, identify
 from rbd_control.robot import Robot, arm7_urdf
+from rbd_control.robot.friction import MOST_EXCESS
 from rbd_control.robot.inertial_corrections import ROTOR, variations
 from rbd_control.robot.shapes import link_corners, mesh_files
 
@@ -158,7 +159,8 @@ def test_the_predicted_errors_are_those_of_calibrate(robot: Robot, design: Desig
         # The coefficients of _Friction are its fields; identified() takes the last for both.
         fitted = found.friction
         assert isinstance(fitted, _Friction)
-        fitted = replace(fitted, coulomb=fitted.coulomb - fitted.excess)
+        both = fitted.excess / MOST_EXCESS
+        fitted = replace(fitted, coulomb=fitted.coulomb - both, excess=both)
         friction = np.column_stack([getattr(fitted, name) for name in _Friction.linear])
         deviations.append((np.append(got, friction) - np.append(d, c)) / error)
     # 4 x 63 values; the unknown delay, which the fit does not have, makes predictions larger.

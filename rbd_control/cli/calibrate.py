@@ -204,8 +204,9 @@ def _print(calibration: Calibration, found: dict[str, Any], console: Console) ->
     if any(one["rotor_inertia"] for one in joints):
         rotors = _by_joint(found, "rotor_inertia", ".3g")
         console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
-    if found["velocity_delay"]:
-        console.print(f"velocity is late by {1e3 * found['velocity_delay']:.2g} ms")
+    if delay := found["velocity_delay"]:
+        which = "velocity" if delay > 0.0 else "effort"
+        console.print(f"{which} is late by {1e3 * abs(delay):.2g} ms")
     console.print(
         f"{MODEL_NOTE}\n{calibration.duration:.0f} s of motion were used. The thresholds imply "
         f"{alarms(calibration)} per hour in motions like these."

@@ -489,7 +489,7 @@ class ContactDetector:
         keep_settled(memory, settling_time)
         # The residual does not jump: the last momentum is recomputed with the new model. The lag of
         # the delayed torque is kept as well; a jump of it would count as an external torque.
-        self._observer.begin_interval(*last, lag if self.parameters.velocity_delay else 0.0)
+        self._observer.begin_interval(*last, lag if self.parameters.velocity_delay > 0.0 else 0.0)
 
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray

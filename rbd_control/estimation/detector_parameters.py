@@ -78,9 +78,9 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     velocity_delay: float = parameter(
         0.0,
         "Delay of the driver's velocity against its effort, the time constant of its velocity "
-        "filter; calibrate identifies it",
+        "filter, or minus that of its effort if this is later; calibrate identifies it",
         unit="s",
-        lower=0.0,
+        lower=-LONGEST_DELAY,
         upper=LONGEST_DELAY,
         found_by_calibrate=True,
     )

@@ -20,6 +20,10 @@ moves the arm is detected no later, because its torque reaches the observer thro
 which is late anyway. A contact of an arm at rest, against which the motors press with growing
 torque, is detected later by T.
 
+An effort that is late, behind a filter of the current for example, is the opposite: the same filter
+is then applied to the rest of the balance, the torque that the motion shows without external
+torque, and every contact is detected later by T.
+
 **The filters from momentum balance to residual, compiled, one joint at a time.**
 
 Each filter takes ``x``, the mean external torque over an interval, and advances its residual ``r``
@@ -94,7 +98,7 @@ from rbd_control.errors import InputError
 from rbd_control.robot.friction import ROWS, Friction, NoFriction, joint_friction
 
 LONGEST_DELAY = 0.05
-"""Longest delay that the parameter ``velocity_delay`` may have [s]."""
+"""Largest magnitude of the parameter ``velocity_delay`` [s]."""
 
 
 @inlined
@@ -137,7 +141,7 @@ DESIGN = np.dtype(
         ("torque_noise", "f8"),  # Kalman: standard deviation of one sample [N·m or N]
         ("momentum_noise", "f8"),  # Kalman: standard deviation of one sample [N·m·s or N·s]
         ("drift", "f8"),  # Kalman: random walk of the external torque [N·m/√s or N/√s]
-        ("delay", "f8"),  # delay of the velocity against the effort, for all kinds [s]
+        ("delay", "f8"),  # delay of velocity against effort, negative for a late effort [s]
     ],
     align=True,
 )
@@ -153,6 +157,7 @@ STATE = np.dtype(
         ("p", "f8"),  # momentum of the last sample [N·m·s or N·s]
         ("rate", "f8"),  # rate of p by the momentum balance, with the delayed torque [N·m or N]
         ("drive", "f8"),  # delayed torque of the motor less gravity [N·m or N]
+        ("shown", "f8"),  # delayed torque that the motion shows, for a late effort [N·m or N]
     ],
     align=True,
 )
@@ -232,7 +237,7 @@ def begin(state, p, rate, drive):
         rate: rate of ``p`` without external torque, ``tau - tau_friction + Cᵀ v - g`` [N·m or N].
         drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
     """
-    state.p, state.rate, state.drive = p, rate, drive
+    state.p, state.rate, state.drive, state.shown = p, rate, drive, math.nan
 
 
 @inlined
@@ -255,8 +260,15 @@ def observe(kind, design, state, dt, p, rate, drive, bias):
     late = delayed(state.drive, drive, dt, design.delay)
     rate += late - drive
     x = mean_external(p, rate, state.p, state.rate, dt) - bias
+    if design.delay < 0.0:
+        moved = 0.5 * (late + state.drive)
+        shown = x + moved
+        if math.isfinite(state.shown):
+            shown = delayed(state.shown, shown, dt, -design.delay)
+        state.shown = shown
+        x = shown - moved
     gains = advance(kind, design, state, dt, x)
-    begin(state, p, rate, late)
+    state.p, state.rate, state.drive = p, rate, late
     return gains
 
 
@@ -524,7 +536,7 @@ class Observer:
 
         The residual and the last sample are kept; slopes, errors and covariances become zero.
         """
-        for name in set(STATE.names or ()) - {"residual", "p", "rate", "drive"}:
+        for name in set(STATE.names or ()) - {"residual", "p", "rate", "drive", "shown"}:
             self.state[name] = 0.0
 
     def lag(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
@@ -709,6 +721,7 @@ class Observer:
         """Begin the next interval with the first sample of ``balance``."""
         for name in ("p", "rate", "drive"):
             self.state[name] = getattr(balance, name)[0]
+        self.state["shown"] = math.nan
         self._has_begun = True
 
 

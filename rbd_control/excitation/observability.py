@@ -34,7 +34,7 @@ from rbd_control.identification.regression import (
     filtered_parts,
     information,
 )
-from rbd_control.robot.friction import StribeckFriction
+from rbd_control.robot.friction import MOST_EXCESS, StribeckFriction
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR, variations
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class _Friction(StribeckFriction):
     def columns(cls, v: Array, shape: Mapping[str, float]) -> Iterator[Array | float]:
         """Yield the torque per unit of Coulomb and viscous friction, offset and excess."""
         coulomb, viscous, offset, both = super().columns(v, shape)
-        yield from (coulomb, viscous, offset, both - coulomb)
+        yield from (coulomb, viscous, offset, (both - coulomb) / MOST_EXCESS)
 
 
 @dataclass(frozen=True, eq=False)

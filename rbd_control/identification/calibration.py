@@ -319,7 +319,7 @@ def _identified(
     if not recorded:
         raise RecordingError(f"the detector judges no sample: {'; '.join(ignored)}")
     note: tuple[str, ...] = ()
-    # A delay changes only the measured torque, not how it depends on friction and masses.
+    # A delay changes the measured torque, and hardly how it depends on friction and masses.
     changes = variations(felt)
     columns = [filtered_columns(recorded, felt, gap, changes, kind) for kind in IDENTIFIED]
     for _ in range(MOST_ROUNDS):
@@ -329,12 +329,13 @@ def _identified(
         known = _with_model(replace(start, velocity_delay=delay), found)
         # The estimate is of first order, so it is repeated for the remaining delay.
         rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap)
-        if start.velocity_delay > 0.0:
+        if start.velocity_delay != 0.0:
             break
         note = delay_note(delay, rest)
-        if abs(rest.value) <= (DELAY_TOLERANCE * delay or SURE * rest.error):
+        if abs(rest.value) <= (DELAY_TOLERANCE * abs(delay) or SURE * rest.error):
             break
-        before, delay = delay, round(min(max(delay + rest.value, 0.0), LONGEST_DELAY), 5)
+        before = delay
+        delay = round(float(np.clip(delay + rest.value, -LONGEST_DELAY, LONGEST_DELAY)), 5)
         if delay == before:
             break
     chosen = next(each for each in columns if each.model is type(found.friction))

@@ -63,8 +63,6 @@ INDEPENDENT = 2.0
 """Time between independent values of the filtered signal, in time constants of the filter."""
 LEAST = 10.0
 """Smallest number of independent values per regressor from which a delay is estimated."""
-LATE = 3.0
-"""Number of standard errors from which an effort is reported to be later than the velocity."""
 UNKNOWN = 0.005
 """Uncertainty of the delay, :data:`SHOWN` standard errors, above which a warning is given [s]: if a
 longer delay is not corrected, a hard stop looks like a contact."""
@@ -82,10 +80,10 @@ class Delay(NamedTuple):
 
 
 def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
-    """Return a warning if the effort is late, or if the velocity's delay is too uncertain.
+    """Return a warning if a delay is shown, but too uncertain to be corrected.
 
     Args:
-        delay: delay of the velocity that the detector corrects already [s].
+        delay: delay of the velocity that the detector corrects already, see ``velocity_delay`` [s].
         rest: estimate of the delay that remains after this correction.
 
     Returns:
@@ -93,18 +91,13 @@ def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
         significant and its uncertainty at most :data:`UNKNOWN`, and if the motions do not determine
         it.
     """
-    if delay > 0.0:
+    if delay != 0.0:
         return ()
-    if rest.value < -LATE * rest.error:
-        return (
-            f"the effort is {-1e3 * rest.value:.0f} ms later than the velocity, which the detector "
-            "cannot correct: starts and stops that are faster than those of this recording may "
-            "count as contacts; shorten the filter of the effort, or add such motions",
-        )
+    which, late = ("velocity", rest.value) if rest.value > 0.0 else ("effort", -rest.value)
     shown = SHOWN * rest.error
-    if np.isfinite(shown) and (rest.value > shown or shown > UNKNOWN):
+    if np.isfinite(shown) and (late > shown or shown > UNKNOWN):
         return (
-            f"the velocity is late by {1e3 * rest.value:.1f} ± {1e3 * rest.error:.1f} ms, too "
+            f"the {which} is late by {1e3 * late:.1f} ± {1e3 * rest.error:.1f} ms, too "
             "uncertain to be corrected: record fast starts and stops as well, or they may count "
             "as contacts",
         )
@@ -112,18 +105,23 @@ def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
 
 
 def with_delay(motion: RecordedMotion, model: Model, delay: float) -> RecordedMotion:
-    """Return a motion whose torque is delayed as much as its velocity.
+    """Return a motion whose torque and velocity are equally late.
 
-    The torque minus gravity passes a first-order filter with the time constant ``delay``. With a
-    delay of zero the result is ``motion`` itself.
+    The torque minus gravity passes a first-order filter with the time constant ``delay``; if it is
+    negative, the velocity passes one with ``-delay``. With a delay of zero the result is ``motion``
+    itself.
 
     Args:
         motion: the motion, ``tau`` as torque [N·m or N].
         model: the robot, with the gravity that ``tau`` contains.
-        delay: delay of the velocity [s].
+        delay: delay of the velocity against the torque [s].
     """
     if delay == 0.0:
         return motion
+    if delay < 0.0:
+        filtered = np.empty_like(motion.v)
+        delay_torques(np.diff(motion.t), np.ascontiguousarray(motion.v), -delay, filtered)
+        return replace(motion, v=filtered)
     gravity = gravity_torque(model, motion.q)
     drive = np.ascontiguousarray(motion.tau - gravity)
     late = np.empty_like(drive)

@@ -198,7 +198,7 @@ def diagnose_in_steps(
         lines += _masses(search, fit)
         lines.append(_mounting(search, fit))
         lines += _rotors(model, search, fit)
-        lines += _delay(search, fit)
+        lines += _delay(search, fit, parameters.velocity_delay)
         lines.append(_friction(model, efforts))
         lines.append(_bias(model, search, fit, efforts, used))
     causes = fit.hypothesis.causes
@@ -482,10 +482,14 @@ def _rotors(model: Model, search: Search, fit: Fit) -> list[Line]:
     return [Line("motor inertia", "doubtful", text, {"rotor_inertia": inertia})]
 
 
-def _delay(search: Search, fit: Fit) -> list[Line]:
+def _delay(search: Search, fit: Fit, corrected: float) -> list[Line]:
+    """Return a line about a delay that the detector does not correct; none if there is none."""
     for kind, remedy in DELAYS.items():
         if fit.hypothesis.has(kind):
             (value,), (error,) = search.values(fit, f"cause {kind}")
+            known = corrected if kind == "velocity late" else -corrected
+            if abs(value - known) < max(SURE * error, CORRECTED):
+                continue
             values: dict[str, object] = {
                 "kind": kind,
                 "delay": float(value),
@@ -502,9 +506,12 @@ def _delay(search: Search, fit: Fit) -> list[Line]:
 DELAYS = {
     "velocity late": "starts and stops look like contacts; run rbd-control calibrate, which finds "
     "velocity_delay, or filter the velocity less",
-    "effort late": "starts and stops look like contacts; filter the effort less in the driver",
+    "effort late": "starts and stops look like contacts; run rbd-control calibrate, which finds "
+    "velocity_delay, or filter the effort less in the driver",
 }
 """Remedy of each kind of delay."""
+CORRECTED = 0.002
+"""Error of ``velocity_delay`` up to which a delay counts as corrected [s]."""
 
 
 def _is_determined(one: JointEffort) -> bool:

@@ -260,6 +260,10 @@ class CoulombViscousFriction(Friction):
         )
 
 
+MOST_EXCESS = 0.5
+"""Largest excess near standstill that is identified, as a share of the Coulomb friction."""
+
+
 @dataclass(frozen=True, eq=False)
 class StribeckFriction(CoulombViscousFriction):
     """Coulomb and viscous friction, and an excess near standstill that fades with speed.
@@ -306,21 +310,26 @@ class StribeckFriction(CoulombViscousFriction):
     def columns(cls, v: np.ndarray, shape: Mapping[str, float]) -> Iterator[np.ndarray | float]:
         """Yield the torque per unit of Coulomb and viscous friction, of the offset, and of both.
 
-        The last is that of Coulomb friction with as much excess. In a fit whose coefficients are
-        not negative the excess is then at most the Coulomb friction: motions show little of it, and
-        it would be anything that the model lacks near standstill.
+        The last is that of Coulomb friction with the excess :data:`MOST_EXCESS`. In a fit whose
+        coefficients are not negative no excess is larger: motions show little of it, and it would
+        be anything that the model lacks near standstill.
         """
         step, fading = np.tanh(v / shape["velocity_scale"]), shape["stribeck_velocity"]
         yield step
         yield v
         yield 1.0
-        yield 0.0 if math.isnan(fading) else step * (1.0 + np.exp(-np.square(v / fading)))
+        yield (
+            0.0
+            if math.isnan(fading)
+            else step + MOST_EXCESS * step * np.exp(-np.square(v / fading))
+        )
 
     @classmethod
     def identified(cls, coefficients: np.ndarray, shape: Mapping[str, np.ndarray]) -> Friction:
         """Return the friction with the coefficients of :meth:`columns`, (n, 4)."""
-        coulomb, viscous, offset, excess = coefficients.T
-        return cls(coulomb=coulomb + excess, viscous=viscous, offset=offset, excess=excess, **shape)
+        coulomb, viscous, offset, both = coefficients.T
+        excess = MOST_EXCESS * both
+        return cls(coulomb=coulomb + both, viscous=viscous, offset=offset, excess=excess, **shape)
 
     def named(self) -> tuple[str, dict[str, np.ndarray]]:
         """Return the name and the parameters; Coulomb and viscous friction without an excess."""

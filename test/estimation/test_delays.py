@@ -44,20 +44,34 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def arm() -> SimulatedArm:
+def arm(cutoff: float) -> SimulatedArm:
     parameters = SimulationParameters(
-        initial_position=HOME, coulomb=(0.5,), viscous=(0.5,), velocity_cutoff=CUTOFF, seed=2
+        initial_position=HOME, coulomb=(0.5,), viscous=(0.5,), velocity_cutoff=cutoff, seed=2
     )
     return SimulatedArm(MODEL, parameters)
 
 
-def emergency_stop(detector: ContactDetector) -> tuple[float, bool]:
+def late(x: np.ndarray, delay: float, dt: float) -> np.ndarray:
+    """Return ``x`` (k, n) through a first-order filter with the time constant ``delay`` [s]."""
+    share = 1.0 - np.exp(-dt / delay)
+    start = (1.0 - share) * x[:1]
+    return np.asarray(lfilter([share], [1.0, share - 1.0], x, axis=0, zi=start)[0])
+
+
+def emergency_stop(
+    detector: ContactDetector, effort_delay: float = 0.0, cutoff: float = CUTOFF
+) -> tuple[float, bool]:
     """Turn the first joint fast, and brake it hard.
+
+    Args:
+        detector: judges each sample.
+        effort_delay: time constant of a filter of the efforts [s].
+        cutoff: frequency of the filter of the velocities [Hz].
 
     Returns:
         The largest residual while it brakes [N·m], and whether there was a verdict of contact.
     """
-    plant, largest, touched = arm(), 0.0, False
+    plant, largest, touched, tau = arm(cutoff), 0.0, False, np.zeros(0)
     for k in range(700):
         torque = gravity_torque(MODEL, plant.q)
         turn = 20.0 if k < 400 else -80.0 if plant.v[0] > 0.3 else 0.0
@@ -65,7 +79,10 @@ def emergency_stop(detector: ContactDetector) -> tuple[float, bool]:
         plant.step(torque - DAMPING * plant.v)
         sample = plant.reading()
         assert sample is not None
-        found = detector.update(sample.stamp, sample.q, sample.v, sample.tau)
+        last, tau = tau, np.asarray(sample.tau)
+        if effort_delay and last.size:
+            tau = tau + np.exp(-0.001 / effort_delay) * (last - tau)
+        found = detector.update(sample.stamp, sample.q, sample.v, tau)
         touched = touched or found.contact
         if k >= 400:
             largest = max(largest, float(np.abs(found.residual).max()))
@@ -82,6 +99,48 @@ def test_a_hard_stop_is_no_contact_if_the_delay_is_known() -> None:
     assert not touched
     # What is left is noise, and the friction's curve between the samples.
     assert residual < 1.2
+
+
+def test_a_hard_stop_is_no_contact_if_the_delay_of_the_effort_is_known() -> None:
+    delay = 0.006
+    unknown, touched = emergency_stop(
+        ContactDetector(MODEL, DetectorParameters(**KNOWN)), delay, 2000.0
+    )
+    assert touched
+    assert unknown > 3.5
+    known = DetectorParameters(**KNOWN, velocity_delay=-delay)
+    residual, touched = emergency_stop(ContactDetector(MODEL, known), delay, 2000.0)
+    assert not touched
+    # The gravity torque in the effort is late as well, and is not corrected.
+    assert residual < 1.8
+
+
+def test_a_late_effort_delays_a_contact_by_its_delay() -> None:
+    delay, dt = 0.006, 0.001
+    t = dt * np.arange(1000)
+    q = np.tile(HOME, (t.size, 1))
+    v = np.zeros_like(q)
+    tau = gravity_torque(MODEL, q)
+    step = np.where(t[:, None] < 0.5, 0.0, 5.0)
+    plain, known = (
+        ContactDetector(MODEL, DetectorParameters(**KNOWN, velocity_delay=x)).update_block(
+            t, q, v, tau - step
+        )
+        for x in (0.0, -delay)
+    )
+    # At rest the effort shows the contact, and it is not delayed twice.
+    np.testing.assert_allclose(known.residual, plain.residual, atol=1e-9)
+
+
+def test_calibrate_identifies_a_late_effort_and_its_thresholds_become_smaller() -> None:
+    recorded = lively_motion(MODEL, 24.0, velocity_cutoff=2000.0)
+    dt = float(np.median(np.diff(recorded.t)))
+    recorded = replace(recorded, tau=late(recorded.tau, 0.006, dt))
+    found = calibrate([recorded], MODEL).parameters
+    assert found.velocity_delay == pytest.approx(-0.006, rel=0.2)
+    without = calibrate([recorded], MODEL, replace(START, velocity_delay=1e-9)).parameters
+    ratio = np.array(found.contact_threshold) / np.array(without.contact_threshold)
+    assert np.exp(np.log(ratio).mean()) < 0.95
 
 
 def test_calibrate_identifies_the_delay_and_its_thresholds_become_smaller() -> None:
