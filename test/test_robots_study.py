@@ -109,3 +109,13 @@ def test_stops_and_retreats_are_no_contact() -> None:
     assert found.events == ()
     assert found.highest < 1.0
     assert 0.001 < found.parameters.delay_error < 0.01
+
+
+def test_a_motor_that_drives_a_joint_whose_own_command_is_zero_gets_none() -> None:
+    """Swapped wires: joint 3 was named alone, and the torque of joint 2 drove it for 0.35 s."""
+    wires = next(each for each in failures(7) if each.name == "wires 2, 3 swapped")
+    found = fail(ROBOTS["gen3"], wires, "start")
+    assert found.is_zero
+    assert "gen3_joint3 accelerates against its torque" in found.reason
+    # 19 J before. What is left comes from the first 25 ms, in which nothing is sure yet.
+    assert found.excess < 1.0

@@ -32,6 +32,7 @@ loop: a brake that has only begun shows nothing yet.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +90,10 @@ SWAPPED = (0.3, 1.5)
 OWN = 0.5
 """R² of the fit to its own sent torque with which a joint is not swapped, if it shows this torque,
 or perhaps pushed, if it shows the opposite."""
+
+
+DRIVEN = 0.015
+"""Time for which a joint without torque must be driven to be probed [s]."""
 
 
 class DriveFault(NamedTuple):
@@ -229,6 +234,26 @@ def dead_drive(
         f"check its power and its mode, and the order of the motors",
         is_certain=False,
     )
+
+
+def driven_without_torque(
+    v: Array, joints: Iterable[int], settings: Records, memory: Memory
+) -> bool:
+    """Return whether one of some joints, which get no torque, is driven in its motion.
+
+    Its motor is swapped with that of a joint that gets torque, or it is pushed.
+
+    Args:
+        v: (nv,) measured velocities [rad/s or m/s].
+        joints: indices of the joints without torque.
+        settings, memory: of :class:`WrongDrive`.
+    """
+    for i in joints:
+        joint, effort = memory.joint[i], settings.joint["effort"][i]
+        is_driven = joint["shown"] * v[i] > 0.0 and abs(joint["shown"]) >= LARGE * effort
+        if is_driven and abs(v[i]) >= SLOWEST and abs(joint["sent"]) < LEVEL * effort:
+            return True
+    return False
 
 
 @inlined

@@ -48,8 +48,9 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   depend on a velocity that no motor brakes, and drive the arm. The inertia that its torque meets
   bounds its brake, so that no velocity decays faster than with ``rate``
   (:func:`~rbd_control.control.kernels.apart_momentum`).
-- An arm that gains energy although it is braked gets zero torque on all joints: for 45 ms and, if
-  it then gains no more, until the next start (:class:`Runaway`).
+- An arm that gains energy although it is braked, or whose joint without torque is driven, as if its
+  motor was swapped with another, gets zero torque on all joints: for 45 ms and, if it then gains no
+  more, until the next start (:class:`Runaway`).
 
 Without trustworthy joint states (silence, no velocity, invalid numbers, frozen data, velocities
 that contradict the positions) the command is exactly zero. The velocity is then unknown, so any
@@ -225,6 +226,10 @@ class Runaway:
         self._time, self._most, self._fastest = 0.0, 0.0, np.zeros(0)
         self._energy = 0.0  # at the last sample
 
+    def probe(self) -> None:
+        """Let all torque be zero, to find out whether the motors drive the arm."""
+        self.is_probing, self._time = True, 0.0
+
     def found(
         self,
         dt: float,
@@ -266,7 +271,7 @@ class Runaway:
             self._most = (1.0 + GAIN) * energy
         fastest = (WRONG_DRIVE_SPEED if is_wrong else 1.0) * self._fastest
         if energy > self._most and bool((np.abs(v) > fastest).any()):
-            self.is_probing, self._time = True, 0.0
+            self.probe()
         return False
 
 

@@ -56,6 +56,7 @@ from rbd_control.control.controller_parameters import commanded
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.drive_response import (
     CERTAIN,
+    DRIVEN,
     FRESH,
     LIKELY,
     SPEED_SHARE,
@@ -64,6 +65,7 @@ from rbd_control.control.drive_response import (
     Evidence,
     WrongDrive,
     dead_drive,
+    driven_without_torque,
     wrong_drive,
 )
 from rbd_control.control.kernels import largest_share
@@ -434,7 +436,8 @@ class Watches:
         """Joints whose drives are known not to obey."""
         self._doubted: set[int] = set()
         """Joints whose drives may be dead, since the last fault."""
-        self._since_fault = 0.0
+        self._since_fault = self._driven = 0.0
+        """Times since the fault, and for which a joint without torque has been driven [s]."""
         self._standing = StandingJoint(joints)
         self._watch: Callable[..., Any] | None = None
 
@@ -550,6 +553,7 @@ class Watches:
         M = mass_matrix(now.model, samples.q)
         if self._since_fault == 0.0:
             self._runaway.reset()
+            self._driven = 0.0
         bounds = SUSPECT if self._since_fault <= FRESH else LIKELY
         self._since_fault += samples.dt
         given = now.model.joint_names, samples.v, self._settings, self._checks.memory
@@ -562,6 +566,7 @@ class Watches:
         weaker = 1.0
         speeds, is_wrong = now.limits.assumed_velocity, bool(self._named)
         dt, v = samples.dt, samples.v
+        self._probe_if_driven(dt, v)
         if self._runaway.found(dt, v, M, g, speeds, is_braking, is_wrong):
             if LEAST_BRAKE < share < 1.0:  # it is late, as an overshoot has shown
                 weaker = 0.0
@@ -584,6 +589,19 @@ class Watches:
         if self._overshoot.found(samples.dt, M, braked, full, is_late_only_if_hard):
             weaker = min(weaker, 0.5)
         return found, weaker
+
+    def _probe_if_driven(self, dt: float, v: Array) -> None:
+        """Let all torque be zero, once after a fault, if the joint without torque is driven.
+
+        Of two joints that are known to be swapped, none drives the other any more.
+        """
+        alone = self._named if len(self._named) == 1 else ()
+        if driven_without_torque(v, alone, self._settings, self._checks.memory):
+            before, self._driven = self._driven, self._driven + dt
+            if before < DRIVEN <= self._driven:
+                self._runaway.probe()
+        elif self._driven < DRIVEN:
+            self._driven = 0.0
 
     @property
     def is_probing(self) -> bool:
