@@ -116,6 +116,6 @@ def test_a_motor_that_drives_a_joint_whose_own_command_is_zero_gets_none() -> No
     wires = next(each for each in failures(7) if each.name == "wires 2, 3 swapped")
     found = fail(ROBOTS["gen3"], wires, "start")
     assert found.is_zero
-    assert "gen3_joint3 accelerates against its torque" in found.reason
+    assert "gen3_joint2 moves against its torque" in found.reason
     # 19 J before. What is left comes from the first 25 ms, in which nothing is sure yet.
     assert found.excess < 1.0
