@@ -246,7 +246,7 @@ def calibrate(
         (part.t, external_means(part, true) + means(friction.torque(part.v))) for part in stretches
     ]
     unfitted = _held_out_means(stretches, felt, held_out)
-    errors = estimate_motion_errors(stretches, unfitted, true, rest)
+    errors = estimate_motion_errors(stretches, unfitted, true, rest, known.velocity_delay)
     known = replace(
         known,
         inertia_error=tuple(errors.inertia),
@@ -328,7 +328,7 @@ def _identified(
         found = best_model(identify(replace(each, x=x), felt) for each in columns)
         known = _with_model(replace(start, velocity_delay=delay), found)
         # The estimate is of first order, so it is repeated for the remaining delay.
-        rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap)
+        rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap, delay)
         if start.velocity_delay != 0.0:
             break
         note = delay_note(delay, rest)

@@ -11,9 +11,10 @@ For each joint, linear regression of the filtered ``x`` gives T. Errors of frict
 since friction is a large part of the torque of a wrist. Therefore the time derivative of the
 friction, the acceleration (an unknown inertia), and friction itself as a function of the velocity
 are regressors as well, and samples at rest or at reversals are excluded. What remains is the delay
-of the inertial torque. White noise of the effort has no effect, because it is not correlated with
-its own derivative. A search for the delay with the smallest residual would be biased by this noise,
-because every delay smooths it.
+of the inertial torque. A late effort contains the gravity torque, which is late as well, so that
+its derivative is a further regressor if the estimate is negative. White noise of the effort has no
+effect, because it is not correlated with its own derivative. A search for the delay with the
+smallest residual would be biased by this noise, because every delay smooths it.
 
 All joints have one delay: the mean, weighted by the inverse variances of the regressions. Its
 standard error contains the disagreement between the joints.
@@ -130,7 +131,11 @@ def with_delay(motion: RecordedMotion, model: Model, delay: float) -> RecordedMo
 
 
 def estimate_delay(
-    motions: Sequence[RecordedMotion], model: Model, friction: Friction, maximum_gap: float
+    motions: Sequence[RecordedMotion],
+    model: Model,
+    friction: Friction,
+    maximum_gap: float,
+    corrected: float = 0.0,
 ) -> Delay:
     """Return the common delay of all joint velocities against the efforts.
 
@@ -139,10 +144,12 @@ def estimate_delay(
         model: the robot with its identified corrections and the gravity that ``tau`` contains.
         friction: its identified friction.
         maximum_gap: longest time between two samples; a longer gap divides a motion [s].
+        corrected: delay that the motions were corrected for, by :func:`with_delay` [s].
 
     Returns:
-        The delay [s] with its standard error: positive if the velocity is late, negative if the
-        effort is late. If the motions do not determine it, the value is 0 and the error infinite.
+        The delay [s] that is left, with its standard error: positive if the velocity is late,
+        negative if the effort is late. If the motions do not determine it, the value is 0 and the
+        error infinite.
     """
     parts = [
         _terms(part, model, friction, gain)
@@ -150,7 +157,15 @@ def estimate_delay(
         for gain in (min(FILTER_GAIN, PER_RATE / float(np.median(np.diff(motion.t)))),)
         for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain)
     ]
-    found = [_of_joint(parts, i) for i in range(model.nv)] if parts else []
+    found = _combined([part.without_gravity() for part in parts], model.nv)
+    if corrected > 0.0 or (corrected == 0.0 and found.value >= 0.0):
+        return found
+    return _combined(parts, model.nv)
+
+
+def _combined(parts: Sequence[_Terms], nv: int) -> Delay:
+    """Return the weighted mean of the delays of all joints."""
+    found = [_of_joint(parts, i) for i in range(nv)] if parts else []
     known = np.array([each for each in found if np.isfinite(each.error)]).reshape(-1, 2)
     if not known.size:
         return Delay(0.0, np.inf)
@@ -160,17 +175,25 @@ def estimate_delay(
     return Delay(mean, float(np.sqrt(max(spread, 1.0) / weight.sum())))
 
 
+GRAVITY = 1
+"""Index of the regressor of the gravity torque."""
+
+
 class _Terms(NamedTuple):
     """Terms of the regression for one part of a motion without gaps, filtered and settled."""
 
     x: Array
     """(k, nv) mean external torque without contact [N·m or N]."""
     regressors: Array
-    """(k, nv, 7) regressors of each joint; the coefficient of the first one is the delay."""
+    """(k, nv, 8) regressors of each joint; the coefficient of the first one is the delay."""
     used: NDArray[np.bool_]
     """(k, nv) whether the joint moves, away from reversals."""
     alike: float
     """Number of successive samples that contain one independent value of the filtered signals."""
+
+    def without_gravity(self) -> _Terms:
+        """Return the terms without the derivative of the gravity torque."""
+        return self._replace(regressors=np.delete(self.regressors, GRAVITY, axis=2))
 
 
 def _terms(part: RecordedMotion, model: Model, friction: Friction, gain: float) -> _Terms:
@@ -183,10 +206,12 @@ def _terms(part: RecordedMotion, model: Model, friction: Friction, gain: float) 
     def derivative(x: Array) -> Array:
         return filtered(np.diff(x, axis=0) / dt[:, None])
 
-    drive, resisting = part.tau - gravity_torque(model, part.q), friction.torque(part.v)
+    gravity, resisting = gravity_torque(model, part.q), friction.torque(part.v)
+    drive = part.tau - gravity
     v = filtered(means(part.v))
     columns = (
         -derivative(drive),
+        derivative(gravity),
         derivative(resisting),
         derivative(part.v),
         np.sign(v),
@@ -213,9 +238,10 @@ def _of_joint(parts: Sequence[_Terms], i: int) -> Delay:
     if len(x) < LEAST * A.shape[1] * alike:
         return Delay(0.0, np.inf)
     scale = np.sqrt(np.square(A).mean(axis=0))
-    if not scale.all():
+    used = scale > 0.0  # a joint with a vertical axis has no gravity torque
+    if not used[0]:
         return Delay(0.0, np.inf)
-    A = A / scale
+    A, scale = A[:, used] / scale[used], scale[used]
     found, _, rank, _ = np.linalg.lstsq(A, x, rcond=1e-6)
     if rank < A.shape[1]:
         return Delay(0.0, np.inf)

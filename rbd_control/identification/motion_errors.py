@@ -69,6 +69,7 @@ def estimate_motion_errors(
     held_out: Sequence[Array],
     model: Model,
     rest: Delay,
+    corrected: float = 0.0,
 ) -> MotionErrors:
     """Return the errors of inertia and delay with which thresholds hold in faster motions.
 
@@ -79,10 +80,13 @@ def estimate_motion_errors(
             (k, nv) [N·m or N].
         model: the identified robot with the gravity that ``tau`` contains.
         rest: estimate of the delay that is not corrected, and its standard error.
+        corrected: delay that is corrected, negative for a late effort [s].
     """
     period = float(np.median(np.concatenate([np.diff(part.t) for part in parts])))
     delay, error = _combined(rest.value, rest.error, DELAY_PRIOR)
-    longest = max(abs(delay) + DELAY_ERRORS * error, LEAST_DELAY_PERIODS * period)
+    # A late effort has passed a filter, or is late as a whole: in a hard stop that is as different.
+    late = max(-delay, 0.0) + max(-corrected, 0.0)
+    longest = max(abs(delay) + DELAY_ERRORS * error + late, LEAST_DELAY_PERIODS * period)
     blocks = [
         block
         for part, x in zip(parts, held_out, strict=True)
