@@ -38,6 +38,7 @@ from rbd_control.identification.causes import (
     SwappedEfforts,
     Tilt,
 )
+from rbd_control.identification.delays import Delay, velocity_delay
 from rbd_control.identification.efforts import (
     JointEffort,
     effort_lines,
@@ -198,7 +199,9 @@ def diagnose_in_steps(
         lines += _masses(search, fit)
         lines.append(_mounting(search, fit))
         lines += _rotors(model, search, fit)
-        lines += _delay(search, fit, parameters.velocity_delay)
+        lines += _delay(search, fit, parameters.velocity_delay) or _late_velocity(
+            velocity_delay(motions, model), parameters.velocity_delay
+        )
         lines.append(_friction(model, efforts))
         lines.append(_bias(model, search, fit, efforts, used))
     causes = fit.hypothesis.causes
@@ -503,6 +506,19 @@ def _delay(search: Search, fit: Fit, corrected: float) -> list[Line]:
     return []
 
 
+def _late_velocity(late: Delay, corrected: float) -> list[Line]:
+    """Return a line about velocities that come later than the positions; none if they do not."""
+    if not late.value - corrected > max(LATE, DETERMINED * late.error):
+        return []
+    values: dict[str, object] = {
+        "kind": "velocity late",
+        "delay": late.value,
+        "deviation": late.error,
+    }
+    text = f"the velocity is {1e3 * late.value:.0f} ms later than the change of the position: "
+    return [Line("delay", "doubtful", text + DELAYS["velocity late"], values)]
+
+
 DELAYS = {
     "velocity late": "starts and stops look like contacts; run rbd-control calibrate, which finds "
     "velocity_delay, or filter the velocity less",
@@ -510,6 +526,8 @@ DELAYS = {
     "velocity_delay, or filter the effort less in the driver",
 }
 """Remedy of each kind of delay."""
+LATE = 0.005
+"""Delay of the velocity against the positions, beyond ``velocity_delay``, that is named [s]."""
 CORRECTED = 0.002
 """Error of ``velocity_delay`` up to which a delay counts as corrected [s]."""
 

@@ -13,7 +13,8 @@ from scipy.signal import lfilter
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification.calibration import calibrate
-from rbd_control.identification.delays import velocity_fits, wrong_velocities
+from rbd_control.identification.delays import velocity_delay, velocity_fits, wrong_velocities
+from rbd_control.identification.diagnosis import diagnose
 from rbd_control.identification.motion import RecordedMotion
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
@@ -153,6 +154,24 @@ def test_calibrate_identifies_the_delay_and_its_thresholds_become_smaller() -> N
     assert without.velocity_delay == 1e-9
     ratio = np.array(found.contact_threshold) / np.array(without.contact_threshold)
     assert np.exp(np.log(ratio).mean()) < 0.95
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.012, 0.024])
+def test_a_velocity_that_comes_later_than_the_positions_is_named(delay: float) -> None:
+    """In slow motion the torques hardly show it, and stops looked like contacts without a word."""
+    recorded = lively_motion(MODEL, 24.0, velocity_cutoff=2000.0)
+    count = round(delay / float(np.median(np.diff(recorded.t))))
+    v = np.concatenate([np.repeat(recorded.v[:1], count, axis=0), recorded.v[: -count or None]])
+    motions = [replace(recorded, v=v)]
+    found, usual = velocity_delay(motions, MODEL), velocity_delay([recorded], MODEL)
+    assert 0.0 < usual.value < 0.003  # the filter of the arm, and its steps
+    assert found.value - usual.value == pytest.approx(delay, abs=0.001)
+    lines = diagnose(motions, MODEL, DetectorParameters()).lines
+    named = [line.text for line in lines if line.topic == "delay"]
+    assert bool(named) == (delay > 0.0)
+    assert all("velocity" in text and "rbd-control calibrate" in text for text in named)
+    known = DetectorParameters(velocity_delay=found.value)
+    assert not [line for line in diagnose(motions, MODEL, known).lines if line.topic == "delay"]
 
 
 RATE = 200.0
