@@ -151,7 +151,7 @@ def identify(columns: Columns, model: Model) -> Identification:
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
-    shapes = _best_shapes(kept.x, kept)
+    shapes = plain = _best_shapes(kept.x, kept)
     error = uncorrected = _prediction_error(kept, shapes)
     corrected = _tried(columns.only(bodies), shapes)
     pays = bool(np.exp(np.log(corrected[-1] / uncorrected).mean()) < PAYS)
@@ -160,7 +160,7 @@ def identify(columns: Columns, model: Model) -> Identification:
     *_, geared = _tried(columns.only(bodies & pays | rotors), shapes)
     better = geared < ROTOR_PAYS * error
     if better.any():
-        kept, shapes, error = _tried(columns.only(bodies & pays | rotors & better[joint]), shapes)
+        kept, shapes, _ = _tried(columns.only(bodies & pays | rotors & better[joint]), shapes)
     found = _fit(_Factors.together(_factors(kept, shapes)), kept)
     n = len(kept.which)
     corrections = np.zeros((model.nv, len(CORRECTIONS)))
@@ -178,8 +178,10 @@ def identify(columns: Columns, model: Model) -> Identification:
     return Identification(
         friction=kind.identified(found[n:].reshape(model.nv, -1), shape),
         corrections=corrections,
-        uncorrected_error=uncorrected,
-        error=error,
+        uncorrected_error=_prediction_error(
+            columns.only(np.zeros_like(rotors)), plain, of_all=True
+        ),
+        error=_prediction_error(kept, shapes, of_all=True),
         notes=tuple(notes),
     )
 
@@ -376,11 +378,10 @@ class _Factors:
         return cls(_triangular(R), np.sum([part.rows for part in parts], axis=0))
 
     @classmethod
-    def left_out(cls, parts: Sequence[_Factors]) -> Iterator[tuple[_Factors, _Factors]]:
-        """Yield the factors of each part that has rows, and of all others together."""
-        for k, part in enumerate(parts):
-            if part.rows.any():
-                yield part, cls.together([*parts[:k], *parts[k + 1 :]])
+    def left_out(cls, parts: Sequence[_Factors]) -> Iterator[_Factors]:
+        """Yield the factors of all parts but one together, for each part."""
+        for k in range(len(parts)):
+            yield cls.together([*parts[:k], *parts[k + 1 :]])
 
     def squares(self, coefficients: Array) -> Array:
         """Return the sum of the squared residuals, (...); coefficients are (..., k - 1)."""
@@ -466,13 +467,23 @@ def _by_joint(found: Array, P: int, nv: int) -> Array:
     return np.column_stack([np.tile(found[:P], (nv, 1)), found[P:].reshape(nv, -1)])
 
 
-def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
-    """Return the RMS error of the prediction of each part of the motion by the others, (nv,)."""
+def _prediction_error(
+    columns: Columns, shapes: NDArray[np.int64], *, of_all: bool = False
+) -> Array:
+    """Return the RMS error of the prediction of each part of the motion by the others, (nv,).
+
+    Args:
+        columns, shapes: of the model.
+        of_all: whether rows in which a joint sticks are predicted as well, from those in which it
+            does not.
+    """
     nv = columns.x.shape[1]
-    squares = np.zeros(nv)
-    for part, others in _Factors.left_out(_factors(columns, shapes)):
-        squares += part.squares(_by_joint(_fit(others, columns), len(columns.which), nv))
-    rows = np.maximum(columns.moving.sum(axis=0), 1)
+    judged = replace(columns, moving=np.ones_like(columns.moving)) if of_all else columns
+    squares, parts = np.zeros(nv), _factors(columns, shapes)
+    wholes = _factors(judged, shapes) if of_all else parts
+    for whole, others in zip(wholes, _Factors.left_out(parts), strict=True):
+        squares += whole.squares(_by_joint(_fit(others, columns), len(columns.which), nv))
+    rows = np.maximum(judged.moving.sum(axis=0), 1)
     return np.maximum(np.sqrt(squares / rows), LEAST_SPREAD)
 
 
@@ -487,7 +498,8 @@ def _best_shapes(x: Array, columns: Columns) -> NDArray[np.int64]:
         [friction, np.broadcast_to(x[:, :, None, None], (*friction.shape[:3], 1))], -1
     )
     error = np.zeros((nv, count))
-    for part, others in _Factors.left_out(_Factors.of(A, columns.moving)):
+    parts = _Factors.of(A, columns.moving)
+    for part, others in zip(parts, _Factors.left_out(parts), strict=True):
         error += part.squares(_friction_alone(others, np.array(kind.lowest)))
     plain = np.argmin(error[:, : kind.simple], axis=1)
     best = np.argmin(error, axis=1)
