@@ -239,6 +239,71 @@ def lead(
     return _felt(plant.arm.name, hand, leading, t, f, v, run.guide.reason)
 
 
+SHOTS = (
+    (1.2, "tare"),
+    (3.2, "led sideways"),
+    (5.2, "led upwards"),
+    (7.2, "led back"),
+    (9.0, "held"),
+    (10.4, "let go"),
+)
+"""Times of the drawn postures [s], and what happens there."""
+ARROW = 0.025
+"""Length of the arrow of a force [m/N]."""
+
+
+def draw(path: Path, seed: int, free: float) -> None:
+    """Draw the arm at :data:`SHOTS` of a run, from the front, above force and speed over time."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams["font.size"] = 8
+    plant = specimen(seed)
+    model, parameters = calibrated(plant, seed + 10, free)
+    run = Run(plant, model, parameters, seed + 20, HandGuideParameters(tool_frame=TOOL))
+    leading = LeadingHand(plant, HANDS[1], LEGS, HOLD)
+    row, point = plant.mj.nv - 1, model.link_placement[TOOL][:3, 3]
+    postures: list[np.ndarray] = []
+
+    def watch(_t: float) -> None:
+        joints = [plant.data.xpos[plant.body[i]].copy() for i in range(plant.mj.nv)]
+        postures.append(np.array([np.zeros(3), *joints, plant.place(row, point)]))
+
+    t, f, v = run.until(leading.end + 1.2, leading, watch)
+    every = np.array(postures)
+    figure = Figure(figsize=(9.0, 5.0), layout="constrained", facecolor="white")
+    grid = figure.add_gridspec(3, len(SHOTS), height_ratios=[2.2, 1.0, 1.0])
+    y, z = every[..., 1], every[..., 2]
+    for k, (time, title) in enumerate(SHOTS):
+        at = int(time / PERIOD)
+        axes = figure.add_subplot(grid[0, k])
+        axes.plot(y[CYCLE:at, -1], z[CYCLE:at, -1], color="C1", linewidth=1.0)
+        axes.plot(y[at], z[at], "-o", color="C0", linewidth=3.0, markersize=3.0)
+        push = ARROW * f[at, 1:]
+        if np.linalg.norm(push) > 0.02:
+            axes.annotate(
+                "",
+                (y[at, -1] + push[0], z[at, -1] + push[1]),
+                (y[at, -1], z[at, -1]),
+                arrowprops={"color": "C3", "width": 1.5, "headwidth": 6.0, "headlength": 5.0},
+            )
+        axes.set_title(f"{time:g} s: {title}", fontsize=8)
+        axes.set_xlim(y.min() - 0.1, y.max() + 0.35)
+        axes.set_ylim(-0.05, z.max() + 0.25)
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+    curves = (("force of the hand [N]", f, "C3"), ("speed of the tool [m/s]", v, "C1"))
+    for place, (label, values, color) in enumerate(curves, 1):
+        axes = figure.add_subplot(grid[place, :])
+        axes.plot(t, np.linalg.norm(values, axis=1), color=color, linewidth=1.0)
+        axes.set_ylabel(label)
+        axes.set_xlim(0.0, t[-1])
+        for time, _ in SHOTS:
+            axes.axvline(time, color="0.8", linewidth=0.8)
+    axes.set_xlabel("time [s]")
+    figure.savefig(path, dpi=110)
+
+
 @dataclass(frozen=True)
 class Collision:
     """A wall in the way of the elbow while a hand leads the tool; times from the touch [s]."""
@@ -411,7 +476,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--specimens", type=int, default=2, metavar="N", help="arms (2)")
     parser.add_argument("--free", type=float, default=60.0, metavar="S", help="to calibrate (60)")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw one run only")
     given = parser.parse_args(arguments)
+    if given.picture:
+        draw(given.picture, 1, given.free)
+        return
     found: dict[str, list[dict[str, object]]] = {"held": [], "let go": [], "elbow": []}
     for seed in range(1, given.specimens + 1):
         plant = specimen(seed)

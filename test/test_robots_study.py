@@ -108,7 +108,7 @@ def test_stops_and_retreats_are_no_contact() -> None:
     found = false_contacts(ROBOTS["panda_franka"], 20.0, seed=0, calibration=40.0, motions=stops)
     assert found.events == ()
     assert found.highest < 1.0
-    assert 0.001 < found.parameters.delay_error < 0.01
+    assert 0.0003 < found.parameters.delay_error < 0.01
 
 
 def test_a_motor_that_drives_a_joint_whose_own_command_is_zero_gets_none() -> None:
@@ -117,5 +117,5 @@ def test_a_motor_that_drives_a_joint_whose_own_command_is_zero_gets_none() -> No
     found = fail(ROBOTS["gen3"], wires, "start")
     assert found.is_zero
     assert "gen3_joint2 moves against its torque" in found.reason
-    # 19 J before. What is left comes from the first 25 ms, in which nothing is sure yet.
-    assert found.excess < 1.0
+    # 19 J before. What is left comes from the first 50 ms, in which nothing is sure yet.
+    assert found.excess < 3.0

@@ -93,7 +93,7 @@ or perhaps pushed, if it shows the opposite."""
 
 
 DRIVEN = 0.015
-"""Time for which a joint without torque must be driven to be probed [s]."""
+"""Time for which a joint must be driven by the torque of another to be probed [s]."""
 
 
 class DriveFault(NamedTuple):
@@ -236,23 +236,29 @@ def dead_drive(
     )
 
 
-def driven_without_torque(
-    v: Array, joints: Iterable[int], settings: Records, memory: Memory
+def driven_by_another(
+    v: Array, joints: Iterable[int], others: Iterable[int], settings: Records, memory: Memory
 ) -> bool:
-    """Return whether one of some joints, which get no torque, is driven in its motion.
+    """Return whether one of some joints, which get no torque, is driven by that of another joint.
 
-    Its motor is swapped with that of a joint that gets torque, or it is pushed.
+    It moves with the torque that is sent to a joint that may be dead: their motors are swapped.
 
     Args:
         v: (nv,) measured velocities [rad/s or m/s].
         joints: indices of the joints without torque.
+        others: indices of the joints that may be dead.
         settings, memory: of :class:`WrongDrive`.
     """
     for i in joints:
         joint, effort = memory.joint[i], settings.joint["effort"][i]
         is_driven = joint["shown"] * v[i] > 0.0 and abs(joint["shown"]) >= LARGE * effort
-        if is_driven and abs(v[i]) >= SLOWEST and abs(joint["sent"]) < LEVEL * effort:
-            return True
+        if not is_driven or abs(v[i]) < SLOWEST or abs(joint["sent"]) >= LEVEL * effort:
+            continue
+        for j in others:
+            xx, xy = memory.joint["sent_square"][j], memory.pairs[i, j]
+            is_shown = SWAPPED[0] * xx <= xy <= SWAPPED[1] * xx
+            if is_shown and xy * xy >= FIT * xx * joint["shown_square"]:
+                return True
     return False
 
 

@@ -48,8 +48,8 @@ velocities, is at most zero. Four rules preserve this, and keep the brake from d
   depend on a velocity that no motor brakes, and drive the arm. The inertia that its torque meets
   bounds its brake, so that no velocity decays faster than with ``rate``
   (:func:`~rbd_control.control.kernels.apart_momentum`).
-- An arm that gains energy although it is braked, or whose joint without torque is driven, as if its
-  motor was swapped with another, gets zero torque on all joints: for 45 ms and, if it then gains no
+- An arm that gains energy although it is braked, or whose joint without torque is driven by that
+  of another, which may be dead, gets zero torque on all joints: for 45 ms and, if it then gains no
   more, until the next start (:class:`Runaway`).
 
 Without trustworthy joint states (silence, no velocity, invalid numbers, frozen data, velocities

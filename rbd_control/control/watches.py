@@ -65,7 +65,7 @@ from rbd_control.control.drive_response import (
     Evidence,
     WrongDrive,
     dead_drive,
-    driven_without_torque,
+    driven_by_another,
     wrong_drive,
 )
 from rbd_control.control.kernels import largest_share
@@ -437,7 +437,7 @@ class Watches:
         self._doubted: set[int] = set()
         """Joints whose drives may be dead, since the last fault."""
         self._since_fault = self._driven = 0.0
-        """Times since the fault, and for which a joint without torque has been driven [s]."""
+        """Times since the fault, and for which one joint has driven another [s]."""
         self._standing = StandingJoint(joints)
         self._watch: Callable[..., Any] | None = None
 
@@ -591,12 +591,12 @@ class Watches:
         return found, weaker
 
     def _probe_if_driven(self, dt: float, v: Array) -> None:
-        """Let all torque be zero, once after a fault, if the joint without torque is driven.
+        """Let all torque be zero, once after a fault, if that of one joint seems to drive another.
 
         Of two joints that are known to be swapped, none drives the other any more.
         """
-        alone = self._named if len(self._named) == 1 else ()
-        if driven_without_torque(v, alone, self._settings, self._checks.memory):
+        named, doubted = self._named, self._doubted - self._named
+        if driven_by_another(v, named, doubted, self._settings, self._checks.memory):
             before, self._driven = self._driven, self._driven + dt
             if before < DRIVEN <= self._driven:
                 self._runaway.probe()
