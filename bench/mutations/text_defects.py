@@ -147,7 +147,8 @@ MUTANTS = (
         "detector",
         "a change of the payload in motion makes the residual jump: a false contact",
         "estimation/contact_detector.py",
-        "self._observer.begin_interval(*last, lag if self.parameters.velocity_delay > 0.0 else 0.0)",
+        "self._observer.begin_interval(*last, lag if self.parameters.velocity_delay > 0.0"
+        " else 0.0)",
         "pass",
         ("estimation/test_contact_detector.py::test_a_payload_at_run_time_does_not_jump",),
     ),
