@@ -67,6 +67,8 @@ ANOTHER, SIZES = 0.3, (0.5, 2.0)
 largest ratio of the torque of the arm to that of the description that it explains."""
 FEW = 0.3
 """Share of the joints whose scales may differ from the one that masses or one gain cause."""
+CHANGED = 0.3
+"""Prior standard deviation of a change of friction, as a share."""
 TILTED = 3.0
 """Prior standard deviation of the change of gravity across its direction [m/s²]: 18°."""
 BIASED = 2.0
@@ -174,6 +176,7 @@ class Unknowns:
         for name, spread in (("", TIME_ERROR), ("cause ", LATE)):
             shared(f"{name}effort late", effort_late, [spread])
             shared(f"{name}velocity late", velocity_late, [spread])
+        shared("friction since", unit[[L.resistance]], [CHANGED])
         shared("payload", unit[L.payload], [HEAVY, WIDE, WIDE, WIDE])
         shared("all masses", unit[[L.need]], [ANOTHER])
         across = np.linalg.svd(evidence.field[None] / size)[2][1:]
@@ -320,6 +323,21 @@ class Tilt(Cause):
     def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
         if search.evidence.field.any():
             yield _with(fit.hypothesis, "tilt", (), "tilt")
+
+
+class FrictionSince(Cause):
+    """The friction of all joints has changed, if the friction of the parameters counts since then.
+
+    It is for evidence whose earlier samples have none, see
+    :class:`~rbd_control.identification.diagnosis.PayloadWatch`.
+    """
+
+    kind, price = "friction since", 0.0
+
+    @staticmethod
+    def options(search: Search, fit: Fit) -> Iterator[Hypothesis]:  # noqa: D102 - as the base
+        if search.evidence.columns[..., search.layout.resistance].any():
+            yield _with(fit.hypothesis, "friction since", (), "friction since")
 
 
 class Rotor(Cause):

@@ -32,6 +32,7 @@ from rbd_control.identification.causes import (
     HEAVY,
     TILTED,
     Fit,
+    FrictionSince,
     Masses,
     Payload,
     Search,
@@ -720,9 +721,10 @@ class PayloadWatch:
     """Finds out whether an open contact is a payload that the arm has picked up.
 
     A payload that comes while the detector runs looks like a contact that does not end. The samples
-    before it and since are explained together, with the same friction and the same errors of the
-    description, by a payload since its start. It counts as the cause if the evidence says so, and
-    if it leaves no residual beyond :data:`RELEVANT` of a contact threshold.
+    before it and since are explained together, with the same errors of the description, by a
+    payload or a change of friction since its start. The payload is the cause if the evidence says
+    so, without a change of friction, and if it leaves no residual beyond :data:`RELEVANT` of a
+    contact threshold.
 
     Args:
         model: the robot.
@@ -804,18 +806,21 @@ class PayloadWatch:
         if before.all() or np.count_nonzero(before) < LEAST_BEFORE:
             return None
         evidence.columns[before, :, L.payload] = 0.0
+        evidence.columns[before, :, L.resistance] = 0.0
         search = Search(
             evidence,
             default_contact_thresholds(self._model),
             alive,
             has_gravity=parameters.effort_kind != "torque_without_gravity",
-            causes=(Payload, Masses),
+            causes=(Payload, Masses, FrictionSince),
         )
         fit = yield from search.run()
         threshold = parameters.for_joints("contact_threshold", self._model.nv)
         squares = np.square(search.residual(fit))
         left = np.sqrt(squares[~before].mean(axis=0))
-        if not fit.hypothesis.has("payload") or (left > RELEVANT * threshold).any():
+        h = fit.hypothesis
+        is_payload = h.has("payload") and not h.has("friction since")
+        if not is_payload or (left > RELEVANT * threshold).any():
             return None
         line = _picked_up(self._model, search, fit, since, self._present)
         if line is not None:
@@ -828,10 +833,15 @@ class PayloadWatch:
 def _picked_up(
     model: Model, search: Search, fit: Fit, since: float, present: PayloadParameters
 ) -> Line | None:
-    """Return the line about a payload since the time ``since`` [s]; None for a vague one."""
+    """Return the line about a payload since the time ``since`` [s].
+
+    None for a vague or an impossible one, which stands for friction that has changed.
+    """
     theta, errors = search.payload(fit)
     mass, com, link = float(theta[0]), theta[1:] / theta[0], model.joint_links[-1]
-    if errors[0] > VAGUE_MASS * abs(mass):
+    if errors[0] > VAGUE_MASS * abs(mass) or np.linalg.norm(com) > FARTHEST:
+        return None
+    if -mass > model.arrays.mass[model.dof_row[-1]]:  # of the last body with the present payload
         return None
     values = {"mass": mass, "deviation": float(errors[0]), "com": com.tolist(), "since": since}
     place = " ".join(f"{value:.3f}" for value in com)
@@ -993,5 +1003,7 @@ class GraspWatch:
         return former if present == taken else None
 
 
+FARTHEST = 0.5
+"""Largest distance of the centre of a payload from the frame of the last link [m]."""
 VAGUE_MASS = 0.25
 """Largest ratio of the standard error of a payload to its mass with which it is offered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -343,10 +344,10 @@ def test_what_rest_does_not_determine_is_said_to_be_undetermined(arm: Model, nam
 
 
 def watched(
-    arm: Model, moved: RecordedMotion, tau: np.ndarray, begin: float
+    arm: Model, moved: RecordedMotion, tau: np.ndarray, begin: float, **known: Any
 ) -> tuple[float, float, float] | None:
     """Return time, mass and error of the payload that explains a contact from ``begin`` on."""
-    watch = PayloadWatch(arm, with_default_thresholds(DetectorParameters(), arm))
+    watch = PayloadWatch(arm, with_default_thresholds(DetectorParameters(**known), arm))
     for t, q, v, effort in zip(moved.t, moved.q, moved.v, tau, strict=True):
         watch.add(float(t), q, v, effort, bool(t > begin + 0.05))
         if watch.is_due:
@@ -381,6 +382,24 @@ def test_a_push_is_no_payload(arm: Model, name: str, direction: tuple[float, ...
     tau = moved.tau - push * (moved.t >= 10.0)[:, None]
     found = watched(arm, moved, tau, 10.0)
     assert found is None or found[1] < 0.0
+
+
+@pytest.mark.parametrize("change", [-0.3, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_friction_that_has_changed_is_no_payload(
+    arm: Model, name: str, change: float, seed: int
+) -> None:
+    """It was a payload of 0.2 kg that is gone, with its centre a metre from the last link."""
+    moved = motion(arm, name, seconds=16.0, seed=seed)
+    dry, viscous = np.array(COULOMB[name]), np.array(VISCOUS[name])
+    more = change * (dry * np.tanh(moved.v / 0.01) + viscous * moved.v)
+    tau = moved.tau + more * (moved.t >= 10.0)[:, None]
+    known = {
+        "friction_model": "coulomb_viscous",
+        "friction_coulomb": COULOMB[name],
+        "friction_viscous": VISCOUS[name],
+    }
+    assert watched(arm, moved, tau, 10.0, **known) is None
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.25])
