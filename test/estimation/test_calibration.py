@@ -227,10 +227,10 @@ def test_each_joint_has_an_equal_share_of_half_the_alarms(model: Model) -> None:
         model,
         [part],
         prediction_error=np.zeros(7),
-        false_alarms_per_hour=1e-4,
+        false_alarms_per_hour=1e-9,
     )
     maxima = block_maxima(t, np.abs(noise))
-    level = alarm_levels(maxima, 0.5e-4 / 7.0)
+    level = alarm_levels(maxima, 0.5e-9 / 7.0)
     assert (level > 1.01 * MARGIN * maxima.max(axis=0)).all()  # so that the rate matters
     np.testing.assert_allclose(found.contact_threshold, level)
 
