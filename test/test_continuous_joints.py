@@ -57,6 +57,7 @@ def test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen(model: Model) -
     frozen = [controller.update(0.001 * k, q, v) for k in range(200, 300)]
     faulted = [command.mode for command in frozen].index("safe")
     assert 0 < faulted < 20
+    assert "repeated to the last digit" in frozen[faulted].reason
     assert not np.any([command.torque for command in frozen[faulted:]])
 
 
