@@ -26,6 +26,9 @@ from bench.contacts.episode import stream
 from bench.contacts.motion import Reference
 from bench.contacts.plant import OBSTACLE, PERIOD, TIP, Plant
 from bench.guard.motion import PickAndPlace
+from bench.robots.plant import Plant as TorquePlant
+from bench.robots.robots import ROBOTS
+from bench.robots.session import Session
 from rbd_control.control.hand_guide import Command, HandGuide, HandGuideParameters
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
@@ -49,6 +52,8 @@ BEGIN, MOVE, HOLD = 1.5, 2.0, 2.0
 """Time for the tare, of each leg of the path and of the pause after the path [s]."""
 KICK = 60.0, 0.02
 """Force on the tool and its duration, at the begin of the pause, which excites oscillations."""
+FRICTION_ERROR = 0.1
+"""Largest relative error of the friction that the Panda in torques compensates."""
 REST = 0.005
 """Speed at which the tool counts as standing [m/s]."""
 TOOL = "tool0"
@@ -159,8 +164,8 @@ class LeadingHand:
 
     def __init__(self, plant: Plant, hand: Hand, legs: np.ndarray, hold: float) -> None:
         self._plant, self._hand, self._legs, self.hold = plant, hand, legs, hold
-        placement = plant.arm.model.link_placement[TOOL]
-        self._point, self._row = placement[:3, 3], plant.mj.nv - 1
+        placement = plant.arm.model.link_placement[plant.arm.model.link_names[-1]]
+        self.point, self._row = placement[:3, 3], plant.mj.nv - 1
         self.force, self.velocity = np.zeros(3), np.zeros(3)
         self._p = self._target = np.zeros(3)
         self._u = np.zeros(3)
@@ -170,11 +175,24 @@ class LeadingHand:
     def push(self, t: float) -> None:
         """Apply the force of the hand at the time ``t``."""
         plant = self._plant
-        at = plant.place(self._row, self._point)
-        self.velocity = plant.jacobian(self._row, self._point) @ plant.data.qvel
-        self.force = np.zeros(3)
+        at = plant.place(self._row, self.point)
+        velocity = plant.jacobian(self._row, self.point) @ plant.data.qvel
+        force = self.step(t, at, velocity)
+        body = plant.body[self._row]
+        mujoco.mj_applyFT(
+            plant.mj, plant.data, force, np.zeros(3), at, body, plant.data.qfrc_applied
+        )
+
+    def step(self, t: float, at: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+        """Advance the hand by a period; return its force on the tool with the kick, (3,) [N].
+
+        Args:
+            t: the time [s].
+            at, velocity: of the tool, (3,) each [m, m/s].
+        """
+        self.velocity, self.force = velocity, np.zeros(3)
         if not BEGIN <= t < self.end:
-            return
+            return self.force
         if not self._is_there:
             self._is_there, self._p, self._target = True, at.copy(), at.copy()
         leg = int((t - BEGIN) / MOVE)
@@ -190,10 +208,7 @@ class LeadingHand:
         force = self.force
         if self.hold and 0.0 <= t - (self.end - self.hold) < KICK[1]:
             force = force + np.array([0.0, 0.0, KICK[0]])
-        body = plant.body[self._row]
-        mujoco.mj_applyFT(
-            plant.mj, plant.data, force, np.zeros(3), at, body, plant.data.qfrc_applied
-        )
+        return force
 
 
 @dataclass(frozen=True)
@@ -302,6 +317,51 @@ def draw(path: Path, seed: int, free: float) -> None:
             axes.axvline(time, color="0.8", linewidth=0.8)
     axes.set_xlabel("time [s]")
     figure.savefig(path, dpi=110)
+
+
+class FloatingHand:
+    """The same hand at an arm of :mod:`bench.robots`, which sees it as one of its pushes."""
+
+    start, seconds = 0.0, np.inf
+
+    def __init__(self, plant: TorquePlant, leading: LeadingHand) -> None:
+        self._plant, self._leading = plant, leading
+        self.row, self.point = plant.mj.nv - 1, leading.point
+        self.rows: list[tuple[float, np.ndarray, np.ndarray]] = []
+
+    def at(self, t: float) -> np.ndarray:
+        """Return the force at a time, (3,) [N]."""
+        plant, body, J = self._plant, self._plant.body[self.row], np.empty((3, self._plant.mj.nv))
+        at = plant.data.xpos[body] + plant.data.xmat[body].reshape(3, 3) @ self.point
+        mujoco.mj_jac(plant.mj, plant.data, J, None, at, body)
+        force = self._leading.step(t, at, J @ plant.state.v)
+        self.rows.append((t, self._leading.force, self._leading.velocity))
+        return force
+
+
+def lead_in_torques(hand: Hand, seed: int, hold: float) -> Led:
+    """Lead a Panda that takes torques and floats, its friction known to :data:`FRICTION_ERROR`."""
+    plant = TorquePlant(ROBOTS["panda"], seed)
+    error = 1.0 + FRICTION_ERROR * np.random.default_rng(seed).uniform(-1.0, 1.0, plant.mj.nv)
+    parameters = replace(
+        plant.robot.parameters(),
+        friction_model="coulomb_viscous",
+        friction_coulomb=tuple(error * plant.joints.coulomb),
+        friction_viscous=tuple(error * plant.joints.viscous),
+        contact_reaction="none",
+    )
+    session = Session(plant, parameters)
+    leading = LeadingHand(plant, hand, LEGS, hold)  # type: ignore[arg-type]
+    floating = FloatingHand(plant, leading)
+    session.run(0.5)
+    session.order("float")
+    begin = plant.t
+    floating.start = begin
+    plant.pushes.append(floating)  # type: ignore[arg-type]
+    session.run(leading.end + 1.2)
+    t, f, v = (np.array(column) for column in zip(*floating.rows, strict=True))
+    reason = session.fault.reason if session.fault else session.controller.mode
+    return _felt("panda", hand, leading, t, f, v, reason)
 
 
 @dataclass(frozen=True)
@@ -481,7 +541,8 @@ def main(arguments: Sequence[str]) -> None:
     if given.picture:
         draw(given.picture, 1, given.free)
         return
-    found: dict[str, list[dict[str, object]]] = {"held": [], "let go": [], "elbow": []}
+    kinds = ("held", "let go", "elbow", "held, Panda in torques", "let go, Panda in torques")
+    found: dict[str, list[dict[str, object]]] = {kind: [] for kind in kinds}
     for seed in range(1, given.specimens + 1):
         plant = specimen(seed)
         model, parameters = calibrated(plant, seed + 10, given.free)
@@ -489,6 +550,8 @@ def main(arguments: Sequence[str]) -> None:
             for what, hold in (("held", HOLD), ("let go", 0.0)):
                 led = lead(plant, model, parameters, hand, seed + 20 + k, hold)
                 found[what].append(asdict(led))
+                floats = lead_in_torques(hand, seed, hold)
+                found[f"{what}, Panda in torques"].append(asdict(floats))
             hit = collide(plant, model, parameters, hand, seed + 40 + k, 0.03)
             found["elbow"].append(asdict(hit))
     console = Console(width=150, highlight=False)

@@ -11,6 +11,7 @@ from robots import urdf_path
 pytest.importorskip("mujoco")
 
 
+from bench.hand_guide import HANDS, HOLD, lead_in_torques
 from bench.robots.energy import EnergyAfterFault, Reading
 from bench.robots.failures import Failure, fail, failures
 from bench.robots.false_contacts import false_contacts
@@ -119,3 +120,14 @@ def test_a_motor_that_drives_a_joint_whose_own_command_is_zero_gets_none() -> No
     assert "gen3_joint2 moves against its torque" in found.reason
     # 19 J before. What is left comes from the first 50 ms, in which nothing is sure yet.
     assert found.excess < 3.0
+
+
+@pytest.mark.parametrize("hold", [0.0, HOLD], ids=["let go", "held"])
+def test_a_hand_leads_a_floating_panda(hold: float) -> None:
+    """A hand of 20 Hz, the stiffest; `python -m bench.hand_guide` has all."""
+    led = lead_in_torques(HANDS[-1], 1, hold)
+    assert led.reason == "float"
+    assert led.force < 15.0
+    assert led.given < 0.5
+    assert led.vibration < 0.005 or not hold
+    assert led.standing < 0.2
