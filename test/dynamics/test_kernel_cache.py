@@ -127,7 +127,11 @@ def test_a_damaged_file_is_replaced(
     warm: Path,
     use: CacheUse,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Where the package launch is imported, loggers do not propagate to the root, which caplog hears.
+    log = logging.getLogger(kernel_cache.__name__)
+    monkeypatch.setattr(log, "propagate", True)
     file = stored(warm)
     file.write_bytes(damage(file.read_bytes()))
     assert loads(tmp_path) == 1
