@@ -129,7 +129,7 @@ def test_a_damaged_file_is_replaced(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Where the package launch is imported, loggers do not propagate to the root, which caplog hears.
+    # Where the package launch is imported, loggers do not propagate to the root that caplog hears.
     log = logging.getLogger(kernel_cache.__name__)
     monkeypatch.setattr(log, "propagate", True)
     file = stored(warm)

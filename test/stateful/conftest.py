@@ -10,6 +10,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_timer_is_left() -> Iterator[None]:
-    """Stop the timer of a machine that had no teardown; it would end a later test of the process."""
+    """Stop the timer of a machine that had no teardown; it would end a later test instead."""
     yield
     signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
