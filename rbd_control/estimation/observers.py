@@ -22,7 +22,7 @@ torque, is detected later by T.
 
 An effort that is late, behind a filter of the current for example, is the opposite: the same filter
 is then applied to the rest of the balance, the torque that the motion shows without external
-torque, and every contact is detected later by T.
+torque. A contact that moves the arm is detected later by T.
 
 **The filters from momentum balance to residual, compiled, one joint at a time.**
 
