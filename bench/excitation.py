@@ -2,8 +2,8 @@
 
 ``python -m bench.excitation [ARM ...] [--random 10000] [--seeds 2] [--report FOLDER]``
 
-1. The measure of the designed motion (expected torque error on other motions) beside the best of
-   many random feasible motions of the same kind.
+1. The measure of the designed motion (expected torque error on other motions, relative to the
+   noise) beside that of the comparison motion, and the best of many random feasible motions.
 2. The arm follows the designed motion in MuJoCo, with friction, noise and quantisation, and
    ``calibrate`` identifies it. The controller knows the friction, as the drives of arms that follow
    trajectories do. The same with a comparison motion of the same length: the recorded
@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 
 from bench.robots.descriptions import describe
 from bench.robots.kernel import STRIBECK_SPEED
@@ -38,6 +39,7 @@ from rbd_control.dynamics import inverse_dynamics
 from rbd_control.excitation import Design, Designer, Request
 from rbd_control.excitation.design import BATCH
 from rbd_control.excitation.motion import LEAD
+from rbd_control.excitation.observability import PERIOD
 from rbd_control.identification import RecordedMotion, calibrate
 from rbd_control.identification.threshold_calibration import START
 from rbd_control.playback.recording import read_recording
@@ -195,6 +197,14 @@ def _positions(recording: object, plant: Plant) -> tuple[Array, Array]:
     return motion.t - motion.t[0], motion.q
 
 
+def measure(designer: Designer, points: TrajectoryArrays) -> float:
+    """Return the measure of another motion: its expected torque error, relative to the noise."""
+    t = np.arange(points.times[0], points.times[-1], PERIOD)
+    spline = CubicSpline(points.times, points.positions)
+    q, v, a = (spline(t, order)[None] for order in range(3))
+    return designer.observability.measure(designer.observability.informations(q, v, a)[0][0])
+
+
 def run(name: str, random: int, seeds: int, data: Path) -> dict[str, object]:
     """Return the results of one arm."""
     arm = describe(name)
@@ -207,6 +217,8 @@ def run(name: str, random: int, seeds: int, data: Path) -> dict[str, object]:
         "processor seconds": round(time.process_time() - begin, 1),
         "measure": design.measure,
     }
+    other, _ = comparison(name, Plant(ROBOTS[name], 0), data)
+    result["ratio to the comparison motion"] = design.measure / measure(designer, other)
     print(result, *design.space.notes, sep="\n", flush=True)
     errors = []
     for seed in range(seeds):
@@ -215,8 +227,8 @@ def run(name: str, random: int, seeds: int, data: Path) -> dict[str, object]:
         points = design.motion.points()
         points = replace(points, times=points.times - LEAD + REST)
         mine = follow(plant, points, design.motion.start)
-        other = follow(plant, *comparison(name, plant, data))
-        ours, theirs = (torque_error(plant, x.recorded, design) for x in (mine, other))
+        usual = follow(plant, *comparison(name, plant, data))
+        ours, theirs = (torque_error(plant, x.recorded, design) for x in (mine, usual))
         errors.append((*ours, *theirs))
         print(
             f"{name} seed {seed}: torque error {ours[0]:.2e}, comparison {theirs[0]:.2e} (ratio "
