@@ -66,6 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_of = {item: Path(relpath(item.path, here)).as_posix() for item in items}
         place = {file: k for k, file in enumerate(start_order(file_of.values()))}
         items.sort(key=lambda item: place[file_of[item]])
+    # Their contexts of ROS stay in the process, with transports that later ones cannot choose.
+    items.sort(key=lambda item: item.path.parent.name == "launch_tests")
 
 
 @pytest.hookimpl(optionalhook=True)
