@@ -3,7 +3,7 @@
 ``python -m bench.excitation [ARM ...] [--random 10000] [--seeds 2] [--report FOLDER]``
 
 1. The measure of the designed motion (expected torque error on other motions, relative to the
-   noise) beside that of the comparison motion, and the best of many random feasible motions.
+   noise) beside the measures of the comparison motion and of the best of many random motions.
 2. The arm follows the designed motion in MuJoCo, with friction, noise and quantisation, and
    ``calibrate`` identifies it. The controller knows the friction, as the drives of arms that follow
    trajectories do. The same with a comparison motion of the same length: the recorded

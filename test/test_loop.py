@@ -106,12 +106,12 @@ SPRING_DAMPING = 0.02
 def elastic_margin(loop: Loop, rate: float, rotor: float, on_motor: bool) -> float:
     """Return the gain margin with a link of inertia 1 on a spring, ``bandwidth`` half of ``rate``.
 
-    The margin is that of the crossing of the negative real axis that is farthest from zero.
+    The open loop crosses the negative real axis at points -x; the margin is 1 / max x.
 
     Args:
         loop: the loop, whose resonance is that of rotor and link.
         rate: ``damping_rate`` [1/s].
-        rotor: inertia of the rotor as a share of that of the link, which alone the gains know.
+        rotor: inertia of the rotor, as a share of the link's. The gains follow from the link alone.
         on_motor: whether the rotor is measured, otherwise the link.
     """
     w = 2.0 * pi * loop.resonance

@@ -157,13 +157,13 @@ def estimate_delay(
         for gain in (min(FILTER_GAIN, PER_RATE / float(np.median(np.diff(motion.t)))),)
         for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain)
     ]
-    found = _combined([part.without_gravity() for part in parts], model.nv)
+    found = _mean_delay([part.without_gravity() for part in parts], model.nv)
     if corrected > 0.0 or (corrected == 0.0 and found.value >= 0.0):
         return found
-    return _combined(parts, model.nv)
+    return _mean_delay(parts, model.nv)
 
 
-def _combined(parts: Sequence[_Terms], nv: int) -> Delay:
+def _mean_delay(parts: Sequence[_Terms], nv: int) -> Delay:
     """Return the weighted mean of the delays of all joints."""
     found = [_of_joint(parts, i) for i in range(nv)] if parts else []
     known = np.array([each for each in found if np.isfinite(each.error)]).reshape(-1, 2)

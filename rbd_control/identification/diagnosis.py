@@ -487,7 +487,7 @@ def _rotors(model: Model, search: Search, fit: Fit) -> list[Line]:
 
 
 def _delay(search: Search, fit: Fit, corrected: float) -> list[Line]:
-    """Return a line about a delay that the detector does not correct; none if there is none."""
+    """Return at most one line, about a delay that ``velocity_delay`` does not correct."""
     for kind, remedy in DELAYS.items():
         if fit.hypothesis.has(kind):
             (value,), (error,) = search.values(fit, f"cause {kind}")
