@@ -133,6 +133,26 @@ def test_a_late_effort_delays_a_contact_by_its_delay() -> None:
     np.testing.assert_allclose(known.residual, plain.residual, atol=1e-9)
 
 
+def test_the_delayed_torque_survives_gaps_and_new_parameters() -> None:
+    """The delayed torque begins anew; the residual is that of an effort in time."""
+    recorded = lively_motion(MODEL, 8.0, velocity_cutoff=2000.0)
+    dt = float(np.median(np.diff(recorded.t)))
+    tau = late(recorded.tau, 0.006, dt)
+    kept = np.ones(recorded.t.size, dtype=bool)
+    kept[1000:1100] = False
+    parameters = DetectorParameters(**KNOWN, velocity_delay=-0.006)
+    detector, largest = ContactDetector(MODEL, parameters), 0.0
+    for k in np.flatnonzero(kept):
+        if k == 1500:
+            detector.set_parameters(replace(parameters, velocity_delay=-0.005))
+        found = detector.update(recorded.t[k], recorded.q[k], recorded.v[k], tau[k])
+        assert np.isfinite(found.residual).all()
+        largest = max(largest, float(np.abs(found.residual).max())) if k > 200 else 0.0
+    in_time = ContactDetector(MODEL, DetectorParameters(**KNOWN))
+    usual = in_time.update_block(recorded.t, recorded.q, recorded.v, recorded.tau).residual
+    assert largest < 1.3 * np.abs(usual[200:]).max()
+
+
 def test_calibrate_identifies_a_late_effort_and_its_thresholds_become_smaller() -> None:
     recorded = lively_motion(MODEL, 24.0, velocity_cutoff=2000.0)
     dt = float(np.median(np.diff(recorded.t)))
