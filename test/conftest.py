@@ -45,20 +45,6 @@ def model() -> Any:
     return Model.from_urdf(arm7_urdf())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule(
-    module_path: Path, parent: pytest.Collector
-) -> pytest.Module | None:
-    """Keep launch_testing's plugin to the launch tests.
-
-    It imports each module ahead of pytest, and a module that skips itself then takes all others of
-    its folder with it, without a word.
-    """
-    if module_path.parent.name == "launch_tests":
-        return None
-    return pytest.Module.from_parent(parent, path=module_path)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Start long files first where several processes share the tests."""
     if hasattr(config, "workerinput"):
@@ -66,8 +52,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_of = {item: Path(relpath(item.path, here)).as_posix() for item in items}
         place = {file: k for k, file in enumerate(start_order(file_of.values()))}
         items.sort(key=lambda item: place[file_of[item]])
-    # Their contexts of ROS stay in the process, with transports that later ones cannot choose.
-    items.sort(key=lambda item: item.path.parent.name == "launch_tests")
 
 
 @pytest.hookimpl(optionalhook=True)

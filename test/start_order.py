@@ -59,7 +59,7 @@ ONE_AT_A_TIME = frozenset(
         "view",
         "whole_robot",
     )
-) | {"test_cycle_memory.py", "test_examples.py"}
+) | {"launch_tests/test_launch_files.py", "test_cycle_memory.py", "test_examples.py"}
 """Files that one process runs, one after another.
 
 Their nodes exchange joint states at 1 kHz or have deadlines of milliseconds, or they keep a

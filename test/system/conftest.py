@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,9 +33,6 @@ SETTLED = 2.0
 DELAYED = pytest.StashKey[str]()
 """Controllers whose joint states the machine delayed in the last run of a test, or ""."""
 
-RESTORE = pytest.StashKey[list[Callable[[], None]]]()
-"""Calls that end what the last run of a test began."""
-
 
 def fixtures(item: pytest.Item, kind: type[T]) -> list[T]:
     """Return the fixtures of this type that a test has, directly or through others."""
@@ -45,43 +42,45 @@ def fixtures(item: pytest.Item, kind: type[T]) -> list[T]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Note whether a test failed after a stall of the machine; see :mod:`.machine_delays`."""
+    """End the processes and streams that a test began; those of fixtures go on.
+
+    Also note whether it failed after a stall of the machine; see :mod:`.machine_delays`.
+    """
     item.stash[DELAYED] = ""
-    for probe in fixtures(item, Probe):
-        item.stash[RESTORE].append(partial(probe.end_others, probe.begun()))
-    for bring_up in fixtures(item, BringUp):
-        item.stash[RESTORE].append(partial(bring_up.end_others, bring_up.started))
-    begin = time.monotonic()
-    try:
-        yield
-    except Exception:
-        for probe in fixtures(item, Probe):
-            # The test may fail before the stall ends and is reported.
-            time.sleep(SETTLED)
-            item.stash[DELAYED] += " ".join(sorted(probe.delays.since(begin)))
-        raise
+    with ExitStack() as ends:
+        begun = {probe: probe.begun() for probe in fixtures(item, Probe)}
+        for probe, before in begun.items():
+            ends.callback(probe.end_others, before)
+        for bring_up in fixtures(item, BringUp):
+            ends.callback(bring_up.end_others, bring_up.started)
+        begin = time.monotonic()
+        try:
+            yield
+        except Exception:
+            for probe, before in begun.items():
+                # The test may fail before the stall ends and is reported.
+                time.sleep(SETTLED)
+                item.stash[DELAYED] += " ".join(sorted(probe.delays.since(begin)))
+                probe.forget(before)
+            raise
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Repeat a test that failed only because the machine delayed its joint states.
 
-    A repetition has new fixtures of function scope. Processes, streams and subscriptions that the
-    failed run began are ended before.
+    A repetition has new fixtures of function scope.
     """
     if not item.path.is_relative_to(Path(__file__).parent):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for repetition in range(REPETITIONS + 1):
-        item.stash[RESTORE] = []
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         delayed = item.stash.get(DELAYED, "")
         failed = {report.when for report in reports if report.failed}
         if failed != {"call"} or not delayed or repetition == REPETITIONS:
             break
         item.warn(pytest.PytestWarning(f"repeated: the machine delayed joint states of {delayed}"))
-        for restore in item.stash[RESTORE]:
-            restore()
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

@@ -360,11 +360,16 @@ class Probe:
         return self.wait(found, f"{node}: {otherwise}")
 
     def begun(self) -> Begun:
-        """Return what has been begun so far, for :meth:`end_others`."""
+        """Return what has been begun so far, for :meth:`end_others` and :meth:`forget`."""
         return Begun(len(self._repetitions), len(self._streams), set(self._heard))
 
+    def forget(self, begun: Begun) -> None:
+        """Drop what topics that were not heard then have brought; the subscriptions stay."""
+        for topic in set(self._heard) - begun.heard:
+            del self._heard[topic]
+
     def end_others(self, begun: Begun) -> None:
-        """End all that was begun later, and resume the controllers that the machine stopped."""
+        """End all that was sent since then, and resume the controllers that the machine stopped."""
         if self._closed.done():
             return
         for repetition in self._repetitions[begun.repetitions :]:
@@ -374,9 +379,6 @@ class Probe:
                 source.on = False
                 source.publishers.remove(publisher)
                 self.node.destroy_publisher(publisher)
-        for topic in set(self._heard) - begun.heard:
-            # The subscription stays until the node ends; only what it has received is dropped.
-            del self._heard[topic]
         for node in self.delays.now():
             client = self.node.create_client(Trigger, f"{node}/resume")
             deadline = time.monotonic() + UNANSWERED

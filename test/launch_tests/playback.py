@@ -7,25 +7,20 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("launch_testing", reason="launch_testing is not installed; it comes with ROS 2")
-
 import launch_testing
 import numpy as np
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from system import detector_setting as scenarios
+from system.probe import Probe
 
+from launch_tests.launching import DOMAIN, launched
 from rbd_control.dynamics import gravity_torque
 from rbd_control.ros.contact_messages import event_from_status
-
-from .launching import launched, probe_beside_launch
 
 FOLDER = tempfile.TemporaryDirectory()
 
 
-@pytest.mark.launch_test
 def generate_test_description() -> Any:
     folder = Path(FOLDER.name)
     (folder / "parameters.yaml").write_text(yaml.safe_dump(parameters()), encoding="utf-8")
@@ -57,8 +52,8 @@ def write_recording(path: Path) -> None:
 
 
 class TestPlayback(unittest.TestCase):
-    def test_the_push_is_reported(self, domain: int) -> None:
-        probe = probe_beside_launch(domain)
+    def test_the_push_is_reported(self) -> None:
+        probe = Probe(DOMAIN)
         self.addCleanup(probe.close)
         events = probe.listen(DiagnosticArray, "contact_detector/events")
         # The player does not wait to be heard, so the first pass may have lost its beginning.

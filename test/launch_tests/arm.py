@@ -7,27 +7,21 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("launch_testing", reason="launch_testing is not installed; it comes with ROS 2")
-
 import launch_testing
 import yaml
 from rcl_interfaces.srv import GetParameters
 from std_msgs.msg import Bool, String
 from system import detector_setting as scenarios
-from system.probe import LATCHED, Source
+from system.probe import LATCHED, Probe, Source
 from system.test_contact_guard import ArmDriver
 
+from launch_tests.launching import DOMAIN, launched
 from rbd_control.simulation import arm7_urdf
-
-from .launching import launched, probe_beside_launch
 
 FOLDER = tempfile.TemporaryDirectory()
 JOINTS = [f"joint_{i}" for i in range(1, 8)]
 
 
-@pytest.mark.launch_test
 def generate_test_description() -> Any:
     detector = {k: v for k, v in scenarios.PARAMETERS.items() if k != "urdf"}
     sections = {
@@ -49,8 +43,8 @@ def generate_test_description() -> Any:
 
 
 class TestArm(unittest.TestCase):
-    def test_arm(self, domain: int) -> None:
-        probe = probe_beside_launch(domain)
+    def test_arm(self) -> None:
+        probe = Probe(DOMAIN)
         self.addCleanup(probe.close)
         text = arm7_urdf()
         for what in ("joint", "link"):

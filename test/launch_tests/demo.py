@@ -5,24 +5,20 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
-import pytest
-
-pytest.importorskip("launch_testing", reason="launch_testing is not installed; it comes with ROS 2")
-
 import launch_testing
 from system import test_together as scenarios
+from system.probe import Probe
 
-from .launching import launched, probe_beside_launch
+from launch_tests.launching import DOMAIN, launched
 
 
-@pytest.mark.launch_test
 def generate_test_description() -> Any:
     return launched("demo.launch.py", scenario="false")
 
 
 class TestDemo(unittest.TestCase):
-    def test_together(self, domain: int) -> None:
-        probe = probe_beside_launch(domain)
+    def test_together(self) -> None:
+        probe = Probe(DOMAIN)
         self.addCleanup(probe.close)
         scenarios.come_up(probe)
         scenarios.push_is_found(probe)

@@ -8,22 +8,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pytest
-
-pytest.importorskip("launch_testing", reason="launch_testing is not installed; it comes with ROS 2")
-
 import launch_testing
 import yaml
 from rcl_interfaces.srv import GetParameters
 from system import detector_setting as scenarios
+from system.probe import Probe
 
-from .launching import launched, probe_beside_launch
+from launch_tests.launching import DOMAIN, launched
 
 NODE = "cell/contact_detector"
 FOLDER = tempfile.TemporaryDirectory()
 
 
-@pytest.mark.launch_test
 def generate_test_description() -> Any:
     parameters = Path(FOLDER.name, "detector.yaml")
     section = {"ros__parameters": {**scenarios.PARAMETERS, "observer_gain": 40.0}}
@@ -37,8 +33,8 @@ def generate_test_description() -> Any:
 
 
 class TestDetector(unittest.TestCase):
-    def test_detector(self, domain: int) -> None:
-        probe = probe_beside_launch(domain)
+    def test_detector(self) -> None:
+        probe = Probe(DOMAIN)
         self.addCleanup(probe.close)
         source = probe.stream(scenarios.resting(), "/arm/measured")
         with mock.patch.object(scenarios, "NODE", NODE):
