@@ -417,7 +417,8 @@ def _with_noise(
         torque = risen * np.einsum("kdi,kd->ki", J, np.repeat(each, m, axis=0))
         least = [rules.least_force(sign * torque, residual).reshape(n, m) for sign in (1.0, -1.0)]
         medians.append(float(np.median([_lasting(each, parameters) for each in least])))
-    x, y, z, best, worst = medians
+    # The residual may favour the direction that needs the largest force without it.
+    best, worst, (x, y, z) = min(medians), max(medians), medians[:3]
     return WeakestPush(link, best, worst, (x, y, z), bool((np.abs(J) > LEAST_LEVER).any()))
 
 

@@ -363,7 +363,7 @@ def draw(design: Design, path: Path) -> None:
     for k, joint in enumerate(motion.joints):
         axes.plot(t, q[:, k], label=joint)
     axes.set_xlabel("time [s]")
-    axes.set_ylabel("position [rad or m]")
+    axes.set_ylabel(f"position [{design.observability.model.position_unit()}]")
     axes.legend(loc="upper right", fontsize=7, ncols=4)
     content = BytesIO()
     figure.savefig(content, dpi=110, format="png")

@@ -90,18 +90,18 @@ INTERNAL_ERROR = 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-MESSAGE_LENGTH = 200
-"""Maximum length of an error message, without the path of the file before it [characters]."""
+MESSAGE_LENGTH = 600
+"""Maximum length of an error or a warning, without the path of the file before it [characters].
 
-WARNING_LENGTH = 600
-"""Maximum length of a warning [characters], enough for the names of twenty links."""
+Enough for the names of twenty links.
+"""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _show(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line on stderr, without the line of source code that raised it."""
-    say(f"rbd-control: warning: {abridged(str(message), WARNING_LENGTH)}")
+    say(f"rbd-control: warning: {abridged(str(message), MESSAGE_LENGTH)}")
 
 
 def run_command(  # noqa: PLR0911 - one exit code for each way a command may end

@@ -720,9 +720,11 @@ class HandGuide:
             self._forget_tare(fault)
             return
         if self._offset is None:
-            speed = float(np.abs(self._v).max())
+            fastest = int(np.argmax(np.abs(self._v)))
+            speed = float(abs(self._v[fastest]))
             if speed > REST_SPEED or self._flag:
-                moves = f"the arm moves at {speed:.2g} rad/s or m/s"
+                name, unit = self.model.joint_names[fastest], self.model.position_unit(fastest)
+                moves = f"{name} moves at {speed:.2g} {unit}/s"
                 self._forget_tare("the tool is touched" if self._flag else moves)
                 return
             self.reason = "waits for a tare"
@@ -869,7 +871,8 @@ class HandGuide:
         worst = int(np.argmax(behind))
         if behind[worst] > FOLLOWING:
             name = self.model.joint_names[worst]
-            self.stop(f"{name} is {behind[worst]:.2g} rad or m away from its command")
+            unit = self.model.position_unit(worst)
+            self.stop(f"{name} is {behind[worst]:.2g} {unit} away from its command")
 
     def _slow_down(self, now: float, dt: float) -> None:
         """Reduce the velocity within :data:`STOP_TIME`; end when the arm rests."""

@@ -455,10 +455,11 @@ class LoopMeasurement:
         """Return a message if a joint leaves the bounds of the measurement, or an empty text."""
         motion, speed = np.abs(q - self._origin), np.abs(v)
         for i, name in enumerate(self._model.joint_names):
+            unit = self._model.position_unit(i)
             if speed[i] > LARGEST_SPEED:
-                return f"{name} moved at {speed[i]:.2g} rad/s or m/s; limit {LARGEST_SPEED:g}"
+                return f"{name} moved at {speed[i]:.3g} {unit}/s; limit {LARGEST_SPEED:g} {unit}/s"
             if motion[i] > LARGEST_MOTION:
-                return f"{name} moved by {motion[i]:.2g} rad or m; limit {LARGEST_MOTION:g}"
+                return f"{name} moved by {motion[i]:.3g} {unit}; limit {LARGEST_MOTION:g} {unit}"
         return ""
 
     def _with_dead_drives(self) -> list[JointResponse]:

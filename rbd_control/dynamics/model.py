@@ -192,8 +192,17 @@ class Model:
 
         Without ``dof`` it is that of all, and ``N·m or N`` if they differ.
         """
+        return self._unit(dof, "N·m", "N")
+
+    def position_unit(self, dof: int | None = None) -> str:
+        """Return the unit of the position, ``rad`` or ``m``, as :meth:`torque_unit` does."""
+        return self._unit(dof, "rad", "m")
+
+    def _unit(self, dof: int | None, revolute: str, prismatic: str) -> str:
         linear = self.prismatic if dof is None else self.prismatic[[dof]]
-        return "N" if linear.all() and linear.size else "N·m or N" if linear.any() else "N·m"
+        if not linear.any():
+            return revolute
+        return prismatic if linear.all() else f"{revolute} or {prismatic}"
 
     @property
     def mimic_joints(self) -> tuple[str, ...]:

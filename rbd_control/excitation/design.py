@@ -190,9 +190,9 @@ class Designer:
         clear = float(self.space.clearance(at)[0])
         if clear < 0.0:
             raise InputError(
-                f"the start pose ({_pose(self.model.joint_names, self.start)}) is {-clear:.3f} m "
-                "outside the box, below the floor or too close to the arm itself; give another "
-                "pose by --start, a larger --box or a lower --floor"
+                f"the start pose is {-clear:.3f} m outside the box, below the floor or too close "
+                "to the arm itself; give another pose by --start, a larger --box or a lower "
+                f"--floor. The pose is {_pose(self.model.joint_names, self.start)}"
             )
         weight = np.abs(gravity_torque(self.model, at)[0])
         worst = int(np.argmax(weight / self.allowed.effort))

@@ -371,8 +371,8 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
         text = f"the arm carries {size} that the model lacks: give the URDF with the hand, or "
         text += "payload_mass and payload_com"
         if mass < 0.0:
-            text = f"the model contains {size} that the arm does not carry: give the URDF without "
-            text += "the hand"
+            text = f"the model contains {size} that the arm does not carry: correct payload_mass, "
+            text += "or give the URDF without the hand"
         return Line("payload", "bad", text, values)
     least = max(LEAST_MASS, SHARE_OF_MASS * model.mass)
     size = f"{mass:+.2f} ± {error:.2g} kg at {link}"

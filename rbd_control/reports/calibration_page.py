@@ -180,7 +180,7 @@ def _friction_plots(found: Json, calibration: Calibration, v: Array, torque: Arr
                 Curve("measured", v[:, i], torque[:, i], "before", "points"),
                 Curve("fitted", grid[:, i], fitted[:, i], "found"),
             ),
-            "velocity [rad/s or m/s]",
+            f"velocity [{'m/s' if found['joints'][joint]['unit'] == 'N' else 'rad/s'}]",
             f"friction [{found['joints'][joint]['unit']}]",
         )
         for i, joint in enumerate(found["joints"])

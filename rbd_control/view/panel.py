@@ -96,12 +96,12 @@ def events_html(events: tuple[ContactEvent, ...], current: int) -> str:
     )
     head = "".join(f'<th style="{_CELL};text-align:left">{h}</th>' for h in _HEADINGS)
     return (
-        f'<div class="rbd-events" style="{_STYLE};max-height:14em;overflow-y:auto"><table>'
+        f'<div class="rbd-events" style="{_STYLE};max-height:20em;overflow-y:auto"><table>'
         f"<tr>{head}</tr>{rows}</table></div>"
     )
 
 
-_HEADINGS = ("event", "onset [s]", "link", "torque [N·m]", "force", "lasts [s]")
+_HEADINGS = ("event", "onset [s]", "link", "torque [N·m]", "peak force", "lasts [s]")
 
 
 def _event_row(event: ContactEvent, is_current: bool) -> str:

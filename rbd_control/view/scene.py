@@ -177,7 +177,8 @@ def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
     notes += _missing_meshes(files)
     if by_capsules:
         links = "1 link is" if by_capsules == 1 else f"{by_capsules} links are"
-        notes.append(f"{links} drawn as capsules between the joints")
+        why = "" if notes else ": the description has no shapes for them"
+        notes.append(f"{links} drawn as capsules between the joints{why}")
     return Scene(model, tuple(shapes), tuple(notes))
 
 
