@@ -42,6 +42,7 @@ REASONS = (
     "out of range",
     "stamps too close",
     "repeated efforts",
+    "velocity not measured",
 )
 """Reasons for the lack of a verdict or for a dropped sample; the code is the index, 0 if none."""
 (
@@ -61,6 +62,7 @@ REASONS = (
     RANGE,
     TOO_CLOSE,
     REPEATED_EFFORTS,
+    ZERO_VELOCITY,
 ) = range(len(REASONS))
 
 NO_JOINT = -1
@@ -128,6 +130,7 @@ _JOINT_MEMORY = np.dtype(
         ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
         ("measured", "?"),  # some effort was not exactly zero since the detector's start or reset
+        ("still_at", "f8"),  # position at ``still_since`` [rad or m]
         ("peak", "f8"),  # residual at the peak of the last contact [N·m or N]
         *JOINT_FIELDS,  # of the friction that is followed
         ("base", "f8"),  # residual of the arm at rest, from which changes are judged [N·m or N]
@@ -149,6 +152,10 @@ _ARM_MEMORY = np.dtype(
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
         ("measured", "?"),  # the effort of some joint was not exactly zero since the start or reset
+        ("still_since", "f8"),  # stamp from which motion with velocities of exactly zero is added
+        # up; NaN if a velocity is not zero
+        ("moves", "i8"),  # number of samples since then with a new position
+        ("unmeasured", "?"),  # joints have moved with velocities of exactly zero, and none since
         ("dropped", "i8"),  # number of dropped samples in a row
         ("jumps", "i8"),  # number of dropped samples in a row that jumped
         ("interrupted", "?"),  # a contact ended with the verdict, because of dropped samples
@@ -279,7 +286,7 @@ def new_memory(nq: int, nv: int) -> Memory:
     memory.joint["reversal"] = 1.0
     memory.joint["threshold"] = math.inf
     arm = memory.arm[0]
-    arm["stamp"] = arm["started"] = arm["updated"] = math.nan
+    arm["stamp"] = arm["started"] = arm["updated"] = arm["still_since"] = math.nan
     arm["saturated"] = arm["resumed"] = arm["doubtful_until"] = -math.inf
     arm["reason"] = SETTLING
     return memory

@@ -21,6 +21,11 @@ count:
 - Zeros on all joints count at once before the first effort that is not zero, and afterwards if they
   last for ``repeated_time``, or for ``repeated_time_at_rest`` while no joint moves.
 
+Velocities of exactly zero on all joints count as not measured once a joint has moved by
+:data:`MOVED` within :data:`MOVED_WITHIN`, in at least :data:`MOVES` samples, until a velocity is not
+zero. The momentum balance without velocity shows the torque of inertia and friction as external
+torque.
+
 **Threshold allowance for the unknown torque between two samples.**
 
 For an interval between two samples the observer uses the mean of the momentum's rate at both ends.
@@ -76,10 +81,11 @@ from rbd_control.estimation.detector_state import (
     TOO_CLOSE,
     VALID,
     ZERO_EFFORT,
+    ZERO_VELOCITY,
 )
 from rbd_control.estimation.observers import LARGEST, USABLE
 from rbd_control.joint_states.acceptance import GAP_PERIODS
-from rbd_control.joint_states.plausibility import FARTHEST, has_jumped, is_within
+from rbd_control.joint_states.plausibility import FARTHEST, has_jumped, is_within, whole_turns
 
 FADED = 10.0
 """Number of time constants of the observer after which the residual of a push has decayed."""
@@ -89,6 +95,14 @@ IN_MOTION = 0.02
 At this speed an encoder of 12 bits, with steps of 1.5e-3 rad, shows a new position within
 ``maximum_gap``. A slower joint may repeat its position and a rounded velocity, so that only a
 repeated effort shows that the driver has read nothing."""
+MOVED = 0.02
+"""Motion after which velocities of exactly zero are not measured [rad or m]: ten steps of an encoder
+of 12 bits, and further than gears and brakes give way."""
+MOVED_WITHIN = 1.0
+"""Time within which it must happen [s]: a driver may round slower motion to zero."""
+MOVES = 5
+"""Number of samples in which it must happen, so that an arm that has moved while samples were lost
+and rests again does not count."""
 LEAST_INTERVAL = 5e-10
 """Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""
 
@@ -117,6 +131,8 @@ def find_fault(samples, k, settings, memory, is_fresh):
     dt = samples.stamp[k] - memory.arm[0].stamp
     compares = not is_fresh and dt <= settings.arm[0].maximum_gap
     reason, row = _find_zero_effort(samples, k, settings, memory, is_fresh)
+    if _moves_without_velocity(samples, k, settings, memory, dt):
+        reason, row = ZERO_VELOCITY, NO_JOINT
     if compares:
         for i in range(n - 1, -1, -1):
             speed, turn = settings.joint[i].highest_speed, settings.joint[i].turn
@@ -174,6 +190,34 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
         if reason != VALID or not memory.arm[0].measured or stamp - since >= longest:
             reason, row = ALL_ZERO, NO_JOINT
     return reason, row
+
+
+@inlined_borrowing
+def _moves_without_velocity(samples, k, settings, memory, dt):
+    """Return whether the joints move although all velocities are exactly zero."""
+    n, arm, stamp = memory.joint.shape[0], memory.arm[0], samples.stamp[k]
+    base = memory.q.shape[0] - n
+    for i in range(n):
+        if samples.v[k, i] != 0.0:
+            arm.still_since, arm.unmeasured = math.nan, False
+            return False
+    begins = not (stamp - arm.still_since <= MOVED_WITHIN and dt <= settings.arm[0].maximum_gap)
+    if begins:
+        arm.still_since, arm.moves = stamp, 0
+    moved = farthest = 0.0
+    for i in range(n):
+        if settings.joint[i].highest_speed < math.inf:
+            q, turn = samples.q[k, base + i], settings.joint[i].turn
+            if begins:
+                memory.joint[i].still_at = q
+            moved = max(moved, abs(q - memory.q[base + i]))
+            way = q - memory.joint[i].still_at
+            farthest = max(farthest, abs(way - whole_turns(way, turn)))
+    if moved > 0.0:
+        arm.moves += 1
+    if farthest > MOVED and arm.moves >= MOVES:
+        arm.unmeasured = True
+    return arm.unmeasured
 
 
 @inlined_borrowing

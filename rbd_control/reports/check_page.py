@@ -84,6 +84,9 @@ def lines_table(found: Json) -> Table:
     )
 
 
+_FRICTION = ("coulomb", "viscous", "offset")
+
+
 def effort_table(found: Json) -> Table:
     """Return the effort of each joint."""
     rows = tuple(
@@ -93,7 +96,8 @@ def effort_table(found: Json) -> Table:
                 one["kind"].replace("_", " "),
                 _scale(one),
                 one["confidence"],
-                *(number(one[name]) for name in ("coulomb", "viscous", "offset", "misfit")),
+                *(number(one[name] if _is_known(one) else None) for name in _FRICTION),
+                number(one["misfit"]),
             ),
             one["level"],
         )
@@ -111,8 +115,13 @@ def effort_table(found: Json) -> Table:
     )
 
 
+def _is_known(one: Json) -> bool:
+    """Return whether the motion tells the torque of a joint from its friction."""
+    return one["confidence"] != "none" and one["scale"] is not None
+
+
 def _scale(one: Json) -> str:
-    if one["confidence"] == "none" or one["scale"] is None:
+    if not _is_known(one):
         return "-"
     deviation = one["deviation"]
     return f"{one['scale']:.3g}" + ("" if deviation is None else f" ± {deviation:.1g}")

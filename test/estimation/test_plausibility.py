@@ -212,6 +212,35 @@ def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None
         assert {d.reason for d in detections[first + 2 :]} == {"effort not measured"}
 
 
+def test_velocities_that_are_zero_in_motion_are_not_measured(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
+    """A driver that does not measure velocity fills in zeros; friction would be contact."""
+    t, q, v, tau = recording
+    for first in (0, 700):
+        dead = v.copy()
+        dead[first:] = 0.0
+        detections = detect(model, (t, q, dead, tau))
+        # The momentum that vanishes when it begins in motion is a contact.
+        assert is_clean(detections) == (first == 0)
+        moved = np.abs(q - q[first]).max(axis=1) > 0.02
+        known = first + int(np.argmax(moved[first:]))
+        assert {d.reason for d in detections[known + 3 :]} == {"velocity not measured"}
+
+
+def test_an_arm_at_rest_has_a_velocity_of_zero(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
+    """It may creep, and have moved while samples were lost."""
+    t, q = 0.01 * np.arange(600), np.tile(recording[1][0], (600, 1))
+    q[:, 1] += 0.015 * t  # slower than a driver rounds to zero
+    q[300:, 2] += 0.1  # within the gap before
+    t[300:] += 0.3
+    tau = gravity_torque(model, q)
+    detections = detect(model, (t, q, np.zeros_like(q), tau))
+    assert "velocity not measured" not in {d.reason for d in detections}
+
+
 @pytest.mark.parametrize("pushed", [False, True])
 def test_efforts_that_repeat_while_the_encoders_are_live_give_no_verdict(
     model: Model, pushed: bool
