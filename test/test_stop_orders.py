@@ -90,7 +90,7 @@ class Setting:
         self.node = node
         names = names or {"actions": ["arm"], "services": ["pause"]}
         self.orders = StopOrders(node, names, "", 2, ShortLock())
-        self.orders.look(0.0)
+        self.orders.look()
         unused = Server(Trigger)
         self.cancel = self.servers.get(CancelGoal, unused)
         self.pause = self.servers.get(Trigger, unused)
@@ -231,12 +231,12 @@ def test_a_goal_that_arrives_during_a_cancellation_is_cancelled(setting: Setting
 
 def test_a_trigger_server_that_starts_late_is_called_at_once(setting: Setting) -> None:
     setting.pause.is_ready = False
-    setting.orders.look(0.0)
+    setting.orders.look()
     setting.repeat()
     assert len(setting.pause.requests) == 2  # nobody may have received the first
     setting.pause.is_ready = True
     setting.now += 0.01
-    setting.orders.look(0.0)
+    setting.orders.look()
     setting.repeat()
     setting.repeat()
     assert len(setting.pause.requests) == 3
@@ -268,7 +268,7 @@ def test_a_server_that_pauses_nothing_is_reported(monkeypatch: pytest.MonkeyPatc
     assert "/servo_node/pause_servo does not answer" in setting.report().messages
     assert not setting.is_settled()
     setting.servers[SetBool].is_ready = False
-    setting.orders.look(0.0)
+    setting.orders.look()
     found = setting.report()
     assert found.level == WARN
     assert "no service /servo_node/pause_servo" in found.messages[0]
@@ -327,8 +327,8 @@ def test_a_velocity_topic_without_controller_is_reported(monkeypatch: pytest.Mon
     setting = Setting(monkeypatch, velocity_topics=["commands"])
     assert setting.report().level < WARN
     setting.subscribers = 1  # the orders themselves
-    setting.orders.look(0.0)
+    setting.orders.look()
     found = setting.report()
     assert found.level == WARN
     assert "no subscriber of /commands: a contact cannot stop it" in found.messages[0]
-    assert "no subscriber of /commands" in setting.node.lines[-1]
+    assert found.unlogged == [(WARN, found.messages[0])]

@@ -7,9 +7,11 @@ fields of a ``sensor_msgs/JointState`` as plain values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
+from time import monotonic
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +41,9 @@ from rbd_control.joint_states.velocities import filter_samples, new_filter
 from rbd_control.wording import listed, quoted
 
 _MAX_ORDERS = 64
+
+SILENT = 1.0
+"""Time without a joint, while messages with other joints come, after which it is silent [s]."""
 """Maximum number of lists of names that an intake stores.
 
 An arm and its gripper often share a topic.
@@ -97,6 +102,8 @@ class JointStateIntake:
         if len(set(self.joint_names)) != len(self.joint_names):
             raise InputError(f"a joint is named twice in {', '.join(self.joint_names)}")
         self._orders: dict[tuple[str, ...], NDArray[np.intp] | str] = {}
+        self._heard: dict[tuple[str, ...], float] = {}
+        """Time of the last message with these names, on the steady clock [s]."""
         self.parts = Parts(self.joint_names)
         self.lists: set[tuple[str, ...]] = set()
         self.refused_names: tuple[str, ...] = ()
@@ -338,6 +345,17 @@ class JointStateIntake:
         """Whether the messages so far together name all joints."""
         return set(self.joint_names) <= {name for names in self._orders for name in names}
 
+    def silent_joints(self) -> tuple[tuple[str, ...], float]:
+        """Return the joints that messages have ceased to name, and since when they have [s]."""
+        now = monotonic()
+        ages = {
+            joint: min(now - last for names, last in self._heard.items() if joint in names)
+            for joint in self.joint_names
+        }
+        newest = now - max(self._heard.values())
+        silent = tuple(joint for joint, age in ages.items() if age > newest + SILENT)
+        return silent, max((ages[joint] for joint in silent), default=0.0)
+
     def _is_part(self, reason: str, names: Sequence[str]) -> bool:
         return reason == "missing joint" and self.parts.names_part(names)
 
@@ -354,13 +372,17 @@ class JointStateIntake:
             self._drop("lengths")
             return None
         whole = self.parts.join(message)
+        # A part counts as dropped unless another completes it.
         if whole is None:
             self._drop(reason)
+        else:
+            self._tally[COUNTED.index(reason)] -= self.parts.waited
         return whole
 
     def _order(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
         """Return the indices of the joints in the names, or the reason for dropping a message."""
         known = self._orders.get(names)
+        self._heard[names] = monotonic()
         if len(self.lists) < _MAX_ORDERS:
             self.lists.add(names)
         if known is not None:
@@ -377,6 +399,7 @@ class JointStateIntake:
             order = np.array([names.index(joint) for joint in self.joint_names])
         if len(self._orders) >= _MAX_ORDERS:
             self._orders.clear()
+            self._heard = {names: self._heard[names]}
         self._orders[names] = order
         return order
 
@@ -397,7 +420,11 @@ see :mod:`rbd_control.ros.transports`.
 
 
 def advice(
-    topic: str, publishers: int, intake: JointStateIntake, others: Collection[str] = ()
+    topic: str,
+    publishers: int,
+    intake: JointStateIntake,
+    others: Collection[str] = (),
+    elsewhere: Collection[str] = (),
 ) -> str:
     """Return the reason why there are no usable joint states, and the remedy, as text.
 
@@ -406,7 +433,13 @@ def advice(
         publishers: number of its publishers.
         intake: the intake that has processed the messages on the topic, none of them usable.
         others: joints of the robot description that the node does not use.
+        elsewhere: other topics on which joint states are published.
     """
+    if not publishers and elsewhere:
+        return (
+            f"no node publishes {topic}, but joint states come on {listed(sorted(elsewhere))}: "
+            f"start with joint_states:={min(elsewhere)}"
+        )
     if not publishers:
         return f"no node publishes {topic}; remap joint_states to the topic of the robot's driver"
     if not intake.last_reason:
@@ -417,6 +450,12 @@ def advice(
         )
     if intake.last_reason == "missing joint":
         if intake.have_all_joints:
+            silent, age = intake.silent_joints()
+            if silent:
+                return (
+                    f"no message with {listed(silent)} has arrived on {topic} for {age:.1f} s, but "
+                    "others have: its publisher has stopped"
+                )
             return (
                 f"the joints come in several messages on {topic} that are more than "
                 f"{1e3 * LONGEST_AGE:g} ms apart; publish them faster, or at the same time"
@@ -434,12 +473,17 @@ def _lack(intake: JointStateIntake, others: Collection[str]) -> str:
     unknown = [name for name in found if name not in others]
     if found and not unknown:
         return f"lack {listed(missing)}; they have {listed(found)}, other joints of the description"
-    nearest = get_close_matches(missing[0], unknown, n=1) if missing else []
+    alike = [name for name in unknown if missing and _digits(name) == _digits(missing[0])]
+    nearest = get_close_matches(missing[0], alike, n=1) if alike else []
     hint = f"; is {quoted(nearest[0])} the same joint as {quoted(missing[0])}?" if nearest else "."
     return (
         f"lack {listed(missing)}; they have {listed(found)}{hint} The names must be those of the "
         f"robot description"
     )
+
+
+def _digits(name: str) -> list[str]:
+    return re.findall(r"\d+", name)
 
 
 def _count(publishers: int) -> str:

@@ -36,18 +36,20 @@ class Parts:
     Attributes:
         age: age of the oldest part of the last joined message [s]; 0 before the first.
         joined: number of joined messages.
+        waited: number of parts that had waited for the last one of the last joined message.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._names = tuple(joint_names)
         self._place = {name: i for i, name in enumerate(self._names)}
         self.age = 0.0
-        self.joined = 0
+        self.joined = self.waited = 0
         self.clear()
 
     def clear(self) -> None:
         """Forget the parts that wait for others."""
         self._received = np.full((4, len(self._names)), np.nan)  # time, q, v, tau
+        self._message = np.zeros(len(self._names), dtype=np.int64)  # number of the message
         self._newest: JointMessage | None = None
 
     def names_part(self, names: Sequence[str]) -> bool:
@@ -71,6 +73,7 @@ class Parts:
             self.clear()
         self._newest = message
         self._received[0, into] = time
+        self._message[into] = self._message.max() + 1
         for row, values in enumerate(fields, start=1):
             self._received[row, into] = values[here] if values.size else np.nan
         age = time - self._received[0]
@@ -78,6 +81,7 @@ class Parts:
         if not np.isfinite(self._received[0]).all():
             return None
         _, q, v, tau = self._received
+        self.waited = np.unique(self._message).size - 1
         q = np.where(age > 0.0, q + age * np.where(np.isfinite(v), v, 0.0), q)
         self.age, self.joined = float(age.max()), self.joined + 1
         whole = JointMessage(message.stamp, message.receipt, self._names, q, v, tau)

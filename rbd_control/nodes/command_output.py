@@ -467,9 +467,9 @@ class CommandReport:
         status.add("mode", command.mode)
         status.add("goal", command.goal)
         if command.mode == "safe":
-            status.raise_to(ERROR, f"safe torque: {command.reason}")
+            status.raise_to(ERROR, f"safe torque: {command.reason}", is_logged=True)
         elif command.reason:
-            status.raise_to(WARN, command.reason)
+            status.raise_to(WARN, command.reason, is_logged=True)
         if controller.path.frozen:
             status.raise_to(WARN, controller.path.frozen)
         self._report_energy(status, controller)

@@ -55,6 +55,12 @@ from rbd_control.startup.compilation import rehearse_detector
 SILENCE = 0.1
 """Age of the last usable joint state above which there is no verdict (contact, no contact) [s]."""
 
+REMEDIES = dict.fromkeys(
+    ("no velocity", "velocity not measured"),
+    "; set velocity_filter: 0.02, and velocities are computed from the positions",
+)
+"""What to do about a reason why there is no verdict, by reason."""
+
 REPORT = "report of a sample"
 """Name under which :class:`CallbackErrors` counts failures after the flag was published."""
 
@@ -461,7 +467,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if self._model_error:
             return self._model_error
         if detection is not None and not detection.valid:
-            return detection.reason
+            return detection.reason + REMEDIES.get(detection.reason, "")
         if self._has_judged and self._is_late:
             return "joint states waited while the node was paused or busy"
         return f"no joint states were judged for {SILENCE:g} s"
@@ -480,7 +486,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if first := self._counts.first_verdict():
             self.get_logger().info(first)
         if not self.has_verdict:
-            status.raise_to(WARN, f"no verdict: {self._missing(detection)}")
+            # The input logs why no joint states come.
+            is_logged = bool(self._model_error) or detection is None
+            status.raise_to(WARN, f"no verdict: {self._missing(detection)}", is_logged=is_logged)
         if detection is None:
             return
         self._counts.report(status)

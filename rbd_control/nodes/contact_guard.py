@@ -64,12 +64,6 @@ After a pause of the process the callback thread has this time to process the wa
 LOOK_PERIOD = 0.5
 """Period of the check that servers and subscribers of all requests exist [s]."""
 
-DISCOVERY_TIME = 3.5
-"""Time after the configuration for which a missing server is not logged [s].
-
-ROS discovery by Fast DDS takes up to 3 s.
-"""
-
 
 LATEST_RETREAT = 5.0
 """Time from a stop to its confirmation above which the arm does not retreat [s].
@@ -258,6 +252,11 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._look()
         self._watchdog.start()
         self._stop.start(time.monotonic())
+        names = [name for kind in self.parameters.order_names.values() for name in kind]
+        names += ["MoveIt"] if self.parameters.moveit_stop else []
+        self.get_logger().info(
+            f"active: a contact on {self._contact.topic_name} stops {listed(names)}"
+        )
 
     def deactivate(self) -> None:
         """Stop guarding the arm, and stop a retreat.
@@ -490,7 +489,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     def _look(self) -> None:
         """Check for the servers, also before the activation."""
         if self._orders is not None:
-            self._orders.look(DISCOVERY_TIME)
+            self._orders.look()
 
     def _report(self, status: Status) -> None:
         if self._orders is None:
@@ -510,7 +509,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if stop.is_latched:
             is_retreating = self._retreat.phase == "retreating"
             progress = "retreating" if is_retreating else stop.state
-            status.raise_to(WARN, f"{progress}: {stop.reason}; call ~/resume")
+            status.raise_to(WARN, f"{progress}: {stop.reason}; call ~/resume", is_logged=True)
         self._report_detector(stop.missing(now), status)
         self._report_motion(now, status)
 
@@ -536,13 +535,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         missing = motion.missing(now)
         joint, speed = motion.fastest()
         if self._stop.state == "stopping" and speed > parameters.standstill_speed:
-            moves = f"moves at {speed:.3g} rad/s or m/s"
+            text = f"the arm still moves after the stop: {joint} at {speed:.3g} rad/s or m/s"
             if joint in missing:
-                moves = (
-                    f"moved at {speed:.3g} rad/s or m/s in its last joint state, "
-                    f"{motion.age(joint, now):.1f} s ago"
-                )
-            status.raise_to(WARN, f"{joint} {moves}")
+                text += f", in its last joint state {motion.age(joint, now):.1f} s ago"
+            status.raise_to(WARN, text)
         is_unknown = motion.still_since(now) is None
         if missing or is_unknown:
             which = f" of {listed(missing)}" if missing else ""

@@ -55,12 +55,10 @@ class TouchedLink:
         self._node = node
         self._frame: str | None = None
         self._link = self._trouble = ""
-        self._told: set[bool] = set()
 
     def forget(self) -> None:
-        """Forget the last frame and the logged problems, because links or prefix may change."""
+        """Forget the last frame and its problem, because links or prefix may change."""
         self._frame, self._link, self._trouble = None, "", ""
-        self._told.clear()
 
     def of(self, frame: str, links: Collection[str], prefix: str) -> str:
         """Return the link that a frame belongs to, or an empty text if it belongs to no link.
@@ -81,10 +79,7 @@ class TouchedLink:
             status.raise_to(WARN, self._trouble)
 
     def _look(self, frame: str, prefix: str) -> None:
-        """Set the warning for the diagnostics; log each kind of problem once.
-
-        Any node may publish any number of frames.
-        """
+        """Set the warning for the diagnostics; any node may publish any number of frames."""
         shown = shortened(frame, LONGEST)
         if self._link and frame == prefix + self._link:
             self._trouble = ""
@@ -101,10 +96,6 @@ class TouchedLink:
                 f"frame_prefix {prefix!r}: it is ignored; give both nodes the same description "
                 f"and frame_prefix"
             )
-        found = bool(self._link)
-        if found not in self._told:
-            self._told.add(found)
-            self._node.get_logger().warning(self._trouble)
 
 
 CONTACT = "contact_detector/contact"
@@ -196,7 +187,7 @@ class DetectorInput:
         warning = self._warning()
         if not warning:
             return
-        status.raise_to(WARN, self._advice(warning))
+        status.raise_to(WARN, self._advice(warning), is_logged=True)
         report_unreceived(self._node, self.topic, self._qos, status)
 
     def _advice(self, warning: str) -> str:

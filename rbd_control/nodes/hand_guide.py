@@ -340,7 +340,7 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
         status.add("moment [N·m]", float(np.linalg.norm(law.force[:3])))
         status.add("points of the led path", len(law.path.points))
         if self.is_active and law.state in ("stopping", "stopped"):
-            status.raise_to(WARN, f"{law.state}: {law.reason}; call ~/start")
+            status.raise_to(WARN, f"{law.state}: {law.reason}; call ~/start", is_logged=True)
         self._arm.report(status)
         if self.is_active and law.missing(time.monotonic()):
             status.raise_to(WARN, law.missing(time.monotonic()))

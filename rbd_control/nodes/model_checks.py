@@ -404,7 +404,7 @@ class PayloadNotice:
     def report(self, status: Status) -> None:
         """Add the payload that explains the open contact, if there is one, as a warning."""
         if self._said is not None:
-            status.raise_to(WARN, self._said.text)
+            status.raise_to(WARN, self._said.text, is_logged=True)
 
     def _explained(self, line: Line | None) -> None:
         is_new = self._said is None
@@ -461,7 +461,6 @@ class ModelChecks:
         self._fit: MotionWatch | None = None
         self._remarks: tuple[Line, ...] = ()
         self._comparison: Slices[tuple[Line, ...]] | None = None
-        self._is_other_rate = False
 
     def configure(self, detector: ContactDetector) -> None:
         """Use this detector; log warnings about settings that disable or nearly disable detection.
@@ -550,13 +549,15 @@ class ModelChecks:
         if self._checks_kind():
             decision = self.effort_kind.decision
             if self.effort_kind.is_refuted:
-                status.raise_to(ERROR, f"no verdict: {decision.text}")
+                status.raise_to(ERROR, f"no verdict: {decision.text}", is_logged=True)
             status.add("effort_kind", f"{decision.state}: {decision.text}")
         for warning in self._warnings:
             status.raise_to(WARN, warning)
-        self._check_rate(status)
+        warning = rate_warning(self._detector.period, self._detector.parameters)
+        if warning:
+            status.raise_to(WARN, warning)
         for remark in self._remarks:
-            status.raise_to(WARN, remark.text)
+            status.raise_to(WARN, remark.text, is_logged=True)
         self._payload.report(status)
 
     def start_check_status(self) -> DiagnosticStatus | None:
@@ -569,17 +570,6 @@ class ModelChecks:
     def _check_settings(self) -> None:
         """Warn about settings that disable or nearly disable detection."""
         self._warnings = detector_warnings(self._detector.parameters, self._detector.model)
-        for warning in self._warnings:
-            self._node.get_logger().warning(warning)
-
-    def _check_rate(self, status: Status) -> None:
-        """Warn about joint states at another rate than in the calibration; log it at its start."""
-        warning = rate_warning(self._detector.period, self._detector.parameters)
-        if warning:
-            status.raise_to(WARN, warning)
-            if not self._is_other_rate:
-                self._node.get_logger().warning(warning)
-        self._is_other_rate = bool(warning)
 
     def _compare(self, fit: MotionWatch, sample: JointSample) -> None:
         """Compare model and robot once there are enough samples, and log the differences."""

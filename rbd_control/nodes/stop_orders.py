@@ -509,10 +509,8 @@ class StopOrders:
         except BaseException:
             self.destroy()
             raise
-        self._missed: set[str] = set()
         self._told: int | None = 0
         """Number of cancelled goals when the stop event was published; None if it is still due."""
-        self._begun = time.monotonic()
 
     def destroy(self) -> None:
         """Destroy all clients, subscriptions and publishers."""
@@ -610,27 +608,14 @@ class StopOrders:
         """Number of goals that servers have agreed to cancel since the construction."""
         return sum(canceller.cancelled for canceller in self._cancellers)
 
-    def look(self, patience: float) -> None:
-        """Check which servers and subscribers exist; log those that are missing or have returned.
-
-        Args:
-            patience: time after the construction in which a missing server is not logged, because
-                discovery takes that long [s].
-        """
-        waits = time.monotonic() - self._begun < patience
+    def look(self) -> None:
+        """Check which servers and subscribers exist."""
         for canceller in self._cancellers:
             canceller.look()
         for call in self._calls:
             call.look()
         for velocity in self._velocities:
             velocity.look()
-        for receiver in self._receivers:
-            if receiver.is_there and receiver.name in self._missed:
-                self._missed.discard(receiver.name)
-                self._node.get_logger().info(f"{receiver.name} is there")
-            elif not receiver.is_there and receiver.name not in self._missed and not waits:
-                self._missed.add(receiver.name)
-                self._node.get_logger().warning(self._absence(receiver))
 
     def report(self, status: Status, is_latched: bool) -> None:
         """Add servers, counts and problems to the diagnostics.
@@ -650,13 +635,15 @@ class StopOrders:
                 status.raise_to(
                     ERROR,
                     f"the middleware refuses to send the request to {request.name}; it is repeated",
+                    is_logged=True,
                 )
             elif not request.is_there:
                 status.raise_to(WARN, self._absence(request))
             elif is_latched and request.refused:
-                status.raise_to(ERROR, f"{request.name} refuses to stop: {request.refused}")
+                refusal = f"{request.name} refuses to stop: {request.refused}"
+                status.raise_to(ERROR, refusal, is_logged=True)
             elif is_latched and not request.is_settled:
-                status.raise_to(ERROR, f"{request.name} does not answer")
+                status.raise_to(ERROR, f"{request.name} does not answer", is_logged=True)
         for canceller in self._cancellers:
             status.add(f"goals of {canceller.name}", canceller.running)
             if is_latched and canceller.running and canceller.request.is_settled:
@@ -667,7 +654,7 @@ class StopOrders:
             if is_latched and velocity.is_unsent:
                 status.raise_to(ERROR, f"the middleware refuses zero velocities on {velocity.name}")
             elif is_latched and velocity.is_overruled:
-                status.raise_to(ERROR, velocity.complaint)
+                status.raise_to(ERROR, velocity.complaint, is_logged=True)
             elif not velocity.is_there:
                 status.raise_to(WARN, self._absence(velocity))
         status.add("goals cancelled", self.cancelled)

@@ -206,7 +206,7 @@ class CallbackErrors:
                 status.add(key, count)
                 new, self._reported[key] = count - self._reported[key], count
                 if new:
-                    status.raise_to(level, f"{key}: {new} in the last second")
+                    status.raise_to(level, f"{key}: {new} in the last second", is_logged=True)
 
     def _log_sometimes(self, key: str, text: str, count: int) -> None:
         now = self._clock()

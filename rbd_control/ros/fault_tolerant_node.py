@@ -122,7 +122,7 @@ class Refusals:
             status.add(key, count)
             new, self._reported[topic] = count - self._reported[topic], count
             if new:
-                status.raise_to(WARN, f"{key}: {new} in the last second")
+                status.raise_to(WARN, f"{key}: {new} in the last second", is_logged=True)
         self.log()
 
     def log(self) -> None:

@@ -487,10 +487,25 @@ class JointStateInput:
         elif time.monotonic() > self._patience:
             self._patience = time.monotonic() + SAID_EVERY
             self._publishers = self._node.count_publishers(topic)
-            said = advice(topic, self._publishers, self._intake, self._others)
+            said = advice(
+                topic, self._publishers, self._intake, self._others, self._elsewhere(topic)
+            )
             self._node.get_logger().warning(said)
         if self._node.is_active and self.is_silent:
             self._on_silence()
+
+    def _elsewhere(self, topic: str) -> list[str]:
+        """Return the other topics named ``joint_states`` that have publishers.
+
+        Nodes of this package publish other quantities as joint states under other names.
+        """
+        return [
+            name
+            for name, _ in self._node.get_topic_names_and_types()
+            if name != topic
+            and name.endswith("/joint_states")
+            and self._node.count_publishers(name)
+        ]
 
     def _report(self, status: Status) -> None:
         intake = self._intake
@@ -504,9 +519,10 @@ class JointStateInput:
             if intake.last_reason == "too large":
                 why += f" ({intake.too_large})"
             level = ERROR if self._node.is_active else WARN
-            status.raise_to(level, f"no usable joint states for {self._timeout():g} s{why}")
+            silence = f"no usable joint states for {self._timeout():g} s{why}"
+            status.raise_to(level, silence, is_logged=True)
         if self.held is not None and self.held.moved:
-            status.raise_to(ERROR, self.held.moved)
+            status.raise_to(ERROR, self.held.moved, is_logged=True)
         self._report_publishers(status, level)
         status.add("rate [Hz]", intake.rate)
         status.add("gaps", intake.gaps)

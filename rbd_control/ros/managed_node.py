@@ -509,4 +509,7 @@ class ManagedNode(FaultTolerantNode, Generic[P_co]):
         status.add("state", state)
         if not self.is_active:
             obstacle = "" if self._autostart is None else self._autostart.obstacle
-            status.raise_to(WARN, f"{state}, {obstacle}" if obstacle else state)
+            text = f"{state}, {obstacle}" if obstacle else state
+            status.raise_to(WARN, text, is_logged=True)
+        if self._source is not None:
+            self._source.report(status)

@@ -135,12 +135,6 @@ class JointScout:
 
 TOPIC = "robot_description"
 
-ANOTHER = (
-    "another robot description was published, which counts once the node is configured anew: "
-    "ros2 lifecycle set NODE deactivate, cleanup, configure, activate"
-)
-"""What the node says of a description that is not that of its model."""
-
 
 class RobotSource:
     """Receives the robot description, and builds the arm when the node is configured.
@@ -157,7 +151,7 @@ class RobotSource:
 
     Attributes:
         contradiction: why the model of the configured node may be wrong: another description has
-            been published since; empty if not.
+            been published on the topic from which it came; empty if not.
     """
 
     def __init__(
@@ -168,7 +162,7 @@ class RobotSource:
         reads_joint_states: bool,
     ) -> None:
         self._node, self._parameters = node, parameters
-        self._received = self.contradiction = ""
+        self._received = self.contradiction = self._remark = ""
         self._in_use: str | None = None
         """Description of the configured arm; None while the node is not configured."""
         node.create_subscription(String, TOPIC, self._on_description, LATCHED)
@@ -234,19 +228,40 @@ class RobotSource:
 
     def release(self) -> None:
         """Read joint states again, to determine the joints of the next configuration."""
-        self._in_use, self.contradiction = None, ""
+        self._in_use, self.contradiction, self._remark = None, "", ""
         if self._scout is not None:
             self._scout.start()
 
+    def report(self, status: Status) -> None:
+        """Add a warning while the last description is not that of the node's model."""
+        if self._remark:
+            status.raise_to(WARN, self._remark, is_logged=True)
+
     def _on_description(self, message: String) -> None:
+        is_given = self._has_parameter()
+        # A given description often differs from that of the driver, which matters if it changes.
+        model = self._received if is_given else self._in_use
+        if not (is_given and self._received):
+            self._received = message.data
+        if not model or self._in_use is None or _words(message.data) == _words(model):
+            self._remark = self.contradiction = ""
+            return
+        self._remark = (
+            f"another robot description was published, and the model stays that of {self._origin()}"
+        )
+        if not is_given:
+            self.contradiction = self._remark
+        self._node.get_logger().warning(self._remark)
+
+    def _origin(self) -> str:
+        """Return where the model comes from, and how to replace it."""
         if self._has_parameter():
-            return
-        self._received = message.data
-        if self._in_use is None:
-            return
-        self.contradiction = "" if message.data == self._in_use else ANOTHER
-        if self.contradiction:
-            self._node.get_logger().warning(self.contradiction)
+            return "the parameter urdf or robot_description: if the arm has changed, change it, too"
+        name = self._node.get_fully_qualified_name()
+        return (
+            f"the first: start the nodes again, or ros2 lifecycle set {name} deactivate, then "
+            "cleanup, configure and activate (a controller in the same process first)"
+        )
 
     def _has_parameter(self) -> bool:
         arm = self._parameters()
@@ -255,6 +270,11 @@ class RobotSource:
     def _advice(self) -> str:
         topic = self._node.resolve_topic_name(TOPIC)
         return f"give robot_description or urdf, or publish it on {topic}"
+
+
+def _words(xml: str) -> list[str]:
+    """Return an XML text without the white space that formats it."""
+    return xml.replace("<", " <").replace(">", "> ").split()
 
 
 def joints_and_payload(robot: Robot) -> str:
@@ -439,7 +459,7 @@ class PayloadInput:
     def _report(self, status: Status) -> None:
         status.add("payload [kg]", float(self._node.parameters.payload_mass))
         if self._refusal:
-            status.raise_to(WARN, f"payload refused: {self._refusal}")
+            status.raise_to(WARN, f"payload refused: {self._refusal}", is_logged=True)
         if self._pending is not None:
             status.raise_to(
                 WARN,
