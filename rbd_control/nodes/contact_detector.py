@@ -373,6 +373,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             raise ParameterError(f"gripper_joint {joint!r} is a joint of the arm")
         for note in unset(self.robot.in_model_order(self.parameters), model):
             self.get_logger().info(note)
+        if late := self.parameters.velocity_filter:
+            self.get_logger().info(
+                f"velocities are computed from positions (velocity_filter: {late:g} s); contacts "
+                "are found later by about as much"
+            )
         surface = surface_of_robot(self.robot)
         if note := missing_geometry(model, surface):
             self.get_logger().info(note)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sysconfig
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -123,8 +122,6 @@ class MeshFiles:
         folders = [Path(prefix, "share", package) for prefix in prefixes if prefix]
         for root in filter(None, roots):
             folders += [Path(root, package), *([Path(root)] if Path(root).name == package else [])]
-        # Packages of robot descriptions from PyPI (example-robot-data).
-        folders.append(Path(sysconfig.get_path("purelib"), "cmeel.prefix", "share", package))
         # A description that lies in its package, or beside other packages.
         above = [] if self._folder is None else [self._folder, *self._folder.resolve().parents]
         folders += [place if place.name == package else place / package for place in above]

@@ -170,10 +170,12 @@ It is the largest value that the parameter ``effort_limit`` allows.
 
 
 def rehearse_intake() -> None:
-    """Process one artificial joint-state message, so that the code of the intake is compiled."""
+    """Process artificial joint-state messages, so that the code of the intake is compiled."""
     from rbd_control.joint_states import JointStateIntake
 
-    JointStateIntake(("joint",)).accept(1.0, 1.0, ("joint",), [0.0], [0.0], [0.0])
+    for velocity_filter in (0.0, 0.02):
+        intake = JointStateIntake(("joint",), velocity_filter=velocity_filter)
+        intake.accept(1.0, 1.0, ("joint",), [0.0], [0.0], [0.0])
 
 
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:

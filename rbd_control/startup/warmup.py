@@ -1,4 +1,4 @@
-"""Short runs of all compiled code that nodes, ``replay``, ``calibrate`` and ``demo`` use."""
+"""Short runs of all compiled code that the nodes and the commands use."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.check.weakest_push import weakest_pushes_in
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import RecordedMotion, calibrate
@@ -53,6 +54,9 @@ def steps() -> Iterator[Step]:
     yield "simulated arm", partial(_rehearse_arm, model)
     yield "replay", partial(_replay, model)
     yield "calibrate", partial(_calibrate, model)
+    motion = _motion(model)
+    yield "check", partial(weakest_pushes_in, model, DetectorParameters(), [motion])
+    yield "excite", partial(inverse_dynamics, model, motion.q, motion.v, motion.v)
 
 
 def compile_beside() -> dict[str, list[float]]:
@@ -140,7 +144,7 @@ def _motion(model: Model) -> RecordedMotion:
     angle = np.outer(t, frequency)
     q = 0.4 * np.sin(angle)
     v = 0.4 * np.cos(angle) * frequency
-    # One by one, because a batch would compile the kernel in lanes, which is not needed here.
+    # One by one: a batch needs the kernel in lanes, which only one of the steps does.
     accelerations = -(frequency**2) * q
     tau = np.array([inverse_dynamics(model, *x) for x in zip(q, v, accelerations, strict=True)])
     noise = np.random.default_rng(0).normal(scale=0.05, size=tau.shape)
