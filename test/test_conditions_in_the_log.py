@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
@@ -16,7 +18,8 @@ from rbd_control.simulation import arm7_urdf
 
 
 def test_a_condition_that_lasts_is_logged_once_and_so_is_its_end() -> None:
-    node, now = FakeNode(), 0.0
+    node: Any = FakeNode()
+    now = 0.0
     log = ConditionLog(node, lambda: now)
     for k in range(20):
         now = 0.5 * k
@@ -33,7 +36,8 @@ def test_a_condition_that_lasts_is_logged_once_and_so_is_its_end() -> None:
 
 
 def test_what_does_not_last_is_not_logged() -> None:
-    node, now = FakeNode(), 0.0
+    node: Any = FakeNode()
+    now = 0.0
     log = ConditionLog(node, lambda: now)
     for k in range(20):
         now = float(k)
@@ -53,7 +57,8 @@ def test_lower_levels_are_logged_beside_an_error_and_what_the_node_logs_is_not()
 @pytest.mark.parametrize("is_given", [False, True])
 def test_another_description_never_goes_unnoticed(is_given: bool) -> None:
     """A given one may differ from that of the driver, but not change; white space is no change."""
-    node, arm = FakeNode(), RobotParameters(urdf="arm7" if is_given else "")
+    node: Any = FakeNode()
+    arm = RobotParameters(urdf="arm7" if is_given else "")
     source = RobotSource(node, lambda: arm, reads_joint_states=False)
 
     def publish(text: str) -> list[str]:

@@ -22,8 +22,8 @@ count:
   last for ``repeated_time``, or for ``repeated_time_at_rest`` while no joint moves.
 
 Velocities of exactly zero on all joints count as not measured once a joint has moved by
-:data:`MOVED` within :data:`MOVED_WITHIN`, in at least :data:`MOVES` samples, until a velocity is not
-zero. The momentum balance without velocity shows the torque of inertia and friction as external
+:data:`MOVED` within :data:`MOVED_WITHIN`, in at least :data:`MOVES` samples, until a velocity is
+not zero. The momentum balance without velocity shows the torque of inertia and friction as external
 torque.
 
 **Threshold allowance for the unknown torque between two samples.**
@@ -96,8 +96,9 @@ At this speed an encoder of 12 bits, with steps of 1.5e-3 rad, shows a new posit
 ``maximum_gap``. A slower joint may repeat its position and a rounded velocity, so that only a
 repeated effort shows that the driver has read nothing."""
 MOVED = 0.02
-"""Motion after which velocities of exactly zero are not measured [rad or m]: ten steps of an encoder
-of 12 bits, and further than gears and brakes give way."""
+"""Motion after which velocities of exactly zero are not measured [rad or m].
+
+It is more than ten steps of an encoder of 12 bits, and further than gears and brakes give way."""
 MOVED_WITHIN = 1.0
 """Time within which it must happen [s]: a driver may round slower motion to zero."""
 MOVES = 5

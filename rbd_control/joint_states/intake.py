@@ -435,13 +435,12 @@ def advice(
         others: joints of the robot description that the node does not use.
         elsewhere: other topics on which joint states are published.
     """
-    if not publishers and elsewhere:
-        return (
-            f"no node publishes {topic}, but joint states come on {listed(sorted(elsewhere))}: "
-            f"start with joint_states:={min(elsewhere)}"
-        )
     if not publishers:
-        return f"no node publishes {topic}; remap joint_states to the topic of the robot's driver"
+        found = "; remap joint_states to the topic of the robot's driver"
+        if elsewhere:
+            found = f", but joint states come on {listed(sorted(elsewhere))}: start with "
+            found += f"joint_states:={min(elsewhere)}"
+        return f"no node publishes {topic}{found}"
     if not intake.last_reason:
         return (
             f"no message arrives on {topic}, although it has {_count(publishers)}: the driver "
@@ -450,21 +449,25 @@ def advice(
         )
     if intake.last_reason == "missing joint":
         if intake.have_all_joints:
-            silent, age = intake.silent_joints()
-            if silent:
-                return (
-                    f"no message with {listed(silent)} has arrived on {topic} for {age:.1f} s, but "
-                    "others have: its publisher has stopped"
-                )
-            return (
-                f"the joints come in several messages on {topic} that are more than "
-                f"{1e3 * LONGEST_AGE:g} ms apart; publish them faster, or at the same time"
-            )
+            return _apart(topic, intake)
         return f"joint states on {topic} {_lack(intake, others)}"
     reason = intake.last_reason
     if reason == "too large":
         reason += f" ({intake.too_large})"
     return f"joint states on {topic} cannot be used: {reason}"
+
+
+def _apart(topic: str, intake: JointStateIntake) -> str:
+    silent, age = intake.silent_joints()
+    if silent:
+        return (
+            f"no message with {listed(silent)} has arrived on {topic} for {age:.1f} s, but others "
+            "have: its publisher has stopped"
+        )
+    return (
+        f"the joints come in several messages on {topic} that are more than "
+        f"{1e3 * LONGEST_AGE:g} ms apart; publish them faster, or at the same time"
+    )
 
 
 def _lack(intake: JointStateIntake, others: Collection[str]) -> str:
