@@ -496,7 +496,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             status.raise_to(WARN, f"no verdict: {self._missing(detection)}", is_logged=is_logged)
         if detection is None:
             return
-        self._counts.report(status)
+        self._counts.report(status, self.has_verdict)
         status.add("contact", detection.contact)
         status.add("level", detection.level)
         for joint, torque in zip(joints, detection.residual, strict=True):

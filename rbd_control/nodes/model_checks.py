@@ -77,17 +77,20 @@ class VerdictCounts:
         rate = self._reasons[0] / since
         return f"active, first verdict after {self._first - self._begin:.1f} s, {rate:.0f} Hz"
 
-    def report(self, status: Status) -> None:
-        """Add the counts to a status; samples dropped since the last report are a warning."""
+    def report(self, status: Status, has_verdict: bool) -> None:
+        """Add the counts to a status; samples dropped since the last report are a warning.
+
+        Without a verdict, the status has its reason already.
+        """
         status.add("samples", self._samples)
         status.add("valid samples", self._reasons[0])
         rows = zip(REASONS[1:], self._reasons[1:], self._drops[1:], strict=True)
         for reason, lost, dropped in rows:
             status.add(f"without verdict: {reason}", lost)
             status.add(f"dropped: {reason}", dropped)
-        if self._dropped:
+        if self._dropped and has_verdict:
             status.raise_to(WARN, f"samples dropped: {self._dropped}")
-            self._dropped = ""
+        self._dropped = ""
 
 
 PERIOD = 0.02
