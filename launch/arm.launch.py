@@ -14,7 +14,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rbd_control.ros.launching import declared, declared_switches, included
+from rbd_control.ros.launching import declared, declared_switches, ended, file_description, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
     listed_names,
@@ -71,9 +71,8 @@ IN_FRAMES = ("contact_detector", "passivity_controller", "hand_guide")
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    return LaunchDescription(
-        [*declared(ARGUMENTS), *declared_switches(SWITCHES), OpaqueFunction(function=arm)]
-    )
+    arguments = [*declared(ARGUMENTS), *declared_switches(SWITCHES)]
+    return file_description(arguments, OpaqueFunction(function=arm))
 
 
 def arm(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -116,6 +115,7 @@ def _both(given: dict[str, str]) -> Node:
         parameters=[parameter_file(given["namespace"], parameters)],
         remappings=_remappings(given),
         output="screen",
+        on_exit=ended,
     )
 
 
@@ -157,4 +157,5 @@ def _node(executable: str, given: dict[str, str]) -> Node:
         parameters=[typed] if typed else [],
         remappings=_remappings(given),
         output="screen",
+        on_exit=ended,
     )

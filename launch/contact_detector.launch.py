@@ -19,6 +19,7 @@ FIXED = {
     "detector": "true",
     "controller": "false",
     "guard": "false",
+    "hand_guide": "false",
     "prefix": "",
     "joints": "",
     "actions": "",

@@ -20,6 +20,7 @@ FIXED = {
     "detector": "false",
     "controller": "false",
     "guard": "true",
+    "hand_guide": "false",
     "prefix": "",
     "joints": "",
 }

@@ -5,13 +5,22 @@ Each is a process of its own. `rbd-control demo` plays the same scenario and sco
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rbd_control.ros.launching import declared, declared_switches, included
+from rbd_control.ros.launching import (
+    declared,
+    declared_switches,
+    ended,
+    file_description,
+    included,
+    stop,
+)
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import configuration, node_parameters, require_sections
 
@@ -45,14 +54,8 @@ def generate_launch_description() -> LaunchDescription:
         choices=["", "true", "false"],
         description="begin the scenario again when it is over; empty: params_file's",
     )
-    return LaunchDescription(
-        [
-            *declared(ARGUMENTS),
-            *declared_switches(SWITCHES),
-            loop,
-            OpaqueFunction(function=demo),
-        ]
-    )
+    arguments = [*declared(ARGUMENTS), *declared_switches(SWITCHES), loop]
+    return file_description(arguments, OpaqueFunction(function=demo))
 
 
 def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -64,13 +67,12 @@ def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     passed = {name: given[name] for name in (*SHARED, "publish_robot_state", "rviz")}
     passed["urdf"] = str(arm.get("urdf", ""))
     # An arm keeps the last torque it was given, so none of the three runs alone.
-    ends = {name: Shutdown(reason=f"{name} ended") for name in NODES}
-    nodes = [_node(name, given, on_exit=ends[name]) for name in NODES]
-    scenario = [_node("demo_scenario", given)] if given["scenario"] == "true" else []
+    nodes = [_node(name, given, stop) for name in NODES]
+    scenario = [_node("demo_scenario", given, ended)] if given["scenario"] == "true" else []
     return [included("robot_state.launch.py", passed), *nodes, *scenario]
 
 
-def _node(name: str, given: dict[str, str], on_exit: Shutdown | None = None) -> Node:
+def _node(name: str, given: dict[str, str], on_exit: Callable[..., Shutdown | None]) -> Node:
     parameters = node_parameters(given["params_file"], given["namespace"], name)
     if name == "demo_scenario":
         if given["loop"]:

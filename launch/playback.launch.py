@@ -15,11 +15,9 @@ from launch.actions import (
     EmitEvent,
     OpaqueFunction,
     RegisterEventHandler,
-    Shutdown,
 )
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
-from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
@@ -27,10 +25,11 @@ from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
-from rbd_control.errors import RbdControlError
+from rbd_control.errors import RbdControlError, RecordingError
+from rbd_control.files.input_files import is_absent
 from rbd_control.playback.recorded_joints import joints_to_play
 from rbd_control.robot.robot import robot_parameters
-from rbd_control.ros.launching import declared, declared_switches, included
+from rbd_control.ros.launching import declared, declared_switches, file_description, included, stop
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
     configuration,
@@ -68,26 +67,23 @@ SWITCHES = {name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", 
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument("recording", description=RECORDING),
-            *declared(ARGUMENTS),
-            *declared_switches(SWITCHES),
-            DeclareLaunchArgument(
-                "loop",
-                default_value="",
-                choices=["", "true", "false"],
-                description="start again at the end of the recording; empty: params_file's",
-            ),
-            OpaqueFunction(function=playback),
-        ]
+    loop = DeclareLaunchArgument(
+        "loop",
+        default_value="",
+        choices=["", "true", "false"],
+        description="start again at the end of the recording; empty: params_file's",
     )
+    recording = DeclareLaunchArgument("recording", description=RECORDING)
+    arguments = [recording, *declared(ARGUMENTS), *declared_switches(SWITCHES), loop]
+    return file_description(arguments, OpaqueFunction(function=playback))
 
 
 def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return detector and player, tied together."""
     names = ("recording", *ARGUMENTS, *SWITCHES, "loop")
     given = {name: LaunchConfiguration(name).perform(context) for name in names}
+    if is_absent(given["recording"]):
+        raise RecordingError(f"recording: {given['recording']}: there is no such file or folder")
     require_sections(given["params_file"], given["namespace"], ["contact_detector"])
     detector, player = _detector(given), _player(given)
     passed = {name: given[name] for name in (*SHARED, *SWITCHES)}
@@ -107,11 +103,16 @@ def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             detector,
             "configuring",
             "unconfigured",
-            Shutdown(reason="the detector cannot start"),
+            OpaqueFunction(function=_end_without_detector),
         ),
         _when(detector, "activating", "active", player),
         detector,
     ]
+
+
+def _end_without_detector(_context: LaunchContext) -> None:
+    """End the launch with exit code 1."""
+    raise RbdControlError("the detector cannot start")
 
 
 def _detector(given: dict[str, str]) -> LifecycleNode:
@@ -190,7 +191,7 @@ def _change(node: LifecycleNode, transition: int) -> EmitEvent:
 
 
 def _when(
-    node: LifecycleNode, start: str, goal: str, action: EmitEvent | Node | Shutdown
+    node: LifecycleNode, start: str, goal: str, action: EmitEvent | Node | OpaqueFunction
 ) -> RegisterEventHandler:
     """Return the handler that takes an action when a node goes from one state to another."""
     return RegisterEventHandler(
@@ -198,8 +199,3 @@ def _when(
             target_lifecycle_node=node, start_state=start, goal_state=goal, entities=[action]
         )
     )
-
-
-def stop(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
-    """Shut down once: a node without the other is of no use, and launch_ros allows one shutdown."""
-    return None if context.is_shutdown else Shutdown(reason=f"{event.process_name} ended")

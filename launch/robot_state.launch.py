@@ -10,7 +10,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rbd_control.ros.launching import declared, declared_switches
+from rbd_control.ros.launching import declared, declared_switches, file_description
 from rbd_control.startup.arm_launch import (
     ARGUMENTS,
     SWITCHES,
@@ -26,13 +26,10 @@ NAMES = ("urdf", "namespace", "joint_states", "robot_description", "frame_prefix
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    return LaunchDescription(
-        [
-            *declared({name: ARGUMENTS[name] for name in NAMES}),
-            *declared_switches(SWITCHES),
-            OpaqueFunction(function=nodes),
-        ]
-    )
+    # The other launch files pass all switches on.
+    switches = {**SWITCHES, "publish_robot_state": ("true", "start robot_state_publisher")}
+    arguments = declared({name: ARGUMENTS[name] for name in NAMES}) + declared_switches(switches)
+    return file_description(arguments, OpaqueFunction(function=nodes))
 
 
 def nodes(context: LaunchContext) -> list[Node]:

@@ -62,6 +62,24 @@ def test_a_urdf_that_is_given_replaces_the_description_of_the_file(tmp_path: Pat
     assert given == {"urdf": "new.urdf"}
 
 
+def test_an_empty_list_that_would_become_a_default_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "arm.yaml"
+    for name, text in (("actions", r"actions: ROS 2 .* no actions are \[''\]"), ("axis", "axis: ")):
+        path.write_text(yaml.safe_dump({"/**": {"ros__parameters": {name: []}}}), encoding="utf-8")
+        with pytest.raises(ParameterError, match=rf"arm\.yaml: {text}"):
+            node_parameters(path, "", "contact_guard")
+
+
+def test_no_actions_are_one_empty_name() -> None:
+    pytest.importorskip("rclpy")
+    from rbd_control.nodes.contact_guard import ContactGuardParameters
+
+    given = ContactGuardParameters(actions=("",), services=("foo/stop",))
+    assert (given.order_names["actions"], given.order_names["services"]) == ((), ("foo/stop",))
+    with pytest.raises(ParameterError, match="nothing to stop"):
+        ContactGuardParameters(actions=("",), moveit_stop=False)
+
+
 def test_the_prefix_is_put_before_joints_and_links_that_lack_it(file: Path) -> None:
     found = node_parameters(file, "left", "contact_detector", "left_")
     assert found["joints"] == ["left_a", "left_b"]

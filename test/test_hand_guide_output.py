@@ -49,7 +49,10 @@ def test_a_point_has_the_positions_and_the_hold_keeps_them() -> None:
         assert list(point.positions) == [0.1, 0.2]
         assert not len(point.velocities)
         assert point.time_from_start.nanosec == 20_000_000
-    assert sent.topic_name == OUTPUTS["trajectory"]
+    assert sent.topic_name == OUTPUTS["trajectory"].command
+    assert arm.missing() == f"nothing subscribes to {sent.topic_name}"
+    sent.readers = 1
+    assert not arm.missing()
 
 
 def test_velocities_and_their_zero() -> None:

@@ -67,7 +67,7 @@ from rbd_control.parameters import Parameters, parameter
 
 Array = NDArray[np.float64]
 State = Literal["idle", "led", "playing", "stopping", "stopped"]
-Arm = Literal["position", "velocity", "torque"]
+Arm = Literal["position", "velocity", "twist", "torque"]
 
 SIGMAS = 3.0
 """Smallest dead zone in standard deviations of the estimated force or moment."""
@@ -111,6 +111,14 @@ LONGEST_STEP = 0.1
 """Time between two steps, or two stamps, above which the arm stops [s]: a pause, or a jump."""
 FOLLOWING = 0.15
 """Largest distance from commanded to measured position [rad or m]; drives lag by 20 to 100 ms."""
+TRAVEL_TIME = 1.0
+"""Time over which the tool of an arm that takes velocities must follow [s].
+
+Older errors fade, because a velocity has no commanded position and drift must not add up.
+"""
+TRAVEL_SHARE, TRAVEL_LEAST = 0.6, 0.01
+"""Largest error of this motion: as a share of the motion in :data:`TRAVEL_TIME` at the largest
+commanded speed, and at least [m]. An arm that stands is found in 0.9 s."""
 WRENCH_TIME = 0.02
 """Time constant of the wrench estimate: the default ``observer_gain`` of 50 1/s [s]."""
 
@@ -152,7 +160,7 @@ class HandGuideParameters(Parameters):
     )
     motion: str = parameter(
         "translation",
-        "directions in which the hand may lead. "
+        "directions in which the hand may lead, not with output float. "
         + "; ".join(f"'{k}': {v}" for k, v in FREE.items()),
         choices=tuple(FREE),
     )
@@ -210,7 +218,8 @@ class HandGuideParameters(Parameters):
     )
     tool_speed: float = parameter(
         0.25,
-        "largest speed of the tool; 0.25 m/s is the reduced speed of ISO 10218",
+        "largest speed of the tool, not with output float; 0.25 m/s is the reduced speed of ISO "
+        "10218",
         unit="m/s",
         lower=0.01,
         upper=1.0,
@@ -220,7 +229,7 @@ class HandGuideParameters(Parameters):
     )
     joint_speed: float = parameter(
         0.3,
-        "largest speed of each joint, as a share of its velocity limit",
+        "largest speed of each joint, as a share of its velocity limit; not with output float",
         lower=0.01,
         upper=1.0,
     )
@@ -237,7 +246,8 @@ class HandGuideParameters(Parameters):
     )
     box_lower: tuple[float, ...] = parameter(
         (),
-        "lowest x, y, z of the origin of the tool frame, in axes of the root link; empty: no box",
+        "lowest x, y, z of the origin of the tool frame, in axes of the root link; empty: no box. "
+        "Not with output float",
         unit="m",
         lower=-100.0,
         upper=100.0,
@@ -369,10 +379,13 @@ class LedPath:
         ):
             self.points.append(np.array(q))
 
-    def there_and_back(self, q: Array, speed: float, reach: float) -> TrajectoryArrays:
+    def there_and_back(
+        self, model: Model, q: Array, speed: float, reach: float
+    ) -> TrajectoryArrays:
         """Return the way back to the begin of the path, and from there along the whole path.
 
         Args:
+            model: the arm, for the names of its joints.
             q: present position, (nv,) [rad or m].
             speed: largest speed of a joint between two points [rad/s or m/s].
             reach: largest distance of a joint from the path [rad or m]; nothing else of the space
@@ -383,11 +396,14 @@ class LedPath:
         """
         if len(self.points) < 2:
             raise InputError("cannot play: no path is stored; lead the arm first")
-        away = [float(np.abs(point - q).max()) for point in self.points]
-        nearest = int(np.argmin(away))
-        if away[nearest] > reach:
+        away = np.abs(np.array(self.points) - q)
+        nearest = int(np.argmin(away.max(axis=1)))
+        worst = int(np.argmax(away[nearest]))
+        if away[nearest, worst] > reach:
+            name, unit = model.joint_names[worst], model.position_unit(worst)
             raise InputError(
-                f"cannot play: a joint is {away[nearest]:.2g} rad or m away from the led path"
+                f"cannot play: {name} is {away[nearest, worst]:.2g} {unit} away from the led path, "
+                f"above {reach:.2g} {unit}; move it back, or lead a new path"
             )
         order = [*range(nearest, -1, -1), *range(1, len(self.points))]
         route = np.array([self.points[i] for i in order])
@@ -437,9 +453,10 @@ class HandGuide:
     Args:
         model: the arm.
         parameters: of the law; ``tool_frame`` is required.
-        arm: what the arm takes. One that takes positions must follow them (:data:`FOLLOWING`). One
-            that takes torques floats under its own controller while the state is ``led``:
-            :meth:`step` returns no commands, and the states and limits of force hold.
+        arm: what the arm takes. It must follow its positions (:data:`FOLLOWING`) or velocities
+            (:data:`TRAVEL_TIME`). One that takes torques floats under its own controller while the
+            state is ``led``: :meth:`step` returns no commands, and the states and limits of force
+            hold.
 
         friction: dry friction of each joint, (nv,) [N·m or N]; None for none.
 
@@ -500,6 +517,8 @@ class HandGuide:
         self._offset: Array | None = None
         self._tared_at = self._q
         self._y: Array = np.zeros(6)
+        self._behind: Array = np.zeros(6)
+        self._fastest = 0.0
         self._command = Command(np.zeros(n), np.zeros(n), np.zeros(6))
         self._touched_since = self._let_go_since = math.nan
         self._stepped = self._stopped_at = math.nan
@@ -592,16 +611,18 @@ class HandGuide:
         """Repeat the led path with ``play_speed``: back to its begin, then along it.
 
         Raises:
-            InputError: for an arm that is led, stopping or takes torques, without a path, and away
-                from the path.
+            InputError: for an arm that takes torques, or twists for more than six joints; while it
+                is led or stopping, without a path, and away from the path.
             TrajectoryError: for a path outside of the limits of the joints.
         """
+        if self.arm == "torque":
+            raise InputError("cannot play: not with output float: the arm takes no positions")
+        if self.arm == "twist" and self.model.nv > 6:
+            raise InputError("cannot play: not with output twist and more than six joints")
         if self.state not in ("stopped", "idle"):
             raise InputError(f"cannot play: the arm is {self.state}")
-        if self.arm == "torque":
-            raise InputError("cannot play: send the path to the arm's controller")
         p, names, path = self.parameters, self.model.joint_names, self.path
-        points = path.there_and_back(self._q, p.play_speed, 2.0 * p.teach_step)
+        points = path.there_and_back(self.model, self._q, p.play_speed, 2.0 * p.teach_step)
         start = DesiredState.at_rest(self._q.copy())
         route = Trajectory.from_points(names, names, points, start=start, limits=self.model)
         self._forget_motion()
@@ -809,6 +830,7 @@ class HandGuide:
         q = self._command.q + v * dt if self.arm == "position" else self._q.copy()
         self._command = Command(q, v, twist)
         self._check_following()
+        self._check_travel(J, dt)
 
     def _play_on(self, dt: float) -> None:
         """Advance along the led path by ``dt``."""
@@ -817,7 +839,7 @@ class HandGuide:
         wanted = self._route.sample(self._played)
         J = frame_jacobian(self.model, self._q, self.parameters.tool_frame)
         v = wanted.v_d
-        if self.arm == "velocity":
+        if self.arm != "position":
             # Velocities alone would leave the path; an error of position fades within 0.2 s.
             v = v + (wanted.q_d - self._q) / LIMIT_TIME
         self._command = Command(wanted.q_d, v, J @ v)
@@ -873,6 +895,18 @@ class HandGuide:
             name = self.model.joint_names[worst]
             unit = self.model.position_unit(worst)
             self.stop(f"{name} is {behind[worst]:.2g} {unit} away from its command")
+
+    def _check_travel(self, J: Array, dt: float) -> None:
+        """Stop an arm that takes velocities if its tool does not move as commanded."""
+        if self.arm == "position":
+            return
+        scale, kept = np.repeat([TURN_LENGTH, 1.0], 3), math.exp(-dt / TRAVEL_TIME)
+        wanted = scale * self._command.twist
+        self._behind = kept * self._behind + dt * (wanted - scale * (J @ self._v))
+        self._fastest = max(kept * self._fastest, float(np.linalg.norm(wanted)))
+        behind = float(np.linalg.norm(self._behind))
+        if behind > max(TRAVEL_SHARE * self._fastest * TRAVEL_TIME, TRAVEL_LEAST):
+            self.stop(f"the tool is {behind:.2g} m away from its command")
 
     def _slow_down(self, now: float, dt: float) -> None:
         """Reduce the velocity within :data:`STOP_TIME`; end when the arm rests."""

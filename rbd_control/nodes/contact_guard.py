@@ -88,7 +88,7 @@ class ContactGuardParameters(NodeParameters, StopParameters):
 
     actions: tuple[str, ...] = parameter(
         ("joint_trajectory_controller/follow_joint_trajectory",),
-        "actions whose goals are all cancelled at a stop, and while it is latched",
+        "actions whose goals are all cancelled at a stop, and while it is latched; ['']: none",
         live=False,
     )
     services: tuple[str, ...] = parameter(
@@ -142,7 +142,7 @@ class ContactGuardParameters(NodeParameters, StopParameters):
             raise ParameterError(
                 f"nothing to stop: {listed(ORDERS)} are empty and moveit_stop is false"
             )
-        if self.velocity_topics and not self.joints:
+        if names["velocity_topics"] and not self.joints:
             raise ParameterError("velocity_topics needs joints: one zero is published for each")
         for name, texts in names.items():
             if not all(texts) or len(set(texts)) != len(texts):
@@ -150,8 +150,9 @@ class ContactGuardParameters(NodeParameters, StopParameters):
 
     @property
     def order_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of actions, services and topics of a stop, by parameter."""
-        return {name: getattr(self, name) for name in ORDERS}
+        """Names of actions, services and topics of a stop, by parameter; ``('',)`` means none."""
+        given = {name: getattr(self, name) for name in ORDERS}
+        return {name: () if texts == ("",) else texts for name, texts in given.items()}
 
 
 class ContactGuard(ManagedNode[ContactGuardParameters]):

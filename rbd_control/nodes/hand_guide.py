@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
@@ -20,8 +20,8 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.control.hand_guide import Command, HandGuide, HandGuideParameters
-from rbd_control.errors import ParameterError
+from rbd_control.control.hand_guide import Arm, Command, HandGuide, HandGuideParameters
+from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import FrameParameters, ReceivingParameters
 from rbd_control.nodes.detector_input import CONTACT, LARGEST_VERDICT, link_of_frame
@@ -35,6 +35,7 @@ from rbd_control.ros.managed_node import ManagedNode
 from rbd_control.ros.messages import EXPIRING, REPEAT_PERIOD, Stamp, to_array, to_seconds
 from rbd_control.ros.run import run
 from rbd_control.ros.threads import CallbackWatchdog, ShortLock
+from rbd_control.wording import listed
 
 DETECTOR = CONTACT.partition("/")[0]
 """Name of the detector node, before the names of its topics."""
@@ -57,13 +58,38 @@ LARGEST_STAMPED = 65_536
 WRENCH_ORDER = np.array([3, 4, 5, 0, 1, 2])
 """Order of the components of a message, force first, as indices into ``[moment; force]``."""
 
+NOT_FLOATING = (
+    *("motion", "axis", "damping", "mass", "turn_damping", "inertia", "tank_capacity"),
+    *("tool_speed", "turn_speed", "joint_speed", "box_lower", "box_upper"),
+    *("teach_step", "play_speed", "horizon"),
+)
+"""Parameters that do not act on the motion of an arm that floats under its own controller."""
+
+
+class OutputKind(NamedTuple):
+    """What belongs to a value of the parameter ``output``."""
+
+    command: str
+    """The topic, or the node, that ``command`` has if it is empty."""
+    arm: Arm
+    """What the arm takes, for the law."""
+    message: Any
+    """Type of the messages; None for services."""
+    unused: tuple[str, ...]
+    """Parameters without effect on the motion."""
+
+
 OUTPUTS = {
-    "trajectory": "joint_trajectory_controller/joint_trajectory",
-    "velocity": "forward_velocity_controller/commands",
-    "twist": "servo_node/delta_twist_cmds",
-    "float": "passivity_controller",
+    "trajectory": OutputKind(
+        "joint_trajectory_controller/joint_trajectory", "position", JointTrajectory, ()
+    ),
+    "velocity": OutputKind(
+        "forward_velocity_controller/commands", "velocity", Float64MultiArray, ("horizon",)
+    ),
+    "twist": OutputKind("servo_node/delta_twist_cmds", "twist", TwistStamped, ("horizon",)),
+    "float": OutputKind("passivity_controller", "torque", None, NOT_FLOATING),
 }
-"""The kinds of output with the topic, or the node, that ``command`` has if it is empty."""
+"""The kinds of output."""
 
 STATE = Output("~/state", String, EXPIRING, "state of the hand guide: 50 Hz while active")
 
@@ -80,14 +106,15 @@ class HandGuideNodeParameters(FrameParameters, ReceivingParameters, HandGuidePar
         "'velocity': Float64MultiArray of joint velocities (forward_velocity_controller); 'twist': "
         "TwistStamped "
         "in the root link, for MoveIt Servo with command_in_type speed_units; 'float': the "
-        "passivity_controller floats while the arm is led",
+        "passivity_controller floats while the arm is led, at any speed and in all directions; "
+        f"no effect then have {', '.join(NOT_FLOATING)}",
         choices=tuple(OUTPUTS),
         live=False,
     )
     command: str = parameter(
         "",
         "topic of the commands, or with 'float' the name of the controller node; empty: "
-        + ", ".join(f"{name} for '{kind}'" for kind, name in OUTPUTS.items()),
+        + ", ".join(f"{each.command} for '{kind}'" for kind, each in OUTPUTS.items()),
         live=False,
     )
     horizon: float = parameter(
@@ -161,11 +188,9 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
             RbdControlError: for links that do not fit the arm, and an invalid ``command``.
         """
         p, model = self.parameters, self.robot.model
-        kinds = {"trajectory": "position", "float": "torque"}
-        kind: Any = kinds.get(p.output, "velocity")
         # Friction that reverses with the motion; its sign is unknown at rest.
         dry = self.robot.friction.dry(model.nv)
-        self._guide = HandGuide(model, p, kind, np.asarray(dry))
+        self._guide = HandGuide(model, p, OUTPUTS[p.output].arm, np.asarray(dry))
         self._arm = ArmOutput(self, p, model.joint_names, p.frame_prefix + model.root_link)
         self._input = JointStateInput(
             self,
@@ -174,6 +199,7 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
             self._on_sample,
             on_jump=lambda: self._fail("the clock of the joint states jumped"),
         )
+        self._warn_of_unused()
 
     def cleanup(self) -> None:
         """Destroy the joint-state input and the publisher of the commands."""
@@ -205,6 +231,19 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
     def parameters_changed(self) -> None:
         """Apply the new parameters."""
         self._law.parameters = self.parameters
+        self._warn_of_unused()
+
+    def _warn_of_unused(self) -> None:
+        """Log parameters that were changed and have no effect with this ``output``."""
+        p = self.parameters
+        unused = OUTPUTS[p.output].unused
+        changed = [
+            item.name
+            for item in fields(p)
+            if item.name in unused and getattr(p, item.name) != item.default
+        ]
+        if changed:
+            self.get_logger().warning(f"{listed(changed)}: no effect with output {p.output}")
 
     @property
     def _law(self) -> HandGuide:
@@ -263,6 +302,7 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
 
     def _start(self) -> str:
         with self._lock.held():
+            self._require_arm("start")
             return self._law.start()
 
     def _stop(self) -> str:
@@ -272,7 +312,15 @@ class HandGuideNode(ManagedNode[HandGuideNodeParameters]):
 
     def _play(self) -> str:
         with self._lock.held():
+            self._require_arm("play")
             return self._law.play()
+
+    def _require_arm(self, order: str) -> None:
+        """Refuse an order while an input or the receiver of the commands is missing."""
+        assert self._arm is not None
+        missing = self._law.missing(time.monotonic()) or self._arm.missing()
+        if missing:
+            raise InputError(f"cannot {order}: {missing}")
 
     # Commands ------------------------------------------------------------------------------------
 
@@ -369,16 +417,11 @@ class ArmOutput:
     ) -> None:
         self._node, self._joints, self._root = node, list(joints), root
         self._kind = parameters.output
-        name = parameters.command or OUTPUTS[self._kind]
+        name = parameters.command or OUTPUTS[self._kind].command
         self._publisher: FaultTolerantPublisher[Any] | None = None
         self._requests: dict[bool, StopRequest] = {}
         self._floats: bool | None = None
         self._next_request = 0.0
-        types = {
-            "trajectory": JointTrajectory,
-            "velocity": Float64MultiArray,
-            "twist": TwistStamped,
-        }
         try:
             if self._kind == "float":
                 trigger = ServiceKind(Trigger, Trigger.Request(), is_once=True)
@@ -388,9 +431,8 @@ class ArmOutput:
                     for on, order in ((True, "float"), (False, "hold"))
                 }
             else:
-                self._publisher = node.create_publisher(
-                    types[self._kind], name, QoSProfile(depth=1)
-                )
+                kind = OUTPUTS[self._kind].message
+                self._publisher = node.create_publisher(kind, name, QoSProfile(depth=1))
         except (InvalidTopicNameException, InvalidServiceNameException) as error:
             raise ParameterError(f"command: {error}") from None
 
@@ -447,18 +489,25 @@ class ArmOutput:
         if self._publisher is not None:
             self._publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME))
 
-    def report(self, status: Status) -> None:
-        """Warn of a missing receiver of the commands."""
-        if self._publisher is not None:
-            count = self._publisher.get_subscription_count()
-            status.add("receivers of commands", count)
-            if not count:
-                status.raise_to(WARN, f"nothing subscribes to {self._publisher.topic_name}")
+    def missing(self) -> str:
+        """Return which receiver of the commands is missing, or an empty text."""
+        if self._publisher is not None and not self._publisher.get_subscription_count():
+            return f"nothing subscribes to {self._publisher.topic_name}"
         for request in self._requests.values():
             request.look()
             if not request.is_there:
-                status.raise_to(WARN, f"no service {request.name}")
-            elif request.refused:
+                return f"no service {request.name}"
+        return ""
+
+    def report(self, status: Status) -> None:
+        """Warn of a missing receiver of the commands."""
+        if self._publisher is not None:
+            status.add("receivers of commands", self._publisher.get_subscription_count())
+        missing = self.missing()
+        if missing:
+            status.raise_to(WARN, missing)
+        for request in self._requests.values():
+            if request.refused:
                 status.raise_to(WARN, f"{request.name} refuses: {request.refused}")
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +28,29 @@ from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.share import share_directory
 from rbd_control.wording import listed
 
-NAMES = described_names(
-    (
-        RobotParameters,
-        DetectorParameters,
-        GripperParameters,
-        ControllerParameters,
-        StopParameters,
-        HandGuideParameters,
-    )
+KINDS = (
+    RobotParameters,
+    DetectorParameters,
+    GripperParameters,
+    ControllerParameters,
+    StopParameters,
+    HandGuideParameters,
 )
+"""Classes of the parameters that nodes of an arm have."""
+
+NAMES = described_names(KINDS)
 """Parameters that contain names of joints or links of the description.
 
 They map the name of the parameter to the keywords, such as ``all``, that it accepts as well.
 """
 
+NOT_EMPTY = {"actions"} | {
+    item.name
+    for kind in KINDS
+    for item in fields(kind)
+    if isinstance(item.default, tuple) and item.default
+}
+"""Parameters with lists whose default is not empty."""
 
 ARGUMENTS = {
     "params_file": ("", "parameters of the nodes; empty: the defaults"),
@@ -106,7 +115,7 @@ def require_package(name: str, argument: str) -> None:
         package = f"ros-{distribution}-{name.replace('_', '-')}"
         raise ParameterError(
             f"{argument} needs the package {name}, which is not installed: install {package}, or "
-            f"leave {argument} out"
+            f"give {argument}:=false"
         )
 
 
@@ -196,8 +205,8 @@ def node_parameters(
         The parameters without empty lists, which have no type in ROS 2.
 
     Raises:
-        ParameterError: naming the file, if it cannot be read or a section has no
-            ``ros__parameters``.
+        ParameterError: naming the file, if it cannot be read, a section has no
+            ``ros__parameters``, or an empty list would become a default that is not empty.
     """
     values = _of_file(params_file, namespace.strip("/"), node) if params_file else {}
     if joints:
@@ -211,7 +220,14 @@ def node_parameters(
             for name, keywords in NAMES.items()
             if name in values
         }
-    # An empty list has no type in ROS 2; where it is allowed, it is the default.
+    # An empty list has no type in ROS 2; without it the parameter has its default.
+    wrong = sorted(name for name in NOT_EMPTY & values.keys() if values[name] == [])
+    if wrong:
+        with about(params_file):
+            raise ParameterError(
+                f"{listed(wrong)}: ROS 2 cannot pass an empty list; leave it out for the default"
+                + ("; no actions are ['']" if "actions" in wrong else "")
+            )
     return {name: value for name, value in values.items() if value != []}
 
 

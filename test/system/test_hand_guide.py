@@ -108,7 +108,7 @@ def test_a_hand_leads_and_the_last_command_is_zero(bring_up: BringUp, probe: Pro
     topic = "forward_velocity_controller/commands"
     cell, commands = Cell(probe, topic), probe.listen(Float64MultiArray, topic)
     states = probe.listen(String, f"{NODE}/state", LATCHED)
-    process = bring_up.start(NODE, parameters())
+    process = bring_up.start(NODE, parameters(horizon=0.1))
     probe.wait_for_report(NODE, lambda r: r.values.get("state") == "active", "is not active")
     cell.force = HAND
     probe.later_report(NODE)
@@ -122,6 +122,9 @@ def test_a_hand_leads_and_the_last_command_is_zero(bring_up: BringUp, probe: Pro
     assert report.level == 1
     probe.wait(lambda: not np.any(commands[-1].data), "the last command is no zero")
     probe.wait(lambda: states[-1].data == "stopped", "does not say that it has stopped")
+    answer = probe.call(Trigger, f"{NODE}/start")
+    assert (answer.success, answer.message[:17]) == (False, "cannot start: no ")
+    assert "horizon: no effect with output velocity" in process.output
 
     cell.is_silent = False
     cell.lead(commands)
