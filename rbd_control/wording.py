@@ -26,6 +26,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def rounded(value: float, digits: int = 2) -> str:
+    """Return a number with significant digits, without an exponent below a million: ``1500``."""
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
 def shortened(text: str, length: int) -> str:
     """Return ``text`` printable and cut to ``length`` characters, ending in an ellipsis if cut."""
     # Escapes only lengthen the text, so no character after these can be shown.

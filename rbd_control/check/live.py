@@ -8,8 +8,8 @@ motion for every pair of joints.
 
 A contact must not count as a bias. Samples with a raised contact flag are left out, and so are
 samples with an outlying residual (:mod:`~rbd_control.identification.diagnosis`). If the flag is
-raised for more than 35 % of the samples (:data:`~.diagnosis.MOST_TOUCHED`), the model is
-probably wrong: all samples are then used, and the line ``contact`` reports it.
+raised for more than 60 % of the samples (:data:`~.diagnosis.MOST_FLAGGED`), the model is
+probably wrong: all samples are then used. The line ``contact`` reports it from 35 % on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.identification import RecordedMotion
-from rbd_control.identification.diagnosis import MOST_TOUCHED, diagnose_in_steps
+from rbd_control.identification.diagnosis import (
+    MARGIN,
+    MOST_FLAGGED,
+    MOST_TOUCHED,
+    diagnose_in_steps,
+    near_flags,
+)
 from rbd_control.identification.efforts import measured
 from rbd_control.identification.evidence import Evidence, gather_in_steps, joined
 from rbd_control.identification.findings import Level, Line, worst
@@ -45,11 +51,6 @@ FEWEST = 20
 """Minimum number of filtered samples (rows of the regression) for the lines about the arm."""
 POSES = 8
 """Number of poses in which pushes are evaluated."""
-MARGIN = 0.2
-"""Time before and after a raised flag in which samples are also left out [s].
-
-A contact begins before the flag rises, and the residual decays after the flag has fallen.
-"""
 
 
 class StartCheck:
@@ -132,9 +133,10 @@ class StartCheck:
             text = "not measured on any joint (exactly zero or constant): fix the driver"
             self.lines = (*lines, Line("effort", "bad", text))
             return
-        flagged = self._flagged(motion)
+        flagged = near_flags(motion.t, self._touched)
+        self._touched.clear()
         share = float(flagged.mean())
-        is_contact = share <= MOST_TOUCHED
+        is_contact = share <= MOST_FLAGGED
         evidence = yield from self._evidence(motion.only(~flagged) if is_contact else motion)
         if evidence is None:
             self.lines = (*lines, _nothing_told(share))
@@ -150,13 +152,6 @@ class StartCheck:
         )
         lines.append(push_line(pushes))
         self.lines = tuple(lines)
-
-    def _flagged(self, motion: RecordedMotion) -> NDArray[np.bool_]:
-        """Return the samples within :data:`MARGIN` of a raised flag, (n,) bool."""
-        raised = np.array(self._touched)
-        self._touched.clear()
-        after = np.searchsorted(raised, motion.t - MARGIN)
-        return np.asarray(after < np.searchsorted(raised, motion.t + MARGIN, side="right"))
 
     def _evidence(self, motion: RecordedMotion) -> Generator[None, None, Evidence | None]:
         """Yield after each part of the motion; return the evidence.

@@ -113,8 +113,8 @@ def check_recording(
         why = recorded.unused or "too few samples"
         text = f"no motion with velocity and effort ({why}): the arm cannot be checked"
         return CheckResult(name, duration, (*lines, Line("effort", "bad", text)), (), (), "")
-    lines.append(velocity_line(motions, model))
-    if lines[-1].level == "bad":
+    lines.append(velocity := velocity_line(motions, model))
+    if velocity.level == "bad":
         return CheckResult(name, duration, tuple(lines), (), (), "")
     if not measured(motions)[0].any():
         efforts = unmeasured(motions, model)
@@ -125,9 +125,12 @@ def check_recording(
         line = Line("effort", "bad", f"the arm cannot be checked: {error.message}")
         return CheckResult(name, duration, (*lines, line), (), (), "")
     lines += found.lines
-    lines.append(_contact(found.touched, found.outlying, touched / max(duration, 1e-9)))
     detection, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)), file)
-    lines += detection
+    unknown = "" if velocity.values["scale"] else "no joint moves"
+    if detection[0].values.get("contacts"):
+        unknown = "the residual has no outliers, but the detector reports contact, see thresholds"
+    told = touched / max(duration, 1e-9)
+    lines += _contact(found.touched, found.outlying, told, unknown), *detection
     return CheckResult(name, duration, tuple(lines), found.efforts, pushes, source, found.recorded)
 
 
@@ -154,13 +157,14 @@ def _exchanged(motion: RecordedMotion, i: int, j: int) -> RecordedMotion:
     return RecordedMotion(motion.name, motion.t, q, motion.v[:, order], motion.tau[:, order])
 
 
-def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
+def _contact(touched: float, joints: Sequence[str], told: float, unknown: str) -> Line:
     """Return the line about contacts.
 
     Args:
         touched: share of the samples that look like contact.
         joints: joints whose residual is an outlier in these samples.
         told: share of the time in true contact according to the recording.
+        unknown: why contact is not determined without outliers; empty if it is.
     """
     values = {"touched": touched, "joints": list(joints), "told": told}
     said = f"{told:.1%} of the time is true contact in the recording, and left out"
@@ -172,6 +176,8 @@ def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
         if told:
             text += f"; {said}"
         return Line("contact", "doubtful", text + "; record a free motion for the check", values)
+    if unknown and not told:
+        return Line("contact", "doubtful", f"not determined: {unknown}", values, is_finding=False)
     return Line("contact", "good", said if told else "no outliers of the residual", values)
 
 

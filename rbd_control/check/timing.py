@@ -26,8 +26,8 @@ between two samples from the median, in periods, without gaps."""
 GAP = (0.002, 0.05)
 """Share of the time in gaps above which the line is doubtful and bad."""
 REPEATED = (0.02, 0.3)
-"""Share of samples that repeat the sample before while the arm moves, above which the line is
-doubtful and bad."""
+"""Share of samples with velocity that repeat the sample before, above which the line is doubtful
+and bad."""
 LOST = (0.0, 0.05)
 """Share of messages that are dropped or lack velocity or effort, above which the line is doubtful
 and bad."""
@@ -122,7 +122,8 @@ def _jitter(step: np.ndarray, period: float) -> Line:
     late = np.abs(step[step <= GAP_PERIODS * period] - period)
     jitter = float(np.percentile(late, 95.0)) if late.size else 0.0
     level = graded(jitter / period, JITTER)
-    text = f"steps differ from {1e3 * period:.3g} ms by less than {1e3 * jitter:.2g} ms (95 %)"
+    shown = max(1e3 * jitter, 0.001)
+    text = f"steps differ from {1e3 * period:.3g} ms by less than {shown:.2g} ms (95 %)"
     if level != "good":
         text += ": the stamps are not the times of measurement; stamp the samples in the driver"
     return Line("jitter", level, text, {"period": period, "jitter": jitter})
@@ -148,11 +149,11 @@ def _gaps(step: np.ndarray, period: float, maximum_gap: float) -> Line:
 
 
 def repeated_line(motions: Sequence[RecordedMotion]) -> Line:
-    """Return the finding about samples that repeat the sample before while the arm moves.
+    """Return the finding about samples with velocity that repeat the sample before.
 
     They are the samples that the detector skips, see
-    :func:`~rbd_control.identification.motion.repeated_samples`. The arm moves if a velocity is
-    not zero.
+    :func:`~rbd_control.identification.motion.repeated_samples`. The velocity of an arm at rest may
+    be noise.
     """
     same = moving = 0
     for motion in motions:
@@ -160,7 +161,7 @@ def repeated_line(motions: Sequence[RecordedMotion]) -> Line:
         moving += int((motion.v[1:] != 0.0).any(axis=1).sum())
     share = same / moving if moving else 0.0
     level = graded(share, REPEATED)
-    text = "none" if not same else f"{share:.1%} of the samples of the moving arm are repeated"
+    text = "none" if not same else f"{share:.1%} of the samples with velocity are repeated"
     if level != "good":
         text += ": the driver publishes faster than it reads; the true rate is lower"
     return Line("repeated samples", level, text, {"repeated": share})

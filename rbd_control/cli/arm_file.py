@@ -226,8 +226,7 @@ def _refuse_unloadable(calibrated: str, text: str) -> None:
             configured_robot("", file, {})
         except RbdControlError as error:
             raise RbdControlError(
-                f"is not written because it would not load ({error.message}); give the arm by the "
-                "path of its URDF"
+                f"is not written because it would not load: {error.message}"
             ) from error
 
 

@@ -97,6 +97,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
             motions,
             model,
             start,
+            alone=robot.description,
             false_alarms_per_hour=arguments.false_alarms,
             keep_gain=arguments.gain is not None,
             evidence=evidence,

@@ -197,6 +197,7 @@ class CalibrateJob(_SourceJob):
                 motions,
                 model,
                 start,
+                alone=robot.description,
                 false_alarms_per_hour=self.false_alarms,
                 keep_gain=self.gain is not None,
                 evidence=GainEvidence(

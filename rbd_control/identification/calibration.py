@@ -65,6 +65,7 @@ from rbd_control.identification.threshold_calibration import (
 )
 from rbd_control.robot.friction import IDENTIFIED, Friction
 from rbd_control.robot.inertial_corrections import CORRECTIONS, variations
+from rbd_control.wording import rounded
 
 Array = NDArray[np.float64]
 
@@ -104,7 +105,7 @@ class JointCalibration:
     largest: float
     """Largest absolute residual of the identified model."""
     threshold: float
-    """The contact threshold of the joint at rest."""
+    """The parameter ``contact_threshold`` of the joint, to which its speed adds."""
     unit: str = "N·m"
     """``N·m``, or ``N`` for a prismatic joint."""
 
@@ -176,6 +177,7 @@ def calibrate(
     model: Model,
     parameters: DetectorParameters | None = None,
     *,
+    alone: Model | None = None,
     false_alarms_per_hour: float = 1.0,
     keep_gain: bool = False,
     evidence: GainEvidence | None = None,
@@ -194,6 +196,8 @@ def calibrate(
             and efforts that are torques. For currents, an ``effort_gain`` of 1
             on all joints means that the gains are unknown and are identified. A ``velocity_delay``
             above 0 is kept.
+        alone: the robot without its payload, by default ``model``. Corrections leave its bodies
+            with mass, so that they hold with any payload.
         false_alarms_per_hour: required rate of false alarms over all joints [1/h].
         keep_gain: whether to keep the ``observer_gain`` of ``parameters``.
         evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
@@ -238,7 +242,7 @@ def calibrate(
         unknown = np.zeros(model.nv)
         unknown[model.nv - len(drives) :] = [drive.relative_error for drive in drives]
         start = replace(start, effort_gain_error=tuple(unknown))
-    recorded, found, known, rest, held_out = _identified(recorded, felt, start)
+    recorded, found, known, rest, held_out = _identified(recorded, felt, alone or model, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     _refuse_short(_duration(stretches), least_time)
     friction, true = known.friction(model.nv), known.corrected(felt)
@@ -295,7 +299,7 @@ def calibrate(
 
 
 def _identified(
-    recorded: Sequence[RecordedMotion], felt: Model, start: CalibratedParameters
+    recorded: Sequence[RecordedMotion], felt: Model, alone: Model, start: CalibratedParameters
 ) -> tuple[
     list[RecordedMotion], Identification, CalibratedParameters, Delay, list[CalibratedParameters]
 ]:
@@ -320,12 +324,13 @@ def _identified(
         raise RecordingError(f"the detector judges no sample: {'; '.join(ignored)}")
     note: tuple[str, ...] = ()
     # A delay changes the measured torque, and hardly how it depends on friction and masses.
-    changes = variations(felt)
-    columns = [filtered_columns(recorded, felt, gap, changes, kind) for kind in IDENTIFIED]
+    own = {(i, column) for i, column, _ in variations(alone)}
+    changes = [change for change in variations(felt) if change[:2] in own]
+    columns = [filtered_columns(recorded, felt, gap, changes, kind, alone) for kind in IDENTIFIED]
     for _ in range(MOST_ROUNDS):
         motions = [with_delay(motion, felt, delay) for motion in recorded]
         x = filtered_external(motions, felt, gap)
-        found = best_model(identify(replace(each, x=x), felt) for each in columns)
+        found = best_model(identify(replace(each, x=x), alone) for each in columns)
         known = _with_model(replace(start, velocity_delay=delay), found)
         # The estimate is of first order, so it is repeated for the remaining delay.
         rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap, delay)
@@ -340,7 +345,7 @@ def _identified(
             break
     chosen = next(each for each in columns if each.model is type(found.friction))
     folds = _folds(len(x))
-    others = [identify(replace(chosen, x=x).rows(folds != fold), felt) for fold in range(FOLDS)]
+    others = [identify(replace(chosen, x=x).rows(folds != fold), alone) for fold in range(FOLDS)]
     held_out = [_with_model(known, other) for other in others]
     return motions, replace(found, notes=(*ignored, *found.notes, *note)), known, rest, held_out
 
@@ -489,7 +494,7 @@ def _support(free: Sequence[FreeMotion], errors: MotionErrors, model: Model) -> 
     rates = np.max([motion.largest_rates for motion in free], axis=0)
     first = model.nv - len(model.joint_names)
     said = ", ".join(
-        f"{joint} {rates[0, i]:.2g} and {rates[1, i]:.2g}"
+        f"{joint} {rounded(rates[0, i])} and {rounded(rates[1, i])}"
         for i, joint in enumerate(model.joint_names, first)
     )
     unit = model.torque_unit()

@@ -53,7 +53,7 @@ from rbd_control.identification.findings import Line, graded
 from rbd_control.identification.motion import RecordedMotion, torque_noise
 from rbd_control.joint_states.plausibility import limits_or
 from rbd_control.robot.payload import PayloadParameters
-from rbd_control.wording import listed
+from rbd_control.wording import listed, rounded
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -191,7 +191,7 @@ def diagnose_in_steps(
     used = with_default_thresholds(parameters, model).for_joints("contact_threshold", model.nv)
     lines = [
         *effort_lines(efforts),
-        _order(model, fit, swapped),
+        _order(model, search, fit, swapped),
         *_coarse(model, parameters, motions, used),
         *_noisy(model, parameters, motions),
     ]
@@ -276,11 +276,14 @@ def _padded(out: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(near > 0.5)  # noqa: PLR2004 - counts: one or more
 
 
-def _order(model: Model, fit: Fit, swapped: tuple[int, int] | None) -> Line:
+def _order(model: Model, search: Search, fit: Fit, swapped: tuple[int, int] | None) -> Line:
     pairs = [
         (joints, "efforts") for kind, joints in fit.hypothesis.causes if kind == SwappedEfforts.kind
     ]
     pairs += [(swapped, "names")] if swapped is not None else []
+    if not pairs and not search.evidence.moving.any():
+        text = "not determined: no joint moves"
+        return Line("order of joints", "doubtful", text, {"swapped": []}, is_finding=False)
     if not pairs:
         return Line("order of joints", "good", "no two joints are swapped", {"swapped": []})
     named = [tuple(model.joint_names[i - model.nv] for i in joints) for joints, _ in pairs]
@@ -360,19 +363,29 @@ def _payload(model: Model, search: Search, fit: Fit) -> Line:
         values = {"mass": None, "deviation": None}
         return Line("payload", "doubtful", text, values, is_finding=False)
     if is_found:
+        beside = then = ""
         if fit.hypothesis.has(Masses.kind):
             # Hardly any motion tells both from a payload of another size alone.
             alone = float(search.payload(search.without(fit, Masses))[0][0])
             values["deviation"] = error = math.hypot(error, mass - alone)
+            masses, deviation = _described_masses(search, fit)
+            values["masses"] = masses
+            beside = (
+                f" if the masses of the description are {masses:.2f} ± {deviation:.2g} times those "
+                f"of this arm (or all efforts {1.0 / masses:.2f} times the torque), and "
+                f"{alone if mass > 0.0 else -alone:.2f} kg if they are right, which this motion "
+                f"does not tell apart"
+            )
+            then = ", and then run rbd-control calibrate, which corrects masses"
         com = theta[1:] / mass
         where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
         size = f"{_kilograms(mass, error)} {where}"
         values |= {"com": com.tolist(), "link": link}
-        text = f"the arm carries {size} that the model lacks: give the URDF with the hand, or "
-        text += "payload_mass and payload_com"
+        text = f"the arm carries {size} that the model lacks{beside}: give the URDF with the hand, "
+        text += f"or payload_mass and payload_com{then}"
         if mass < 0.0:
-            text = f"the model contains {size} that the arm does not carry: correct payload_mass, "
-            text += "or give the URDF without the hand"
+            text = f"the model contains {size} that the arm does not carry{beside}: correct "
+            text += f"payload_mass, or give the URDF without the hand{then}"
         return Line("payload", "bad", text, values)
     least = max(LEAST_MASS, SHARE_OF_MASS * model.mass)
     size = f"{mass:+.2f} ± {error:.2g} kg at {link}"
@@ -387,7 +400,7 @@ def _kilograms(mass: float, error: float) -> str:
     """Return the size of a mass with its standard error, and a word if that is not small."""
     text = f"{abs(mass):.2f} ± {error:.2g} kg"
     if SURE * error > EXACT * abs(mass):
-        text += f" (not determined to better than {SURE * error:.1g} kg)"
+        text += f" (not determined to better than {rounded(SURE * error, 1)} kg)"
     return text
 
 
@@ -396,19 +409,13 @@ def _masses(search: Search, fit: Fit) -> list[Line]:
 
     Both scale the torque of the arm, and only a gain scales friction, which varies itself by
     :data:`FRICTION_VARIES`: the line names what this excludes least, or both. Beside a payload
-    masses are doubtful.
+    the line about the payload names masses.
     """
-    if not fit.hypothesis.has(Masses.kind):
+    if not fit.hypothesis.has(Masses.kind) or fit.hypothesis.has(Payload.kind):
         return []
     size, error = search.size(fit)
-    masses, deviation = 1.0 / size, error / size**2
+    masses, deviation = _described_masses(search, fit)
     values: dict[str, object] = {"masses": masses, "deviation": deviation, "gain": 1.0 / size}
-    if fit.hypothesis.has(Payload.kind):
-        text = (
-            f"{masses:.2f} ± {deviation:.2g} times those of this arm, or as described with another "
-            f"payload: declare the payload or take it off, and check again"
-        )
-        return [Line("masses", "doubtful", text, values | {"cause": "unknown"})]
     of_masses = (
         f"the masses of the description are {masses:.2f} ± {deviation:.2g} times those of this "
         f"arm, as of another arm or another version of it: use the URDF of this arm, or run "
@@ -436,6 +443,12 @@ def _masses(search: Search, fit: Fit) -> list[Line]:
     return [Line("masses", "bad", f"{text} ({seen})", values | {"cause": cause})]
 
 
+def _described_masses(search: Search, fit: Fit) -> tuple[float, float]:
+    """Return the masses of the description per mass of the arm, and the standard error."""
+    size, error = search.size(fit)
+    return 1.0 / size, error / size**2
+
+
 def _mounting(search: Search, fit: Fit) -> Line:
     described = search.evidence.field
     if not described.any():
@@ -454,11 +467,11 @@ def _mounting(search: Search, fit: Fit) -> Line:
         shown = ", ".join(f"{g:.2f}" for g in field)
         values["gravity"] = field.tolist()
         text = (
-            f"the base is tilted by {angle:.1f} ± {error:.1g}° against the description: mount it "
-            f"upright, or set gravity to [{shown}]"
+            f"the base is tilted by {angle:.1f} ± {rounded(error, 1)}° against the description: "
+            f"mount it upright, or set gravity to [{shown}]"
         )
         return Line("mounting", "bad", text, values)
-    size = f"the direction of gravity is {angle:.1f} ± {error:.1g}° off"
+    size = f"the direction of gravity is {angle:.1f} ± {rounded(error, 1)}° off"
     if angle + SURE * error <= VAGUE_TILT:
         return Line("mounting", "good", f"as described: {size}", values)
     text = f"not determined by this motion: {size}; move the joints that carry weight through 30°"
@@ -499,10 +512,10 @@ def _delay(search: Search, fit: Fit, corrected: float) -> list[Line]:
                 "delay": float(value),
                 "deviation": float(error),
             }
-            which = kind.split()[0]
-            text = f"the {which} is {1e3 * value:.0f} ± {1e3 * error:.1g} ms later than it should "
+            size = f"{1e3 * abs(value):.0f} ± {rounded(1e3 * error, 1)} ms"
+            text = f"the {kind.split()[0]} is {size} later than it should "
             if value < 0.0:
-                text = f"the {which} is {-1e3 * value:.0f} ± {1e3 * error:.1g} ms too early "
+                text = f"the {kind.split()[0]} is {size} too early "
             return [Line("delay", "doubtful", f"{text}be: {remedy}" if value > 0 else text, values)]
     return []
 
@@ -602,6 +615,24 @@ def _bias(
 
 PERIOD = 0.02
 """Period of the stored samples [s]; model errors change only as fast as the motion."""
+MARGIN = 0.2
+"""Time before and after a raised contact flag whose samples are left out, too [s].
+
+A contact begins before the flag rises, and the residual decays after the flag has fallen.
+"""
+MOST_FLAGGED = 0.6
+"""Share of samples near a raised flag above which none is left out: the model is probably wrong."""
+
+
+def near_flags(t: Array, raised: Sequence[float]) -> NDArray[np.bool_]:
+    """Return the samples within :data:`MARGIN` of a raised flag, (n,) bool.
+
+    Args:
+        t: times of the samples, increasing, (n,) [s].
+        raised: times of samples with a raised flag, increasing [s].
+    """
+    after = np.searchsorted(raised, t - MARGIN)
+    return np.asarray(after < np.searchsorted(raised, t + MARGIN, side="right"))
 
 
 class MotionWatch:
@@ -618,13 +649,14 @@ class MotionWatch:
         self._most = math.ceil(length / PERIOD)
         self._slot = -math.inf
         self._samples: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._raised: list[float] = []
 
     @property
     def is_full(self) -> bool:
         """Whether the collection is complete; further samples are then ignored."""
         return len(self._samples) >= self._most
 
-    def add(self, stamp: float, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> bool:
+    def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool = False) -> bool:
         """Add one sample and return whether it completes the collection.
 
         The first sample of each :data:`PERIOD` is stored, all others are ignored.
@@ -633,6 +665,7 @@ class MotionWatch:
             stamp: time of the sample [s]; must increase.
             q, v: positions and velocities, (nq,) and (nv,) [rad or m, rad/s or m/s].
             tau: joint efforts as published, (nv,), of the kind ``effort_kind``.
+            is_touched: whether the detector reports a contact.
 
         Returns:
             True only for the sample that completes the collection.
@@ -642,6 +675,8 @@ class MotionWatch:
             return False
         self._slot = slot
         self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
+        if is_touched:
+            self._raised.append(stamp)
         return self.is_full
 
     def add_block(self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
@@ -674,7 +709,8 @@ class MotionWatch:
 
         Returns:
             The lines of the diagnosis that are not good; empty if the RMS residual of every joint
-            is at most :data:`RELEVANT` of its contact threshold, or for too few samples.
+            is at most :data:`RELEVANT` of its contact threshold, or for too few samples. Samples
+            near a contact are left out, see :data:`MOST_FLAGGED`.
         """
         if len(self._samples) < FEWEST:
             return ()
@@ -685,9 +721,13 @@ class MotionWatch:
         motion = RecordedMotion("start", t, q, v, tau)
         if not tau.any():
             return effort_lines(unmeasured([motion], model))
-        # The motion may contain fewer samples than the detector processes.
-        gap = max(parameters.maximum_gap, 1.5 * float(np.median(np.diff(t))))
+        # The motion may contain fewer samples than the detector processes, and the filters must not
+        # run across a contact that is left out.
+        gap = max(min(parameters.maximum_gap, MARGIN), 1.5 * float(np.median(np.diff(t))))
         parameters = replace(parameters, maximum_gap=gap)
+        flagged = near_flags(t, self._raised)
+        if flagged.mean() <= MOST_FLAGGED:
+            motion = motion.only(~flagged)
         try:
             evidence = yield from gather_in_steps([motion], model, parameters)
         except RecordingError:

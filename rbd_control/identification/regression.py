@@ -71,6 +71,8 @@ MASS_SPREAD = 0.03
 """Prior standard deviation of a body's mass, as a fraction of the mass."""
 COM_SPREAD = 0.005
 """Prior standard deviation of a centre of mass along each axis [m]."""
+LEAST_MASS = 0.5
+"""Smallest corrected mass of a body without its payload, as a share of the described mass."""
 IMPLAUSIBLE_MASS = 0.25
 """Share of the body's mass above which a mass correction is reported as implausible."""
 IMPLAUSIBLE_SHIFT = 0.05
@@ -115,6 +117,8 @@ class Columns:
     """(P, 2) joint (index in v) and column (index in ``CORRECTIONS``) of each correction."""
     spread: Array
     """(P,) prior standard deviation of each correction [kg or m]; infinite for rotors."""
+    lowest: Array
+    """(P,) lower bound of each correction [kg, m, kg·m² or kg]."""
     model: type[Friction]
     """The model of the friction, which has c linear coefficients."""
     moving: NDArray[np.bool_]
@@ -137,6 +141,7 @@ class Columns:
             inertia=self.inertia[:, :, chosen],
             which=self.which[chosen],
             spread=self.spread[chosen],
+            lowest=self.lowest[chosen],
         )
 
 
@@ -146,7 +151,7 @@ def identify(columns: Columns, model: Model) -> Identification:
     Args:
         columns: columns of motions without contact, from :func:`filtered_columns` with the changes
             that :func:`~rbd_control.robot.inertial_corrections.variations` returns.
-        model: the robot as described, without gravity if the efforts exclude the gravity torque.
+        model: the robot as described, without payload.
     """
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
@@ -228,6 +233,7 @@ def filtered_columns(
     maximum_gap: float,
     changes: Sequence[tuple[int, int, Model]] = (),
     kind: type[Friction] = FRICTION,
+    alone: Model | None = None,
 ) -> Columns:
     """Return the filtered columns of the regression: external torque, friction, corrections.
 
@@ -237,6 +243,9 @@ def filtered_columns(
         maximum_gap: longest time between two samples [s]; a longer gap divides a motion.
         changes: for each correction its joint, its column, and a robot that consists of this
             correction only, as :func:`~rbd_control.robot.inertial_corrections.variations` returns.
+        kind: the model of the friction.
+        alone: the robot without its payload, by default ``model``; of the masses of its bodies
+            corrections leave at least :data:`LEAST_MASS`.
 
     Returns:
         The columns, thinned out to one row per time constant of the filter.
@@ -262,11 +271,12 @@ def filtered_columns(
         rows.append((x, friction, inertial, filtered.moving_share() > MOVED))
     x, friction, inertial, moving = (np.concatenate(column) for column in zip(*rows, strict=True))
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
-    spread = np.where(
-        which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[model.dof_row[which[:, 0]]], COM_SPREAD
-    )
+    mass, own = (each.arrays.mass[each.dof_row[which[:, 0]]] for each in (model, alone or model))
+    spread = np.where(which[:, 1] == 0, MASS_SPREAD * mass, COM_SPREAD)
     spread[which[:, 1] == ROTOR] = np.inf
-    return Columns(x, friction, inertial, which, spread, kind, moving)
+    lowest = np.where(which[:, 1] == 0, (LEAST_MASS - 1.0) * own, -np.inf)
+    lowest[which[:, 1] == ROTOR] = 0.0
+    return Columns(x, friction, inertial, which, spread, lowest, kind, moving)
 
 
 def filtered_external(motions: Sequence[RecordedMotion], model: Model, maximum_gap: float) -> Array:
@@ -412,7 +422,7 @@ def _fit(factors: _Factors, columns: Columns) -> Array:
     count = len(columns.model.linear)
     size = P + count * nv
     lower = np.full(size, -np.inf)
-    lower[:P][columns.which[:, 1] == ROTOR] = 0.0
+    lower[:P] = columns.lowest
     lower[P:].reshape(nv, count)[:] = columns.model.lowest
     prior = np.zeros((P, size))
     prior[:, :P] = np.diag(1.0 / columns.spread)

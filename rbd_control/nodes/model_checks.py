@@ -540,7 +540,7 @@ class ModelChecks:
         if verdict is not None:
             self._payload.add(sample, verdict.contact)
         if verdict is not None and self._fit is not None:
-            self._compare(self._fit, sample)
+            self._compare(self._fit, sample, verdict.contact)
         self._check_effort_kind(sample)
 
     def report(self, status: Status) -> None:
@@ -574,11 +574,11 @@ class ModelChecks:
         """Warn about settings that disable or nearly disable detection."""
         self._warnings = detector_warnings(self._detector.parameters, self._detector.model)
 
-    def _compare(self, fit: MotionWatch, sample: JointSample) -> None:
+    def _compare(self, fit: MotionWatch, sample: JointSample, is_touched: bool) -> None:
         """Compare model and robot once there are enough samples, and log the differences."""
         if sample.v is None or sample.tau is None:
             return
-        if fit.add(sample.stamp, sample.q, sample.v, sample.tau):
+        if fit.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched):
             self._fit = None
             self._comparison = Slices(self._node, fit.in_steps(self._detector), self._compared)
 

@@ -209,7 +209,7 @@ def model_table(found: Json) -> Table:
         {
             "URDF [N·m]": lambda one: f"{one['rms_before']:.3f}",
             "fitted [N·m]": lambda one: f"{one['rms_after']:.3f}",
-            "prediction [N·m]": lambda one: f"{one['prediction_error']:.3f}",
+            "prediction, filtered [N·m]": lambda one: f"{one['prediction_error']:.3f}",
             "mass [kg]": mass,
             "centre of mass [mm]": centre,
         },
@@ -245,11 +245,11 @@ def detection_table(found: Json) -> Table:
         found,
         "observer and thresholds",
         {
-            "gain [1/s]": lambda one: f"{one['observer_gain']:.4g}",
+            "observer_gain [1/s]": lambda one: f"{one['observer_gain']:.4g}",
             "largest residual [N·m]": lambda one: f"{one['largest']:.3f}",
-            "contact at rest [N·m]": lambda one: f"{one['threshold']:.3f}",
-            "and per speed [N·m·s/rad]": lambda one: f"{one['threshold_speed']:.3f}",
-            "collision [N·m]": lambda one: f"{one['collision_threshold']:.2f}",
+            "contact_threshold [N·m]": lambda one: f"{one['threshold']:.3f}",
+            "threshold_speed [N·m·s/rad]": lambda one: f"{one['threshold_speed']:.3f}",
+            "collision_threshold [N·m]": lambda one: f"{one['collision_threshold']:.2f}",
         },
     )
 

@@ -106,7 +106,9 @@ def effort_table(found: Json) -> Table:
     units = [one["unit"] for one in found["efforts"]]
     friction = ("Coulomb [N·m]", "viscous [N·m·s/rad]", "constant [N·m]", "unexplained [N·m]")
     return Table(
-        of_units("effort of each joint; scale: effort per torque of the model", units),
+        of_units(
+            "effort of each joint; scale: effort per torque of the model with these findings", units
+        ),
         ("joint", "effort is", "scale", "confidence", *friction),
         rows,
         left=("joint", "effort is"),

@@ -111,6 +111,7 @@ def test_a_good_recording_has_nothing_wrong(free: RecordedMotion, model: Model) 
     result = check(free, model)
     assert complaints(result) == {}
     assert result.level == "good"
+    assert not any(re.search(r"\de[-+]\d", line.text) for line in result.lines)
     for effort, coulomb in zip(result.efforts, COULOMB, strict=True):
         assert effort.kind == "torque"
         # Friction of the simulation is smooth, and 1 % of the weight looks a little like it.
@@ -205,8 +206,21 @@ def test_a_detector_that_cannot_be_used_promises_nothing(
     found = complaints(result)
     assert re.search(r"reports contact .* in (9\d\.\d|100\.0)%", found["thresholds"][0])
     assert "not determined" in found["weakest push"][0]
+    assert "detector reports contact" in found["contact"][0]
     assert result.level == "bad"
     assert not result.pushes
+
+
+def test_an_arm_at_rest_does_not_tell_that_all_is_right(model: Model) -> None:
+    """No joints were swapped, nothing touched the arm, and the moving arm repeated samples."""
+    t = np.arange(0.0, 12.0, 0.004)
+    q = np.tile([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0], (t.size, 1))
+    noise = np.repeat(np.random.default_rng(0).normal(0.0, 1e-4, (t.size // 2, 7)), 2, axis=0)
+    tau = gravity_torque(model, q) + 100.0 * noise
+    found = complaints(check(RecordedMotion("rest", t, q, noise, tau), model))
+    for topic in ("order of joints", "contact"):
+        assert found[topic] == ["not determined: no joint moves"]
+    assert "moving arm" not in found["repeated samples"][0]
 
 
 @pytest.mark.parametrize("name", ["free", "push20_link7"])

@@ -11,7 +11,7 @@ from rbd_control.check.live import StartCheck
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.thresholds import with_default_thresholds
-from rbd_control.identification import RecordedMotion
+from rbd_control.identification import MotionWatch, RecordedMotion
 from rbd_control.identification.findings import Line
 from rbd_control.simulation import SimulatedArm
 
@@ -112,6 +112,23 @@ def test_a_constant_bias_is_found(model: Model, share: float) -> None:
     if share > 1.0:
         assert lines["contact"].level == "doubtful"
         assert lines["contact"].values["flagged"] > 0.9
+
+
+def test_a_hand_that_leads_the_arm_is_no_error_of_the_model(model: Model) -> None:
+    """A push of 3 to 5 of the 10 s was a bias in red, and another unit of the effort."""
+    motion = lively_motion(model, 11.0, act=pushed(40.0, (3.0, 8.0)))
+    lines = checked(model, motion, flags=True)
+    assert {line.topic for line in lines.values() if line.level != "good"} == {"contact"}, lines
+    assert lines["contact"].level == "doubtful"
+    # Likewise for the comparison that a node logs.
+    detector = ContactDetector(model, with_default_thresholds(DetectorParameters(), model))
+    is_led = (motion.t > 3.0) & (motion.t < 8.0)
+    tau = np.where(is_led[:, None], -motion.tau, motion.tau)
+    for flags in (np.zeros_like(is_led), is_led):
+        watch = MotionWatch(10.0)
+        for t, q, v, effort, flag in zip(motion.t, motion.q, motion.v, tau, flags, strict=True):
+            watch.add(t, q, v, effort, flag)
+        assert bool(watch.remarks(detector)) != flags.any()
 
 
 def test_samples_are_bounded_and_start_again_when_the_clock_goes_back(model: Model) -> None:

@@ -14,6 +14,7 @@ from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.identification import RecordedMotion
 from rbd_control.identification.regression import (
+    LEAST_MASS,
     Identification,
     _Factors,
     _friction_alone,
@@ -22,7 +23,12 @@ from rbd_control.identification.regression import (
     identify,
 )
 from rbd_control.robot.friction import MOST_EXCESS, StribeckFriction
-from rbd_control.robot.inertial_corrections import InertialCorrections, variations
+from rbd_control.robot.inertial_corrections import (
+    InertialCorrections,
+    corrected_model,
+    variations,
+    without_payload,
+)
 from rbd_control.simulation import arm7_urdf
 
 COLUMNS, LOWER = len(StribeckFriction.linear), np.array(StribeckFriction.lowest)
@@ -158,3 +164,17 @@ def test_a_joint_that_sticks_says_nothing_about_its_friction(model: Model) -> No
     assert isinstance(found, StribeckFriction)
     np.testing.assert_allclose(found.coulomb, 0.5, atol=0.03)
     assert np.abs(found.offset).max() < 0.03
+
+
+def test_a_payload_that_is_too_heavy_leaves_its_link_with_mass(model: Model) -> None:
+    """The link lost more than it has, and the arm file could not be loaded."""
+    t, q, v, a = sines(7, 40.0)
+    link, com = model.joint_links[-1], np.array([0.0, 0.02, 0.1])
+    true, declared = (model.with_payload(link, mass, com, np.zeros((3, 3))) for mass in (2.0, 4.0))
+    noise = np.random.default_rng(5).normal(0.0, 0.05, v.shape)
+    motion = RecordedMotion("", t, q, v, inverse_dynamics(true, q, v, a) + noise)
+    columns = filtered_columns([motion], declared, 0.1, variations(declared), alone=model)
+    corrections = identify(columns, model).corrections
+    own = model.arrays.mass[model.dof_row[-1]]
+    assert own + corrections[-1, 0] == pytest.approx(LEAST_MASS * own)
+    corrected_model(model, without_payload(corrections, declared, model))
