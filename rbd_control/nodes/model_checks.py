@@ -539,7 +539,7 @@ class ModelChecks:
             self._start_check.add(sample, verdict is not None and verdict.contact)
         if verdict is not None:
             self._payload.add(sample, verdict.contact)
-        if verdict is not None and self._fit is not None:
+        if verdict is not None and verdict.valid and self._fit is not None:
             self._compare(self._fit, sample, verdict.contact)
         self._check_effort_kind(sample)
 
