@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from multiprocessing import Process
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -83,23 +83,27 @@ def test_warmup_reports_once_that_no_code_can_be_stored(
 
 
 @pytest.mark.parametrize(
-    ("cores", "beside", "count"),
-    [
-        (2, partial(dict, {BESIDE[0]: [1.0, 2.0]}), 2),
-        (2, partial(os._exit, 1), 1),
-        (1, partial(os._exit, 1), 1),
-    ],
+    ("cores", "times", "count"),
+    [(2, [1.0, 2.0], 2), (2, None, 1), (1, None, 1)],
     ids=["two processors", "the other process dies", "one processor"],
 )
 def test_another_process_compiles_half_of_the_functions(
     cores: int,
-    beside: Callable[[], dict[str, list[float]]],
+    times: list[float] | None,
     count: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("rbd_control.cli.warmup.usable_cores", lambda: cores)
-    monkeypatch.setattr("rbd_control.cli.warmup.compile_beside", beside)
+
+    def start_beside(*names: str, told: Connection) -> Process:
+        if times is not None:
+            told.send({BESIDE[0]: times})
+        process = Process()  # that ends at once
+        process.start()
+        return process
+
+    monkeypatch.setattr("rbd_control.cli.warmup.start_beside", start_beside)
     here = [(BESIDE[0], lambda: njit(lambda x: 4.0 * x)(1.0))]
     monkeypatch.setattr("rbd_control.cli.warmup.steps", lambda: here)
     main(["warmup"])

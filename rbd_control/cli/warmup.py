@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -16,13 +15,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rbd_control.cli.next_command import print_next
 from rbd_control.dynamics.kernel_cache import use
 from rbd_control.startup.compilation import CompilationWatch, storage
-from rbd_control.startup.prompt_end import end_with_parent
-from rbd_control.startup.standard_streams import one_thread_in_children
 from rbd_control.startup.warmup import (
     BESIDE,
     Step,
     compilation_times,
-    compile_beside,
+    start_beside,
     steps,
     usable_cores,
 )
@@ -59,10 +56,14 @@ class _Display:
         self._doing(name)
         return self._done(name, compilation_times(run, partial(self._compiling, name)))
 
-    def wait(self, beside: Future[dict[str, list[float]]]) -> int:
-        """Wait for steps in another process; return the number of functions compiled there."""
+    def wait(self, beside: Connection) -> int:
+        """Wait for steps in another process; return the number of functions compiled there.
+
+        Raises:
+            EOFError: if the process has ended without them.
+        """
         self._doing(listed(BESIDE))
-        return sum(self._done(name, times) for name, times in beside.result().items())
+        return sum(self._done(name, times) for name, times in beside.recv().items())
 
     def _done(self, name: str, times: list[float]) -> int:
         if times:
@@ -96,20 +97,18 @@ def run_warmup() -> int:
     begin, used = time.perf_counter(), _processor_time()
     here = dict(steps())
     console = Console(highlight=False, soft_wrap=True)
-    with (
-        _Display(len(here), console) as display,
-        CompilationWatch(warn=_warn),
-        ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as other,
-    ):
+    with _Display(len(here), console) as display, CompilationWatch(warn=_warn):
         others = {name: here.pop(name) for name in BESIDE if name in here and usable_cores() > 1}
-        with one_thread_in_children():
-            beside = other.submit(compile_beside) if others else None
+        beside, told = Pipe(duplex=False)
+        process = start_beside(*others, told=told) if others else None
+        told.close()
         count = sum(display.run(step) for step in here.items())
-        if beside is not None:
+        if process is not None:
             try:
                 count += display.wait(beside)
-            except BrokenProcessPool:  # too little memory for two, for example
+            except EOFError:  # too little memory for two, for example
                 count += sum(display.run(step) for step in others.items())
+            process.join()
     seconds, used = time.perf_counter() - begin, _processor_time() - used
     done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
     console.print(f"{done} {seconds:.1f} s ({used:.1f} s of processor time)", markup=False)

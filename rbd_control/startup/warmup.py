@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
@@ -59,12 +60,6 @@ def steps() -> Iterator[Step]:
     yield "excite", partial(inverse_dynamics, model, motion.q, motion.v, motion.v)
 
 
-def compile_beside() -> dict[str, list[float]]:
-    """Run the steps in :data:`BESIDE`; return the compilation times of their functions [s]."""
-    every = dict(steps())
-    return {name: compilation_times(every[name]) for name in BESIDE}
-
-
 def usable_cores() -> int:
     """Return the number of processor cores that this process may use, at least 1."""
     if hasattr(os, "sched_getaffinity"):
@@ -72,23 +67,27 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def start_beside(name: str) -> SpawnProcess:
-    """Start a process that runs one step of the warm-up, and so stores the code that it compiles.
+def start_beside(*names: str, told: Connection | None = None) -> SpawnProcess:
+    """Start a process that runs steps of the warm-up, and so stores the code that it compiles.
 
     The process ends with this process.
 
     Args:
-        name: name of the step, see :func:`steps`.
+        names: names of the steps, see :func:`steps`.
+        told: receives the compilation times of the functions of each step [s].
     """
-    process = get_context("spawn").Process(target=_run_beside, args=(name,), daemon=True)
+    process = get_context("spawn").Process(target=_run_beside, args=(names, told), daemon=True)
     with one_thread_in_children():
         process.start()
     return process
 
 
-def _run_beside(name: str) -> None:
+def _run_beside(names: tuple[str, ...], told: Connection | None) -> None:
     end_with_parent()
-    dict(steps())[name]()
+    every = dict(steps())
+    times = {name: compilation_times(every[name]) for name in names}
+    if told is not None:
+        told.send(times)
 
 
 def compilation_times(
