@@ -126,16 +126,16 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _print_warnings(calibration: Calibration, kept: Sections, console: Console) -> None:
-    """Print warnings and notes, the most serious first."""
+    """Print notes and warnings; the most serious is the last, which is read first on a terminal."""
+    notes = [kept_in_words(kept)] if kept else []
+    notes += [OWN_FRICTION] if is_friction_doubtful(kept) else []
+    for note in (calibration.support, *notes):
+        console.print(f"[yellow]note:[/] {escape(note)}")
+    change = calibration.friction_change
+    for note in (*([] if change is None else [change.text]), *reversed(calibration.notes)):
+        console.print(f"[bold red]warning:[/] {escape(printable(note))}")
     if calibration.worse:
         console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")
-    change = calibration.friction_change
-    for note in (*calibration.notes, *([] if change is None else [change.text])):
-        console.print(f"[bold red]warning:[/] {escape(printable(note))}")
-    notes = [OWN_FRICTION] if is_friction_doubtful(kept) else []
-    notes += [kept_in_words(kept)] if kept else []
-    for note in (*notes, calibration.support):
-        console.print(f"[yellow]note:[/] {escape(note)}")
 
 
 def output_files(arguments: argparse.Namespace) -> list[NamedFile]:

@@ -405,8 +405,9 @@ def _masses(search: Search, fit: Fit) -> list[Line]:
     values: dict[str, object] = {"masses": masses, "deviation": deviation, "gain": 1.0 / size}
     if fit.hypothesis.has(Payload.kind):
         text = (
-            f"{masses:.2f} ± {deviation:.2g} times those of this arm, or as described with another "
-            f"payload: declare the payload or take it off, and check again"
+            f"the masses of the description are {masses:.2f} ± {deviation:.2g} times those of this "
+            f"arm, or they are right and the payload is another: declare the payload or take it "
+            f"off, and check again"
         )
         return [Line("masses", "doubtful", text, values | {"cause": "unknown"})]
     of_masses = (

@@ -302,6 +302,7 @@ def test_masses_beside_a_payload_are_doubtful_and_widen_its_error(
         assert both or found.causes == (("payload", ()),)
         if both:
             assert lines["masses"].level == "doubtful"
+            assert lines["masses"].text.startswith("the masses of the description are ")
             assert "declare the payload" in lines["masses"].text
         if both or factor == 1.0:
             payload = lines["payload"].values
