@@ -17,14 +17,15 @@ from robots import RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli import commands
 from rbd_control.cli import main as command_line
+from rbd_control.cli.fleet import _known_rates
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters
 from rbd_control.estimation.thresholds import default_contact_thresholds
 from rbd_control.identification.calibration import _percent
 from rbd_control.identification.threshold_calibration import high_thresholds, worse_than_none
-from rbd_control.playback.report import scores
-from rbd_control.playback.truth import Score, summarise
+from rbd_control.playback.report import curve_table, scores
+from rbd_control.playback.truth import Score, TrueContact, summarise
 from rbd_control.reports.console import common_prefix, console_for_output, program
 from rbd_control.reports.page import Row, Table
 
@@ -184,6 +185,22 @@ def test_a_short_recording_does_not_tell_a_rate_of_false_alarms() -> None:
     assert "2 false alarms in 60.0 s without contact, too few for a rate: at most 433 per" in seen
     many = scores(summarise([Score((), 0, 3, 3)], 7200.0).to_json())[-1]
     assert many.startswith("1.5 (95%: 0.3 to 4.4) false alarms per hour")
+    few = [summarise([Score((), 0, n, 0, 0.46)], 66.0).to_json() for n in (0, 2)]
+    shown = [row.cells[-1] for row in curve_table([{"factor": 1.0, **each} for each in few]).rows]
+    assert shown == ["too short to tell", "too few for a rate"]
+    assert [row["false_alarms_per_hour"] for row in _known_rates(few)] == shown
+    assert "record" not in scores(few[0], advises=False)[-1]
+    assert scores(few[0])[-1].endswith("raised for 0.46 s of this time, after contacts")
+
+
+def test_missed_contacts_leave_delays_unknown() -> None:
+    """It said "delay 155.0, missed ms"."""
+    found = TrueContact(1.0, 2.0, 0, 0.155, 0.0)
+    missed = TrueContact(3.0, 4.0, None)
+    some = scores(summarise([Score((found, found, missed), 1, 0, 0)], 9.0).to_json())[1]
+    assert some.startswith("delay 155.0 ms (median), 95th percentile unknown (1 missed), onset")
+    most = scores(summarise([Score((found, missed, missed), 2, 0, 0)], 9.0).to_json())[1]
+    assert most.startswith("delay unknown (2 missed), onset")
 
 
 def motion(described: float, residual: float) -> Any:

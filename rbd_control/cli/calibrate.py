@@ -127,9 +127,9 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 def _print_warnings(calibration: Calibration, kept: Sections, console: Console) -> None:
     """Print notes and warnings; the most serious is the last, which is read first on a terminal."""
-    notes = [kept_in_words(kept)] if kept else []
-    notes += [OWN_FRICTION] if is_friction_doubtful(kept) else []
-    for note in (calibration.support, *notes):
+    notes = [OWN_FRICTION] if is_friction_doubtful(kept) else []
+    notes += [kept_in_words(kept)] if kept else []
+    for note in (*notes, calibration.support):
         console.print(f"[yellow]note:[/] {escape(note)}")
     change = calibration.friction_change
     for note in (*([] if change is None else [change.text]), *reversed(calibration.notes)):

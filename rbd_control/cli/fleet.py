@@ -45,6 +45,7 @@ from rbd_control.fleet.store import (
 from rbd_control.fleet.study import Study, study
 from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers
 from rbd_control.playback.bag import recorded_files
+from rbd_control.playback.report import unknown_rate
 from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.console import ConsoleTable, console_for_output
 from rbd_control.reports.page import Row as TableRow
@@ -389,10 +390,9 @@ def _report_inputs(folder: Path, records: Sequence[Record]) -> Iterator[NamedFil
 def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
     """Print the tables, and the number of recordings without a result."""
     if any(row["replayed"] for row in found.arms):
-        console.print(
-            _table("arms (from, to: 95 % confidence interval of the rate)", _ARM, found.arms)
-        )
-        console.print(_table("days", _DAY, found.days))
+        title = "arms (from, to: 95 % confidence interval of the rate)"
+        console.print(_table(title, _ARM, _known_rates(found.arms)))
+        console.print(_table("days", _DAY, _known_rates(found.days)))
     if found.joints:
         console.print(_table(of_units("medians", units), _JOINT, found.joints))
     significant = [row for row in found.drifts if row["significant"]]
@@ -406,6 +406,12 @@ def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
         console.print(_table("drift", _DRIFT, significant))
     if found.bad:
         console.print(f"{len(found.bad)} recordings have no result", markup=False)
+
+
+def _known_rates(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the reason instead of a rate that few false alarms do not tell."""
+    key = "false_alarms_per_hour"
+    return [row | {key: unknown_rate(row) or row[key]} if key in row else row for row in rows]
 
 
 def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> ConsoleTable:

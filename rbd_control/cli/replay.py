@@ -125,8 +125,9 @@ def _replay_each(
                 progress=lambda done: update(completed=done),
                 watch=report.watch(k),
             )
-        print_result(result, console, str(arguments.config or arguments.urdf))
-        if len(recordings) > 1:
+        alone = len(recordings) == 1
+        print_result(result, console, str(arguments.config or arguments.urdf), alone=alone)
+        if not alone:
             console.print()
         yield result
 
