@@ -49,13 +49,13 @@ from rbd_control.playback.report import unknown_rate
 from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.console import ConsoleTable, console_for_output
 from rbd_control.reports.page import Row as TableRow
-from rbd_control.reports.page import Table, of_units
+from rbd_control.reports.page import Table, count, of_units
 from rbd_control.results import figures
 from rbd_control.startup.warmup import usable_cores
 from rbd_control.wording import listed
 
 _MOST_NAMED = 20
-"""Maximum number of recordings without a result that the console names."""
+"""Maximum number of recordings without a result, and of warnings, that the console names."""
 
 
 def run_replay_fleet(arguments: argparse.Namespace) -> int:
@@ -252,6 +252,9 @@ def _run(
         complain(record.outcome.reason, record.recording)
     if len(run.unusable) > _MOST_NAMED:
         complain(f"{len(run.unusable) - _MOST_NAMED} more have no result; see {table}", "")
+    told = Counter(text for record in run.records for text in record.outcome.warnings)
+    for text, number in told.most_common(_MOST_NAMED):
+        complain(f"warning, in {count(number, 'recording')}: {text}", "")
     print_next(
         console, "rates, thresholds and friction by arm and day", "fleet-report", store.folder
     )
@@ -405,7 +408,8 @@ def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
     if significant:
         console.print(_table("drift", _DRIFT, significant))
     if found.bad:
-        console.print(f"{len(found.bad)} recordings have no result", markup=False)
+        reasons = "the column reason of the table of replay or calibrate has the cause"
+        console.print(f"{count(len(found.bad), 'recording')} without result: {reasons}")
 
 
 def _known_rates(rows: Sequence[Row]) -> list[Row]:

@@ -42,7 +42,7 @@ class Outcome:
         start: stamp of the first sample [s]; None if it is unknown.
         result: the result of the job as plain values that ``json`` can write; None if the status is
             :data:`BAD`.
-        warnings: warnings about the description of the robot.
+        warnings: warnings about the robot description and the recording.
     """
 
     status: str
