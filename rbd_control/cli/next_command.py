@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +18,20 @@ RECORD = ("ros2", "bag", "record", "/joint_states", "-o", "free")
 """Records the joint states of a robot into the folder ``free``."""
 
 
+WITHIN = "RBD_CONTROL_WITHIN_COMMISSION"
+"""Variable of the environment that is set while ``commission`` runs a command."""
+
+
 def print_next(console: Console, why: str, *words: str | Path) -> None:
-    """Print the next command on one line, however long it is.
+    """Print the next command on one line, however long it is; nothing within ``commission``.
 
     Args:
         console: receives the line.
         why: what the command is for, or what to do before.
         words: its words; ``rbd-control`` is put before the name of a sub-command.
     """
+    if WITHIN in os.environ:
+        return
     line = [str(word) for word in words]
     if line[0] not in ("ros2", "cc"):
         line[:0] = program()
