@@ -138,15 +138,23 @@ def _print_warnings(calibration: Calibration, kept: Sections, console: Console) 
         console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")
 
 
+def refuse_other_suffix(out: Path) -> None:
+    """Raise an error for an arm file to write that no command would recognise by its suffix.
+
+    Raises:
+        InputError: if the name has another suffix than :data:`YAML`.
+    """
+    if out.suffix not in YAML:
+        raise InputError(f"--out is {out.name}; give a file that ends with .yaml")
+
+
 def output_files(arguments: argparse.Namespace) -> list[NamedFile]:
     """Return the files that the calibration of one arm writes.
 
     Raises:
-        InputError: if the name of the arm file has another suffix than :data:`YAML`, by which all
-            commands recognise an arm file.
+        InputError: from :func:`refuse_other_suffix`.
     """
-    if arguments.out.suffix not in YAML:
-        raise InputError(f"--out is {arguments.out.name}; give a file that ends with .yaml")
+    refuse_other_suffix(arguments.out)
     out = NamedFile("--out", arguments.out, is_arm_file=True)
     return [out, *result_files(arguments, "calibration.html", "calibration.png")]
 

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
+from rbd_control.cli.calibrate import refuse_other_suffix
 from rbd_control.cli.exit_codes import NO_RESULT
 from rbd_control.cli.next_command import WITHIN, detector_words, print_next
 from rbd_control.control.waypoints import TrajectoryArrays
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.thresholds import default_contact_thresholds
 from rbd_control.excitation import at_speed, read_trajectory_file
-from rbd_control.files.output_files import write_whole
+from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.console import console_for_output, program
@@ -221,6 +222,8 @@ def run_commission(arguments: argparse.Namespace) -> int:
     from rbd_control.live.commission import LiveArm
     from rbd_control.ros.transports import running_ros
 
+    refuse_other_suffix(arguments.out)
+    prepare_output(arguments.out)
     if arguments.urdf:
         Robot.load(arguments.urdf)  # an error comes before the wait for the robot
     console = console_for_output()

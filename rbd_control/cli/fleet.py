@@ -48,6 +48,7 @@ from rbd_control.playback.bag import recorded_files
 from rbd_control.playback.report import unknown_rate
 from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.console import ConsoleTable, console_for_output
+from rbd_control.reports.html import HtmlOutput
 from rbd_control.reports.page import Row as TableRow
 from rbd_control.reports.page import Table, count, of_units
 from rbd_control.results import figures
@@ -136,6 +137,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     refuse_clashes(_input_files(arguments, entries), written)
     if arguments.out:
         prepare_output(arguments.out)
+        HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
         existing_sections(arguments.out)  # refuses a file that is not to be overwritten
     described = {os.path.realpath(each.job.source.urdf): each.job.source.urdf for each in entries}
     if arguments.out and len(described) > 1:
@@ -252,8 +254,8 @@ def _run(
         complain(record.outcome.reason, record.recording)
     if len(run.unusable) > _MOST_NAMED:
         complain(f"{len(run.unusable) - _MOST_NAMED} more have no result; see {table}", "")
-    told = Counter(text for record in run.records for text in record.outcome.warnings)
-    for text, number in told.most_common(_MOST_NAMED):
+    warned = Counter(text for record in run.records for text in record.outcome.warnings)
+    for text, number in warned.most_common(_MOST_NAMED):
         complain(f"warning, in {count(number, 'recording')}: {text}", "")
     print_next(
         console, "rates, thresholds and friction by arm and day", "fleet-report", store.folder

@@ -131,7 +131,7 @@ class Store:
         Raises:
             OSError: naming the path that cannot be created or written.
         """
-        for folder in (self.folder, self._records):
+        for folder in (self._records, self.folder):
             prepare_output(folder / "x.json")
 
     def path(self, recording: str) -> Path:

@@ -205,8 +205,8 @@ def run_loop_check(node_name: str, path: Path | None) -> int:
         The exit code: 0, or 1 without a result.
 
     Raises:
-        RbdControlError: if the file does not exist or is no parameter file; if the controller is missing, does not
-            answer, or its name is impossible.
+        RbdControlError: if the file does not exist or is no parameter file; if the controller is
+            missing, does not answer, or its name is impossible.
         OSError: if the file cannot be written.
     """
     if path is not None:
