@@ -31,7 +31,7 @@ class ModelError(RbdControlError, ValueError):
 
 
 class ModelWarning(UserWarning):
-    """A robot description is accepted although a part of it is physically impossible."""
+    """An input is accepted although it is doubtful, such as a physically impossible description."""
 
 
 class InputError(RbdControlError, ValueError):

@@ -241,6 +241,17 @@ def test_wrong_usage_is_exit_code_2(
     assert "usage: rbd-control" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [["another.csv"], ["--no-such-option"]])
+def test_an_unknown_argument_shows_the_usage_of_its_sub_command(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "log.csv", *more])
+    err = capsys.readouterr().err
+    assert err.startswith("usage: rbd-control check ")
+    assert err.endswith(f"rbd-control check: error: unrecognized arguments: {more[0]}\n")
+
+
 def test_names_of_ros_may_have_slashes_at_their_ends() -> None:
     parser = _parser()
     assert parser.parse_args(["monitor", "--detector", "/a/detector"]).detector == "a/detector"

@@ -276,3 +276,9 @@ def test_the_command_says_what_the_motion_does_before_anything_moves(
     assert read_trajectory_file(slow)[1].times[-1] == pytest.approx(10.0 * (12.0 + LEAD))
     assert main([*change[:-1], str(out)]) == 2
     assert main(["excite", "--out", str(slow)]) == 2
+    assert "│ joint_1 " in said
+    assert "N·m or N" not in said
+    (tmp_path / "arm.yaml").write_text("/**: {}")
+    capsys.readouterr()
+    assert main(["excite", "--motion", str(tmp_path / "arm.yaml"), "--out", str(slow)]) == 2
+    assert "(it has no 'joint_names')" in capsys.readouterr().err

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import yaml
 
+from rbd_control.cli.main import main
 from rbd_control.files.yaml_output import with_values
 
 VALUES = {"damping_rate": "9.5", "bandwidth": "[4.7]"}
@@ -40,3 +44,11 @@ def test_a_missing_section_is_added() -> None:
     assert changed.startswith(text)
     section = yaml.safe_load(changed)["passivity_controller"]["ros__parameters"]
     assert section == {"damping_rate": 9.5, "bandwidth": [4.7]}
+
+
+def test_a_file_that_does_not_exist_is_refused_before_the_arm_moves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+    assert main(["check", "--loop", "--out", str(tmp_path / "loop.yaml")]) == 2
+    assert "does not exist; give an existing parameter file" in capsys.readouterr().err

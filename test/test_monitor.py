@@ -194,6 +194,22 @@ def test_the_monitor_hears_every_message_of_the_detector(take: dict[str, Any], t
     assert set(take) == set(FIRST)
 
 
+def test_an_old_flag_and_an_old_status_are_no_verdict(take: dict[str, Any]) -> None:
+    """It said "no contact, no samples" above "no verdict: ...", and a rate after a moment."""
+    shown_by = Monitor("contact_detector", lambda _line: None)
+    told = report(DETECTOR, **{f"{THRESHOLD}joint_1 [N·m]": "2.0"})
+    told.status[0].message = "no verdict: no joint states"
+    take[f"{DETECTOR}/contact"](FIRST[f"{DETECTOR}/contact"])
+    take["/diagnostics"](told)
+    assert shown(shown_by.state).startswith("no verdict")
+    take[f"{DETECTOR}/external_joint_torques"](FIRST[f"{DETECTOR}/external_joint_torques"])
+    shown_by.spin(0.0)
+    assert (shown_by.state.condition, shown_by.knows_all) == ("", False)
+    take["/diagnostics"](told)
+    take[f"{DETECTOR}/contact"](FIRST[f"{DETECTOR}/contact"])  # repeated: a new verdict
+    assert shown(shown_by.state).startswith("no contact")
+
+
 OF_THE_ARM = {
     "/joint_states": JointState(name=["joint_1"], position=[0.5]),
     f"{CONTROLLER}/tracking_error": JointState(name=["joint_1"], position=[0.01]),

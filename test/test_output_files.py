@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from unprivileged import unprivileged
 
+from rbd_control.files.output_files import prepare_output
+
 PROGRAM = """
 import json, sys
 from pathlib import Path
@@ -56,6 +58,16 @@ def test_a_folder_without_permission_is_named_before_the_work(locked: Path, name
     check, written = outcome(locked / name)
     assert check == "Permission denied: locked"
     assert written == f"Permission denied: {name}"
+
+
+def test_a_file_that_not_even_root_can_write_is_named_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(OSError, match="'/proc'"):
+        prepare_output(Path("/proc/arm.yaml"))
+    prepare_output(tmp_path / "typo" / "arm.yaml")
+    assert capsys.readouterr().out == f"created {tmp_path / 'typo'}\n"
+    assert not list((tmp_path / "typo").iterdir())
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/stderr", "/proc/self/fd/2"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,3 +134,15 @@ def test_the_files_of_the_command_come_first(tmp_path: Path) -> None:
     assert robot.urdf == given.read_text() != sound.URDF
     with pytest.raises(ModelError, match="no such file"):
         configured_robot(str(tmp_path / "gone.urdf"), None, {}, [recording])
+
+
+def test_the_next_command_needs_no_urdf_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It had ``--urdf None``."""
+    monkeypatch.chdir(tmp_path)
+    path = sound.write_bag(tmp_path / "bag", sound.swing(22.0), descriptions=[(TOPIC, sound.URDF)])
+    assert main(["check", str(path)]) == 0
+    following = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert following[1:] == ["calibrate", str(path), "--out", "arm.yaml"]
+    assert main(following[1:]) == 0

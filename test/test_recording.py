@@ -20,8 +20,10 @@ from damage.mcap_writer import mcap
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
-from rbd_control.errors import RecordingError
+from rbd_control.dynamics import Model
+from rbd_control.errors import ModelWarning, RecordingError
 from rbd_control.joint_states import JointMessage, JointStateIntake
+from rbd_control.playback.motions import read_motions
 from rbd_control.playback.recording import BLOCK, Recording, read_recording
 
 TYPES = get_typestore(Stores.LATEST)
@@ -117,6 +119,7 @@ def test_a_gripper_that_started_long_before_the_arm(tmp_path: Path) -> None:
     recording = read_recording(write_bag(tmp_path / "bag", [*early, *arm]))
     assert len(list(recording.samples(JointStateIntake(JOINTS)))) == 50
     assert recording.names_with(JOINTS) == ("finger", *JOINTS)
+    assert read_motions(recording, Model.from_urdf(sound.URDF)).messages == len(arm)
     with pytest.raises(RecordingError, match=r"has no joint tail; its joints are finger, "):
         list(recording.samples(JointStateIntake(["tail"])))
 
@@ -265,6 +268,8 @@ def test_compressed_recordings_need_no_metadata(mode: str, kind: str, tmp_path: 
     compression = CompressionMode[mode], CompressionFormat.ZSTD
     path = sound.write_bag(tmp_path / "bag", MOTION, StoragePlugin[kind], compression)
     (path / "metadata.yaml").unlink()
+    (file,) = path.iterdir()
+    assert is_whole(read_recording(file))
     recording = read_recording(path)
     assert is_whole(recording)
     (contact,) = recording.true_contacts or ()
@@ -314,3 +319,17 @@ def test_without_rosbags_the_error_says_what_to_install(
     (tmp_path / "log.mcap").write_bytes(b"not opened")
     with pytest.raises(RecordingError, match=r"log.mcap: .* package rosbags .*: pip install rosb"):
         read_recording(tmp_path / "log.mcap")
+
+
+def test_unrelated_files_in_one_folder_are_told_or_refused(tmp_path: Path) -> None:
+    """They were read as one recording without a word."""
+    together = tmp_path / "bags"
+    together.mkdir()
+    for name, start in (("a", 100.0), ("b", 200.0), ("c", 200.2)):
+        bag = write_bag(tmp_path / name, joint_messages(200, start))
+        (bag / f"{name}.mcap").rename(together / f"{name}.mcap")
+    with pytest.raises(RecordingError, match=r"b.mcap and c.mcap overlap .* give each file alone"):
+        read_recording(together)
+    (together / "c.mcap").unlink()
+    with pytest.warns(ModelWarning, match=r"are read as one recording: a.mcap, b.mcap"):
+        assert read_recording(together).count == 400

@@ -17,12 +17,15 @@ from robots import RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli import commands
 from rbd_control.cli import main as command_line
+from rbd_control.cli.fleet import _known_rates
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters
-from rbd_control.identification.threshold_calibration import worse_than_none
-from rbd_control.playback.report import scores
-from rbd_control.playback.truth import Score, summarise
+from rbd_control.estimation.thresholds import default_contact_thresholds
+from rbd_control.identification.calibration import _percent
+from rbd_control.identification.threshold_calibration import high_thresholds, worse_than_none
+from rbd_control.playback.report import curve_table, scores
+from rbd_control.playback.truth import Score, TrueContact, summarise
 from rbd_control.reports.console import common_prefix, console_for_output, program
 from rbd_control.reports.page import Row, Table
 
@@ -34,7 +37,7 @@ CONFIG = Path(__file__).parent.parent / "config"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("arm")
     (folder / "panda.urdf").write_text(panda_arm_urdf())
-    for name in ("free", "push20_link7"):
+    for name in ("free", "push20_link7", "push8_link4", "collision_link4"):
         (folder / name).symlink_to(RECORDINGS / name)
     calibrated = (CONFIG / "panda_mujoco.yaml").read_text()
     (folder / "mujoco.yaml").write_text(calibrated)
@@ -49,7 +52,10 @@ COMMANDS = {
     ),
     "calibrate free --urdf panda.urdf --out made.yaml": "replay free --urdf made.yaml",
     "replay free push20_link7 --urdf panda.urdf": (
-        "calibrate free push20_link7 --urdf panda.urdf --out arm.yaml"
+        "calibrate free --urdf panda.urdf --out arm.yaml"
+    ),
+    "replay push20_link7 push8_link4 collision_link4 --urdf panda.urdf": (
+        "ros2 bag record /joint_states -o free"
     ),
     "replay push20_link7 free --urdf panda.urdf --config mujoco.yaml --curve": (
         "ros2 launch rbd_control contact_detector.launch.py params_file:=mujoco.yaml "
@@ -179,6 +185,22 @@ def test_a_short_recording_does_not_tell_a_rate_of_false_alarms() -> None:
     assert "2 false alarms in 60.0 s without contact, too few for a rate: at most 433 per" in seen
     many = scores(summarise([Score((), 0, 3, 3)], 7200.0).to_json())[-1]
     assert many.startswith("1.5 (95%: 0.3 to 4.4) false alarms per hour")
+    few = [summarise([Score((), 0, n, 0, 0.46)], 66.0).to_json() for n in (0, 2)]
+    shown = [row.cells[-1] for row in curve_table([{"factor": 1.0, **each} for each in few]).rows]
+    assert shown == ["too short to tell", "too few for a rate"]
+    assert [row["false_alarms_per_hour"] for row in _known_rates(few)] == shown
+    assert "record" not in scores(few[0], advises=False)[-1]
+    assert scores(few[0])[-1].endswith("raised for 0.46 s of this time, after contacts")
+
+
+def test_missed_contacts_leave_delays_unknown() -> None:
+    """It said "delay 155.0, missed ms"."""
+    found = TrueContact(1.0, 2.0, 0, 0.155, 0.0)
+    missed = TrueContact(3.0, 4.0, None)
+    some = scores(summarise([Score((found, found, missed), 1, 0, 0)], 9.0).to_json())[1]
+    assert some.startswith("delay 155.0 ms (median), 95th percentile unknown (1 missed), onset")
+    most = scores(summarise([Score((found, missed, missed), 2, 0, 0)], 9.0).to_json())[1]
+    assert most.startswith("delay unknown (2 missed), onset")
 
 
 def motion(described: float, residual: float) -> Any:
@@ -202,3 +224,14 @@ def test_a_calibration_that_is_worse_than_none(
     said = worse_than_none(known, [motion(described, residual)], model)
     assert reason in said
     assert bool(said) == bool(reason)
+
+
+def test_only_thresholds_that_are_higher_are_named() -> None:
+    """It named 4.67 instead of 4.66 N·m, and said "by 5 to 5 %"."""
+    model = Model.from_urdf(panda_arm_urdf())
+    usual = default_contact_thresholds(model)
+    known: Any = DetectorParameters(contact_threshold=tuple(usual * [1.04, 1.1, 1, 1, 1, 1, 1]))
+    (said,) = high_thresholds(known, model)
+    assert "panda_joint2 6.12 instead of 5.56 N·m; contacts below them are missed" in said
+    assert "panda_joint1" not in said
+    assert [_percent(np.array(x)) for x in ([0.051, 0.049], [0.02, 0.05])] == ["5 %", "2 to 5 %"]

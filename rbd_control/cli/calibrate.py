@@ -127,27 +127,35 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _print_warnings(calibration: Calibration, kept: Sections, console: Console) -> None:
-    """Print warnings and notes, the most serious first."""
-    if calibration.worse:
-        console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")
-    change = calibration.friction_change
-    for note in (*calibration.notes, *([] if change is None else [change.text])):
-        console.print(f"[bold red]warning:[/] {escape(printable(note))}")
+    """Print notes and warnings; the most serious is the last, which is read first on a terminal."""
     notes = [OWN_FRICTION] if is_friction_doubtful(kept) else []
     notes += [kept_in_words(kept)] if kept else []
     for note in (*notes, calibration.support):
         console.print(f"[yellow]note:[/] {escape(note)}")
+    change = calibration.friction_change
+    for note in (*([] if change is None else [change.text]), *reversed(calibration.notes)):
+        console.print(f"[bold red]warning:[/] {escape(printable(note))}")
+    if calibration.worse:
+        console.print(f"[bold red]do not use this calibration:[/] {escape(calibration.worse)}")
+
+
+def refuse_other_suffix(out: Path) -> None:
+    """Raise an error for an arm file to write that no command would recognise by its suffix.
+
+    Raises:
+        InputError: if the name has another suffix than :data:`YAML`.
+    """
+    if out.suffix not in YAML:
+        raise InputError(f"--out is {out.name}; give a file that ends with .yaml")
 
 
 def output_files(arguments: argparse.Namespace) -> list[NamedFile]:
     """Return the files that the calibration of one arm writes.
 
     Raises:
-        InputError: if the name of the arm file has another suffix than :data:`YAML`, by which all
-            commands recognise an arm file.
+        InputError: from :func:`refuse_other_suffix`.
     """
-    if arguments.out.suffix not in YAML:
-        raise InputError(f"--out is {arguments.out.name}; give a file that ends with .yaml")
+    refuse_other_suffix(arguments.out)
     out = NamedFile("--out", arguments.out, is_arm_file=True)
     return [out, *result_files(arguments, "calibration.html", "calibration.png")]
 

@@ -8,9 +8,8 @@ from rbd_control.check.page import print_check
 from rbd_control.check.run import CheckResult, check_recording
 from rbd_control.cli.command_files import input_files, result_files
 from rbd_control.cli.exit_codes import NO_RESULT
-from rbd_control.cli.next_command import RECORD, calibrate_words, print_next, robot_words
+from rbd_control.cli.next_command import print_calibration, print_next, robot_words
 from rbd_control.files.output_files import refuse_clashes, write_json
-from rbd_control.identification.calibration import LEAST_TIME
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.check_page import check_page
@@ -72,9 +71,5 @@ def _print_next(arguments: argparse.Namespace, result: CheckResult, is_calibrate
         print_next(console, "after the lines marked WRONG are settled", "check", *same)
     elif is_calibrated:
         print_next(console, "the contacts in a recording", "replay", *same)
-    elif result.duration < LEAST_TIME:
-        text = f"record free motion of {LEAST_TIME:.0f} s or more for the calibration"
-        print_next(console, text, *RECORD)
     else:
-        words = calibrate_words(arguments, [arguments.recording])
-        print_next(console, "identify friction and thresholds", *words)
+        print_calibration(console, arguments, [str(arguments.recording)], result.duration)

@@ -194,7 +194,8 @@ def add_check(commands: Commands) -> None:
         "--out",
         type=Path,
         metavar="YAML",
-        help="write the result into this parameter file, in the section passivity_controller",
+        help="write the result into this existing parameter file, in the section "
+        "passivity_controller",
     )
     check.set_defaults(run=_run_check)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -20,16 +21,19 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
+from rbd_control.cli.calibrate import refuse_other_suffix
 from rbd_control.cli.exit_codes import NO_RESULT
-from rbd_control.cli.next_command import detector_words, print_next
+from rbd_control.cli.next_command import WITHIN, detector_words, print_next
+from rbd_control.control.waypoints import TrajectoryArrays
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.thresholds import default_contact_thresholds
 from rbd_control.excitation import at_speed, read_trajectory_file
-from rbd_control.files.output_files import write_whole
+from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.console import console_for_output, program
 from rbd_control.reports.page import count
+from rbd_control.robot import Robot
 
 if TYPE_CHECKING:
     from rbd_control.live.commission import LiveArm
@@ -90,11 +94,11 @@ class Commission:
 
     def slow(self) -> str:
         """Move the arm slowly, and check it."""
-        return self._play("slow", self._given.speed) or self._check("slow")
+        return self._play("slow") or self._check("slow")
 
     def fast(self) -> str:
         """Move the arm as designed, and check it."""
-        return self._play("fast", 1.0) or self._check("fast")
+        return self._play("fast") or self._check("fast")
 
     def calibrate(self) -> str:
         """Calibrate from the fast motion."""
@@ -106,7 +110,7 @@ class Commission:
 
     def validate(self) -> str:
         """Move the arm once more, and count false contacts of the calibrated detector."""
-        stopped = self._play("validate", 1.0)
+        stopped = self._play("validate")
         if stopped:
             return stopped
         report = self._folder / "validate.json"
@@ -136,12 +140,16 @@ class Commission:
         self._arm.use(robot.model, parameters)
         self._is_watched = True
 
-    def _play(self, name: str, speed: float) -> str:
-        """Play the designed motion at a share of its speed; return why it was stopped."""
-        self._watch()
+    def points(self, name: str) -> TrajectoryArrays:
+        """Return the motion of a step: the designed one, slower in the step ``slow``."""
         _, points = read_trajectory_file(self._folder / "motion.yaml")
-        points = at_speed(replace(points, times=points.times - points.times[0] + AT_START), speed)
-        stopped = self._arm.play(self._new(name), points)
+        points = replace(points, times=points.times - points.times[0] + AT_START)
+        return at_speed(points, self._given.speed if name == "slow" else 1.0)
+
+    def _play(self, name: str) -> str:
+        """Play the motion of a step; return why it was stopped."""
+        self._watch()
+        stopped = self._arm.play(self._new(name), self.points(name))
         if stopped.startswith("contact"):
             stopped += (
                 f". If nothing has touched the arm, its friction is higher than the watch allows: "
@@ -180,7 +188,7 @@ class Commission:
         line = [*program(), *map(str, words)]
         self._console.print(f"$ {shlex.join(line)}", markup=False, soft_wrap=True)
         command = [sys.executable, "-m", "rbd_control.cli.main", *map(str, words)]
-        return subprocess.run(command, check=False).returncode
+        return subprocess.run(command, check=False, env={**os.environ, WITHIN: "1"}).returncode
 
 
 STEPS = (
@@ -214,13 +222,17 @@ def run_commission(arguments: argparse.Namespace) -> int:
     from rbd_control.live.commission import LiveArm
     from rbd_control.ros.transports import running_ros
 
+    refuse_other_suffix(arguments.out)
+    prepare_output(arguments.out)
+    if arguments.urdf:
+        Robot.load(arguments.urdf)  # an error comes before the wait for the robot
     console = console_for_output()
     chosen = [step for step in STEPS if not arguments.step or step.name in arguments.step]
     with running_ros(lambda: LiveArm(arguments.topic, arguments.trajectories)) as arm:
         commission = Commission(arguments, arm, console)
         for step in chosen:
             console.print(f"[bold]{step.name}[/]: {step.does}")
-            if step.moves and not _is_confirmed(console):
+            if step.moves and not _is_confirmed(console, commission.points(step.name)):
                 console.print(
                     f"not confirmed: the arm has not moved; go on with --step {step.name}"
                 )
@@ -239,10 +251,12 @@ def run_commission(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _is_confirmed(console: Console) -> bool:
+def _is_confirmed(console: Console, points: TrajectoryArrays) -> bool:
     """Return whether the user lets the arm move; the end of the input is a no."""
     console.print(
-        "the arm moves now. Is its space free, and your hand on the stop? Type yes: ", end=""
+        f"the arm moves now, for {points.times[-1]:.0f} s. Is its space free, and your hand on the "
+        "stop? Type yes: ",
+        end="",
     )
     try:
         return input().strip().lower() == "yes"

@@ -236,6 +236,7 @@ def _effort_table(design: Design) -> Table:
         ("joint", "position [rad]", "speed [rad/s]", "acceleration [rad/s²]", "torque [N·m]"),
         tuple(rows),
         note="torque of gravity and inertia; friction adds to it",
+        left=("joint",),
     )
 
 
@@ -274,7 +275,9 @@ def _error_table(design: Design) -> Table:
         of_units("standard errors after this motion", units),
         headings,
         tuple(rows),
-        note=f"for filtered torques with an error of {noise} N·m or N (--noise); -: not determined",
+        note=f"for filtered torques with an error of {noise} {model.torque_unit()} (--noise); "
+        "-: not determined",
+        left=headings[:1],
     )
 
 

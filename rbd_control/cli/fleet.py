@@ -45,16 +45,18 @@ from rbd_control.fleet.store import (
 from rbd_control.fleet.study import Study, study
 from rbd_control.fleet.workers import DaskWorkers, LocalWorkers, Workers
 from rbd_control.playback.bag import recorded_files
+from rbd_control.playback.report import unknown_rate
 from rbd_control.playback.truth import Label, Summary, read_labels
 from rbd_control.reports.console import ConsoleTable, console_for_output
+from rbd_control.reports.html import HtmlOutput
 from rbd_control.reports.page import Row as TableRow
-from rbd_control.reports.page import Table, of_units
+from rbd_control.reports.page import Table, count, of_units
 from rbd_control.results import figures
 from rbd_control.startup.warmup import usable_cores
 from rbd_control.wording import listed
 
 _MOST_NAMED = 20
-"""Maximum number of recordings without a result that the console names."""
+"""Maximum number of recordings without a result, and of warnings, that the console names."""
 
 
 def run_replay_fleet(arguments: argparse.Namespace) -> int:
@@ -135,6 +137,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     refuse_clashes(_input_files(arguments, entries), written)
     if arguments.out:
         prepare_output(arguments.out)
+        HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
         existing_sections(arguments.out)  # refuses a file that is not to be overwritten
     described = {os.path.realpath(each.job.source.urdf): each.job.source.urdf for each in entries}
     if arguments.out and len(described) > 1:
@@ -251,6 +254,9 @@ def _run(
         complain(record.outcome.reason, record.recording)
     if len(run.unusable) > _MOST_NAMED:
         complain(f"{len(run.unusable) - _MOST_NAMED} more have no result; see {table}", "")
+    warned = Counter(text for record in run.records for text in record.outcome.warnings)
+    for text, number in warned.most_common(_MOST_NAMED):
+        complain(f"warning, in {count(number, 'recording')}: {text}", "")
     print_next(
         console, "rates, thresholds and friction by arm and day", "fleet-report", store.folder
     )
@@ -389,10 +395,9 @@ def _report_inputs(folder: Path, records: Sequence[Record]) -> Iterator[NamedFil
 def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
     """Print the tables, and the number of recordings without a result."""
     if any(row["replayed"] for row in found.arms):
-        console.print(
-            _table("arms (from, to: 95 % confidence interval of the rate)", _ARM, found.arms)
-        )
-        console.print(_table("days", _DAY, found.days))
+        title = "arms (from, to: 95 % confidence interval of the rate)"
+        console.print(_table(title, _ARM, _known_rates(found.arms)))
+        console.print(_table("days", _DAY, _known_rates(found.days)))
     if found.joints:
         console.print(_table(of_units("medians", units), _JOINT, found.joints))
     significant = [row for row in found.drifts if row["significant"]]
@@ -405,7 +410,14 @@ def _print_study(found: Study, units: Sequence[str], console: Console) -> None:
     if significant:
         console.print(_table("drift", _DRIFT, significant))
     if found.bad:
-        console.print(f"{len(found.bad)} recordings have no result", markup=False)
+        reasons = "the column reason of the table of replay or calibrate has the cause"
+        console.print(f"{count(len(found.bad), 'recording')} without result: {reasons}")
+
+
+def _known_rates(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the reason instead of a rate that few false alarms do not tell."""
+    key = "false_alarms_per_hour"
+    return [row | {key: unknown_rate(row) or row[key]} if key in row else row for row in rows]
 
 
 def _table(title: str, columns: Mapping[str, str], rows: Sequence[Row]) -> ConsoleTable:

@@ -11,10 +11,10 @@ import atexit
 import gc
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rbd_control import __version__
-from rbd_control.cli.arguments import add_debug
+from rbd_control.cli.arguments import Commands, add_debug
 from rbd_control.cli.commands import COMMANDS
 from rbd_control.cli.exit_codes import INTERRUPTED, run_command
 from rbd_control.files.output_files import remove_unfinished
@@ -66,6 +66,17 @@ def _end(_number: int, _frame: object) -> NoReturn:
     end_now(INTERRUPTED)
 
 
+class _Command(argparse.ArgumentParser):
+    """The parser of a sub-command; every error shows the usage of this sub-command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse the arguments; refuse unknown ones, for which the main parser has another usage."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+
 def _parser() -> argparse.ArgumentParser:
     """Return the parser with all sub-commands."""
     parser = argparse.ArgumentParser(
@@ -75,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rbd-control {__version__}")
     add_debug(parser, default=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands: Commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=_Command
+    )
     for add_command in COMMANDS:
         add_command(commands)
     for each in commands.choices.values():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from rbd_control.identification.calibration import LEAST_TIME
 from rbd_control.playback.configuration import YAML
 from rbd_control.reports.console import program
 
@@ -15,14 +18,20 @@ RECORD = ("ros2", "bag", "record", "/joint_states", "-o", "free")
 """Records the joint states of a robot into the folder ``free``."""
 
 
+WITHIN = "RBD_CONTROL_WITHIN_COMMISSION"
+"""Variable of the environment that is set while ``commission`` runs a command."""
+
+
 def print_next(console: Console, why: str, *words: str | Path) -> None:
-    """Print the next command on one line, however long it is.
+    """Print the next command on one line, however long it is; nothing within ``commission``.
 
     Args:
         console: receives the line.
         why: what the command is for, or what to do before.
         words: its words; ``rbd-control`` is put before the name of a sub-command.
     """
+    if WITHIN in os.environ:
+        return
     line = [str(word) for word in words]
     if line[0] not in ("ros2", "cc"):
         line[:0] = program()
@@ -49,12 +58,27 @@ def robot_words(arguments: argparse.Namespace, urdf: str | Path = "") -> list[st
     return words
 
 
-def calibrate_words(arguments: argparse.Namespace, recordings: list[Path]) -> list[str]:
-    """Return a calibration from recordings; it writes the given arm file, else a new one."""
-    given = arguments.urdf or str(arguments.config)
+def print_calibration(
+    console: Console, arguments: argparse.Namespace, recordings: Sequence[str], duration: float
+) -> None:
+    """Print a calibration from recordings, or how to record them if these are too short.
+
+    The calibration writes the given arm file, else a new one.
+
+    Args:
+        console: receives the line.
+        arguments: arguments of the command that has read the recordings.
+        recordings: those without known contact.
+        duration: their total length [s].
+    """
+    if duration < LEAST_TIME:
+        text = f"record free motion of {LEAST_TIME:.0f} s or more for the calibration"
+        print_next(console, text, *RECORD)
+        return
+    given = arguments.urdf or str(arguments.config or "")
     out = given if given.endswith(YAML) else _unused("arm.yaml")
-    words = ["calibrate", *map(str, recordings), *robot_words(arguments, given), "--out", out]
-    return words
+    words = ("calibrate", *recordings, *robot_words(arguments, given), "--out", out)
+    print_next(console, "identify friction and thresholds, if nothing touched the arm", *words)
 
 
 def detector_words(arguments: argparse.Namespace) -> list[str]:

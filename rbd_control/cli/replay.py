@@ -11,8 +11,8 @@ from rich.console import Console
 from rbd_control.cli.command_files import input_files, refuse_repetition, result_files
 from rbd_control.cli.exit_codes import NO_RESULT, complain, progress_bar
 from rbd_control.cli.next_command import (
-    calibrate_words,
     detector_words,
+    print_calibration,
     print_next,
     robot_words,
 )
@@ -93,8 +93,9 @@ def run_replay(arguments: argparse.Namespace) -> int:
         check = ("check", doubtful[0], *robot_words(arguments))
         print_next(console, "the cause of the warnings", *check)
     elif uncalibrated(parameters, robot.model):
-        words = calibrate_words(arguments, paths)
-        print_next(console, "with recordings without contact, 20 s or more in total", *words)
+        free = [each for each in overview.results if not (each.score and each.score.contacts)]
+        recorded = [each.recording for each in free]
+        print_calibration(console, arguments, recorded, sum(each.duration for each in free))
     else:
         print_next(console, "the detector beside the robot", *detector_words(arguments))
     return code
@@ -124,8 +125,9 @@ def _replay_each(
                 progress=lambda done: update(completed=done),
                 watch=report.watch(k),
             )
-        print_result(result, console, str(arguments.config or arguments.urdf))
-        if len(recordings) > 1:
+        alone = len(recordings) == 1
+        print_result(result, console, str(arguments.config or arguments.urdf), alone=alone)
+        if not alone:
             console.print()
         yield result
 

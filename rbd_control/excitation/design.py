@@ -322,8 +322,8 @@ class Designer:
         if reach[worst] < LEAST:
             raise InputError(
                 f"{self.model.joint_names[worst]} could move by {reach[worst]:.3f} only, and "
-                f"{LEAST:g} rad or m are needed; give another pose by --start, a larger --box or a "
-                "lower --floor"
+                f"{LEAST:g} {self.model.position_unit(worst)} are needed; give another pose by "
+                "--start, a larger --box or a lower --floor"
             )
 
 

@@ -261,8 +261,9 @@ def read_trajectory_file(path: Path) -> tuple[tuple[str, ...], TrajectoryArrays]
         if not len(rests(points)):
             raise TrajectoryError("it never rests")
     except (KeyError, TypeError, ValueError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
         wrong = TrajectoryError(
-            f"is no motion of rbd-control excite ({error}); give its file of --out"
+            f"is no motion of rbd-control excite ({why}); give its file of --out"
         )
         wrong.path = str(path)
         raise wrong from error

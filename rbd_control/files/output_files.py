@@ -22,21 +22,29 @@ _unfinished: set[str] = set()
 def prepare_output(path: Path) -> None:
     """Create the folder of an output file, and raise an error if the file cannot be written.
 
-    The file itself is neither created nor changed.
+    A folder that is created is printed. The file itself is neither created nor changed.
 
     Raises:
         OSError: naming the path, if the folder cannot be created, ``path`` is a folder, or this
             process has no permission to write; naming the folder, if it does not permit new files,
             with which :func:`write_whole` replaces existing files.
     """
+    is_new = not path.parent.is_dir()
     path.parent.mkdir(parents=True, exist_ok=True)
+    if is_new:
+        print(f"created {path.parent}")
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
     target = Path(os.path.realpath(path))
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(EACCES, os.strerror(EACCES), str(path))
-    if not _is_direct(path, target) and not os.access(target.parent, os.W_OK | os.X_OK):
-        raise PermissionError(EACCES, os.strerror(EACCES), str(target.parent))
+    if path.exists() and _is_direct(path, target):
+        return
+    try:
+        # Only a new file shows it: root has all permissions, also in /proc and on read-only disks.
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target.parent)) from error
 
 
 def write_whole(path: Path, content: bytes) -> None:

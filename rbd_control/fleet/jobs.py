@@ -130,6 +130,9 @@ class ReplayJob(_SourceJob):
             RbdControlError: when the recording or the files of its arm cannot be used.
         """
         source, recording = self.source, self._read()
+        if recording.true_contacts and self.labels == ():
+            text = "the true contacts in the recording do not count: it is declared free of contact"
+            warnings.warn(text, ModelWarning, stacklevel=2)
         robot, parameters = configured_robot(
             source.urdf, source.config, dict(source.locked), [recording]
         )
@@ -270,7 +273,7 @@ def worker_version() -> str:
 
 
 def run_job(job: Job) -> Outcome:
-    """Run a job and return its outcome with the warnings about the robot description.
+    """Run a job and return its outcome with the warnings for the user.
 
     An exception of the job becomes an outcome with the status ``bad`` and a reason.
     """

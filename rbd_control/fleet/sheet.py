@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.files.xacro_files import file_of, with_file
-from rbd_control.playback.bag import COMPRESSED, METADATA, ROS1_SUFFIX, STORAGE_SUFFIXES
+from rbd_control.playback.bag import METADATA, ROS1_SUFFIX, is_storage
 from rbd_control.playback.table import read_rows
+from rbd_control.playback.truth import has_labels
 from rbd_control.wording import quoted
 
 _CSV = ".csv"
@@ -24,8 +25,8 @@ def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list
 
     A folder with ``metadata.yaml`` is one recording. Any other folder is searched: each folder with
     ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3``, ``.bag`` or ``.csv`` file, is a
-    recording, also a compressed ``.mcap.zstd`` or ``.db3.zstd`` file. Hidden files and folders are
-    left out, and links to folders are not followed.
+    recording, also a compressed ``.mcap.zstd`` or ``.db3.zstd`` file. Hidden files and folders, and
+    CSV files with the columns of labels, are left out, and links to folders are not followed.
 
     The paths have the order of ``given``. Matches of a pattern are sorted; the files of a searched
     folder, sorted by name, precede its sub-folders, also sorted.
@@ -76,13 +77,14 @@ def _below(path: Path) -> Iterator[Path]:
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if not name.startswith(".") and _is_recording(name):
-                yield Path(folder, name)
+            if not name.startswith(".") and _is_recording(path := Path(folder, name)):
+                yield path
 
 
-def _is_recording(name: str) -> bool:
-    suffix = Path(name.removesuffix(COMPRESSED)).suffix
-    return suffix in (*STORAGE_SUFFIXES, ROS1_SUFFIX) or name.lower().endswith(_CSV)
+def _is_recording(path: Path) -> bool:
+    if path.suffix.lower() == _CSV:
+        return not (path.is_file() and has_labels(path))
+    return is_storage(path) or path.suffix == ROS1_SUFFIX
 
 
 COLUMNS = ("recording", "arm", "day", "urdf", "config", "free")

@@ -42,7 +42,7 @@ class Outcome:
         start: stamp of the first sample [s]; None if it is unknown.
         result: the result of the job as plain values that ``json`` can write; None if the status is
             :data:`BAD`.
-        warnings: warnings about the description of the robot.
+        warnings: warnings about the robot description and the recording.
     """
 
     status: str
@@ -131,7 +131,7 @@ class Store:
         Raises:
             OSError: naming the path that cannot be created or written.
         """
-        for folder in (self.folder, self._records):
+        for folder in (self._records, self.folder):
             prepare_output(folder / "x.json")
 
     def path(self, recording: str) -> Path:

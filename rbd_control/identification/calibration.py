@@ -509,7 +509,8 @@ def _support(free: Sequence[FreeMotion], errors: MotionErrors, model: Model) -> 
 
 def _percent(shares: Array) -> str:
     """Return the range of shares as a text."""
-    return f"{100.0 * shares.min():.0f} to {100.0 * shares.max():.0f} %"
+    ends = (f"{100.0 * each:.0f}" for each in (shares.min(), shares.max()))
+    return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
 def _free_motions(

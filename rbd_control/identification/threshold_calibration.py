@@ -274,6 +274,10 @@ def _covered_error(motions: Sequence[FreeMotion]) -> Array:
     return np.asarray(np.max(away, axis=0) / MARGIN)
 
 
+HIGHER = 1.05
+"""Ratio of a threshold to that without a calibration above which it is reported."""
+
+
 def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...]:
     """Return a note about joints whose threshold is higher than without a calibration, or none.
 
@@ -286,14 +290,14 @@ def high_thresholds(known: CalibratedParameters, model: Model) -> tuple[str, ...
     said = [
         f"{joint} {found[i]:.3g} instead of {usual[i]:.3g} {model.torque_unit(i)}"
         for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names))
-        if found[i] > usual[i]
+        if found[i] > HIGHER * usual[i]
     ]
     if not said:
         return ()
     return (
         f"contact thresholds are higher than without calibration: {', '.join(said)}; "
-        f"weak contacts will be missed: look for drifting torque sensors, contact in the "
-        f"recordings, wrong stamps, and friction that changes",
+        f"contacts below them are missed: before use, look for drifting torque sensors, contact in "
+        f"the recordings, wrong stamps, and friction that changes",
     )
 
 

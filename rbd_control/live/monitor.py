@@ -19,7 +19,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.playback.live_view import LiveState, event_line, render
+from rbd_control.playback.live_view import SILENCE, LiveState, event_line, render
 from rbd_control.reports.console import console_for_output
 from rbd_control.results import LONGEST
 from rbd_control.ros.contact_messages import THRESHOLD, events_in
@@ -60,11 +60,16 @@ class DetectorListener:
     def on_contact(self, message: Bool, now: float) -> None:
         """Store the contact flag of a message.
 
+        A flag that repeats another is a verdict newer than the reason why there was none.
+
         Args:
             message: whether there is contact.
             now: time of receipt on the steady clock [s].
         """
-        self.state.contact, self.state.judged = bool(message.data), now
+        state = self.state
+        if now - state.judged <= SILENCE and state.condition.startswith("no verdict"):
+            state.condition = ""
+        state.contact, state.judged = bool(message.data), now
 
     def on_residual(self, message: JointState, now: float) -> None:
         """Store the residuals of all joints, with their contact thresholds from the diagnostics.
@@ -84,8 +89,10 @@ class DetectorListener:
         if not _are_plausible(residual):
             self.state.ignored += 1
             return
-        self.samples += 1
         state = self.state
+        if not self.samples:
+            state.condition = ""  # a status from before the samples says nothing about them
+        self.samples += 1
         state.joints, state.residual, state.told = names, residual, now
         known = all(joint in self._thresholds for joint in names)
         state.thresholds = tuple(self._thresholds[joint] for joint in names) if known else ()
@@ -231,10 +238,11 @@ class Monitor:
 
     @property
     def knows_all(self) -> bool:
-        """Whether residuals, their thresholds, and a verdict or why there is none are known."""
+        """Whether all is known: residuals, thresholds, rate, status, and a verdict or why not."""
         state = self.state
-        is_explained = self._has_verdict or state.condition not in ("", "ok")
-        return bool(state.joints and state.thresholds and is_explained)
+        is_explained = self._has_verdict or state.condition != "ok"
+        has_status = bool(state.thresholds and state.condition)
+        return has_status and math.isfinite(state.rate) and is_explained
 
     @property
     def _has_verdict(self) -> bool:
@@ -244,7 +252,9 @@ class Monitor:
         """Process messages for ``seconds`` [s], and update ``state.rate`` once a second."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         now, samples = time.monotonic(), self._listener.samples
-        if now - self._since >= 1.0:
+        if samples and not self._samples:  # only a full second of samples tells their rate
+            self._since, self._samples, self.state.rate = now, samples, math.nan
+        elif now - self._since >= 1.0:
             self.state.rate = (samples - self._samples) / (now - self._since)
             self._since, self._samples = now, samples
 
@@ -263,8 +273,8 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
         detector: name of the detector's node, with its namespace.
         duration: length of the display [s]; None means until a signal. With ``once`` it is the
             longest wait; None then means :data:`PATIENCE`.
-        once: print one display and end, as soon as residuals, thresholds, and a verdict or the
-            reason why there is none are known, or when the longest wait is over.
+        once: print one display and end, as soon as :attr:`Monitor.knows_all`, or when the longest
+            wait is over.
 
     Returns:
         The exit code: 0, or 1 if no message of the detector was received.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import rclpy
 import yaml
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import InertiaStamped
 from rcl_interfaces.srv import GetParameters
 from rclpy.exceptions import InvalidServiceNameException
@@ -17,10 +19,11 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.files.input_files import about
-from rbd_control.files.output_files import write_whole
+from rbd_control.files.input_files import about, is_absent
+from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.files.yaml_output import with_values
 from rbd_control.parameters import parameter_sections
+from rbd_control.reports.console import console_for_output
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.ros.fault_tolerant_node import (
     FaultTolerantPublisher,
@@ -87,28 +90,37 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
     name = f"payload_{os.getpid()}"
     with running_ros(lambda: CommandNode(name, print, namespace=namespace or None)) as node:
         publisher = node.create_publisher(InertiaStamped, PAYLOAD, LATCHED)
+        told: dict[str, str] = {}
+
+        def on_diagnostics(message: DiagnosticArray) -> None:
+            told.update({f"/{each.name.lstrip('/')}": each.message for each in message.status})
+
+        node.create_subscription(DiagnosticArray, "/diagnostics", on_diagnostics, 50)
         topic = publisher.topic_name
         names = _listeners(node, topic)
         if not names:
-            print(
+            _say(
                 f"{topic} has no subscriber in ROS domain {os.environ.get('ROS_DOMAIN_ID', '0')}: "
                 "start the detector or the controller first"
             )
             return 1
         if not _is_published(publisher, payload):
-            print(
+            _say(
                 f"{topic}: the payload was not published within {SENDING:g} s, and no node has "
                 "changed; reduce the load of the machine and run the command again"
             )
             return 1
         taken = [_has_taken(node, name, payload) for name in names]
     for name, has in zip(names, taken, strict=True):
-        print(
-            f"{name}: {payload.payload_mass:g} kg"
-            if has
-            else f"{name}: refused, or not checked without joint states; see its log"
-        )
+        why = re.search("payload (?:refused|not in force yet).*", told.get(name, ""))
+        refused = why[0] if why else "refused, or not checked without joint states; see its log"
+        _say(f"{name}: {f'{payload.payload_mass:g} kg' if has else refused}")
     return 0 if all(taken) else 1
+
+
+def _say(text: str) -> None:
+    """Print a text in lines of the width of the terminal."""
+    console_for_output().print(text, markup=False)
 
 
 def _is_published(
@@ -193,24 +205,28 @@ def run_loop_check(node_name: str, path: Path | None) -> int:
         The exit code: 0, or 1 without a result.
 
     Raises:
-        RbdControlError: if the file is no parameter file; if the controller is missing, does not
-            answer, or its name is impossible.
+        RbdControlError: if the file does not exist or is no parameter file; if the controller is
+            missing, does not answer, or its name is impossible.
         OSError: if the file cannot be written.
     """
     if path is not None:
+        with about(path):
+            if is_absent(path):
+                raise InputError("does not exist; give an existing parameter file of the arm")
         parameter_sections(path)
+        prepare_output(path)
     answer = _ask(f"/{node_name.strip('/')}/measure_loop")
     print(answer.message)
     values = _values(answer.message)
     if not answer.success or not values:
         return 1
     if path is None:
-        print("write them into the parameter file of the arm: --out arm.yaml")
+        _say("write them into the parameter file of the arm: --out arm.yaml")
         return 0
     with about(path):
         text = with_values(path.read_text(encoding="utf-8"), SECTION, values)
         write_whole(path, text.encode())
-    print(f"written to {path}; start the controller again with this file")
+    _say(f"written to {path}; start the controller again with this file")
     return 0
 
 
@@ -236,7 +252,7 @@ def _ask(service: str) -> Trigger.Response:
             if time.monotonic() > deadline:
                 raise InputError(f"the request to {service} was not sent; run the command again")
             time.sleep(0.1)
-        print("measuring the loop: the joints move by up to 10 mrad, for some seconds each")
+        _say("measuring the loop: the joints move by up to 10 mrad, for some seconds each")
         rclpy.spin_until_future_complete(node, future, timeout_sec=LONGEST)
         if not future.done() or future.result() is None:
             raise InputError(f"{service} has not answered within {LONGEST:g} s; see the node's log")

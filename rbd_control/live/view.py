@@ -565,7 +565,7 @@ def run_live_view(
             page.close()
     silent = [arm for arm in arms if not arm.has_heard]
     for arm in silent:
-        console.print(nothing_heard(arm), markup=False, soft_wrap=True)
+        console.print(nothing_heard(arm), markup=False)
     return 1 if len(silent) == len(arms) else 0
 
 
@@ -599,5 +599,5 @@ class _Reporter:
         for note in notes:
             if note not in self._printed:
                 self._printed.add(note)
-                self._console.print(note, markup=False, soft_wrap=True)
+                self._console.print(note, markup=False)
         return False

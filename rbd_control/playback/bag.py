@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from heapq import merge
 from importlib import import_module
-from itertools import islice
+from itertools import islice, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 from weakref import finalize
 
-from rbd_control.errors import RecordingError
+from rbd_control.errors import ModelWarning, RecordingError
 from rbd_control.files.input_files import about, reading, reason, refuse_special
 from rbd_control.files.output_files import ScratchFolder
 from rbd_control.files.yaml_input import read_yaml
@@ -47,6 +48,9 @@ METADATA = "metadata.yaml"
 
 MAX_MESSAGE = 1 << 18
 """Maximum size of a message [bytes]; a joint state of a thousand joints takes a fifth of it."""
+
+OVERLAP = 1.0
+"""Overlap of two files above which they belong to different recordings [s]."""
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of a message that rosbag2 has compressed; CDR begins with a zero."""
@@ -90,6 +94,8 @@ class Bag:
         self.path = path
         self._is_ros1 = path.suffix == ROS1_SUFFIX
         self._storages = [_Storage(file) for file in _storage_files(path)]
+        if len(self._storages) > 1 and not (path / METADATA).exists():
+            self._take_for_one()
         self.topics: dict[str, Topic] = {}
         for storage in self._storages:
             for name, topic in storage.topics:
@@ -99,6 +105,24 @@ class Bag:
                     topic.encoding if topic.encoding == known.encoding else "several formats",
                     topic.messages + known.messages,
                 )
+
+    def _take_for_one(self) -> None:
+        """Warn that the files of a folder without ``metadata.yaml`` are read as one recording.
+
+        Raises:
+            RecordingError: if two of them overlap in time by more than :data:`OVERLAP`.
+        """
+        files = sorted(self._storages, key=lambda storage: storage.span)
+        for before, after in pairwise(files):
+            if before.span[1] - after.span[0] > OVERLAP * 1e9:
+                with about(self.path):
+                    raise RecordingError(
+                        f"has no {METADATA}, and {before.path.name} and {after.path.name} overlap "
+                        "in time, as files of different recordings: give each file alone"
+                    )
+        names = listed([storage.path.name for storage in files])
+        text = f"{self.path}: has no {METADATA}; its files are read as one recording: {names}"
+        warnings.warn(text, ModelWarning, stacklevel=3)
 
     def require(self, topic: str, msgtype: str) -> int:
         """Return the number of messages on ``topic``; raise an error if it cannot be read.
@@ -196,6 +220,7 @@ class _Storage:
 
     Attributes:
         topics: name and properties of each topic; a name may occur several times.
+        span: times of receipt of the first and the last message [ns].
 
     Raises:
         RecordingError: from the constructor and from every iteration, naming the file.
@@ -210,6 +235,7 @@ class _Storage:
         self._idle: list[Any] = []
         finalize(self, _close, self._idle)
         with self._reader() as reader:
+            self.span: tuple[int, int] = (reader.start_time, reader.end_time)
             self.topics = [
                 (
                     each.topic,
@@ -338,7 +364,7 @@ def recorded_files(path: Path) -> list[Path]:
     if not os.path.isdir(path):  # Path.is_dir() raises an error for some unreadable paths
         return [path]
     with suppress(OSError):
-        return [path / METADATA, *filter(_is_storage, path.iterdir())]
+        return [path / METADATA, *filter(is_storage, path.iterdir())]
     return []
 
 
@@ -355,7 +381,7 @@ def _storage_files(path: Path) -> list[Path]:
             files = _listed_files(path)
     else:
         with reading(path, RecordingError, "cannot be read"):
-            files = sorted(filter(_is_storage, path.iterdir()))
+            files = sorted(filter(is_storage, path.iterdir()))
             if not files:
                 raise RecordingError(
                     f"is not a rosbag2 recording: it holds neither {METADATA} nor a file "
@@ -377,7 +403,7 @@ def _listed_files(folder: Path) -> list[Path]:
         ) from error
     # Old versions of ROS 2 wrote the folder's own name before that of the file.
     files = [folder / PurePath(name).name for name in dict.fromkeys(names)]
-    odd = [file.name for file in files if not _is_storage(file)]
+    odd = [file.name for file in files if not is_storage(file)]
     if odd or not files:
         raise RecordingError(
             f"lists {listed(odd or ['no file'])}; only storage files "
@@ -392,7 +418,7 @@ def _listed_files(folder: Path) -> list[Path]:
     return files
 
 
-def _is_storage(file: Path) -> bool:
+def is_storage(file: Path) -> bool:
     """Return whether a file has the suffix of a storage file."""
     return _plain_name(file).endswith(STORAGE_SUFFIXES)
 

@@ -115,6 +115,8 @@ def _where(event: ContactEvent) -> str:
 
 def _headline(state: LiveState, now: float) -> Text:
     verdict = state.verdict(now)
+    if state.rate == 0.0 or state.condition.startswith("no verdict"):
+        verdict = "no verdict"  # the flag is an old one, which the topic keeps for late subscribers
     style = {"contact": "bold red", "no contact": "green", "no verdict": "yellow"}[verdict]
     text = Text.assemble((verdict, style))
     if verdict == "contact" and state.link:

@@ -47,7 +47,7 @@ class RecordedMotions:
     jumps: tuple[ClockJump, ...]
     """Backward jumps of the clock of the joint states."""
     messages: int
-    """Number of messages in the recording."""
+    """Number of messages in the recording, without those of other joints, as of a gripper."""
     missing: dict[str, int]
     """Number of samples without velocity, key ``velocity``, or effort, key ``effort``; no zeros."""
     dropped: dict[str, int]
@@ -102,6 +102,8 @@ def read_motions(
         for start, blocks in parts
         if sum(block.stamp.size for block in blocks) >= FEWEST
     ]
+    dropped = intake.dropped
+    foreign = intake.counts["missing joint"] - dropped.get("missing joint", 0)
     counts = {what: intake.counts[f"{what} missing"] for what in ("velocity", "effort")}
     return RecordedMotions(
         motions=tuple(motion for _, motion in used),
@@ -110,9 +112,9 @@ def read_motions(
         times=np.concatenate(times) if times else np.empty(0),
         start=clock.start,
         jumps=tuple(clock.jumps),
-        messages=recording.count,
+        messages=recording.count - foreign,
         missing={what: count for what, count in counts.items() if count},
-        dropped=intake.dropped,
+        dropped=dropped,
         notes=tuple(notes),
     )
 

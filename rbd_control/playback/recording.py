@@ -33,6 +33,7 @@ from rbd_control.playback.bag import (
     STORAGE_SUFFIXES,
     STRING,
     Bag,
+    is_storage,
 )
 from rbd_control.playback.parts import Part, in_order
 from rbd_control.playback.table import Table
@@ -208,8 +209,8 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
     """Open a recording.
 
     Args:
-        path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also without metadata and
-            type definitions), a ``.bag`` file of ROS 1, or a ``.csv`` file
+        path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also compressed, and without
+            metadata and type definitions), a ``.bag`` file of ROS 1, or a ``.csv`` file
             (:data:`rbd_control.playback.table.COLUMNS`).
         topic: topic of the joint states in a rosbag2 recording; a missing leading slash is added.
 
@@ -223,7 +224,7 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
         if path.exists():
             if path.suffix.lower() == ".csv":
                 return _from_table(path, topic)
-            if path.is_dir() or path.suffix in (*STORAGE_SUFFIXES, ROS1_SUFFIX):
+            if path.is_dir() or is_storage(path) or path.suffix == ROS1_SUFFIX:
                 return _from_bag(path, topic)
         else:
             raise RecordingError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,8 +66,10 @@ def _picture(recording: str | Path, number: int) -> str:
     return f"residual_{number}_{Path(recording).stem}.png" if number else "residual.png"
 
 
-def print_result(result: ReplayResult, console: Console, parameters: str = "") -> None:
-    """Print a result: warnings, notes, statistics, table of contacts, residuals, and scores.
+def print_result(
+    result: ReplayResult, console: Console, parameters: str = "", *, alone: bool = True
+) -> None:
+    """Print a result: warnings, statistics, table of contacts, residuals, scores, and notes.
 
     A table has at most 100 contacts. Scores are printed if the true contacts are known.
 
@@ -74,12 +77,11 @@ def print_result(result: ReplayResult, console: Console, parameters: str = "") -
         result: the result.
         console: receives the text.
         parameters: path of the parameter file, or of the description for defaults.
+        alone: whether it is the only result.
     """
     found = result.to_json()
     for warning in found["warnings"]:
         console.print(f"[bold red]warning:[/] {_safe(warning)}")
-    for note in found["notes"]:
-        console.print(f"[yellow]note:[/] {_safe(note)}")
     samples, verdicts = statistics(found)
     console.print(f"{_safe(result.recording)}: {samples}\n{escape(verdicts)}")
     if parameters:
@@ -97,7 +99,9 @@ def print_result(result: ReplayResult, console: Console, parameters: str = "") -
         if found["truth"]["contacts"]:
             table = truth_table(found["truth"], result.duration)
             console.print(table.shown(*_PRINTED).on_console())
-        _print_summary(found["truth"]["summary"], console)
+        _print_summary(found["truth"]["summary"], console, alone)
+    for note in found["notes"]:
+        console.print(f"[yellow]note:[/] {_safe(note)}")
 
 
 def print_overview(overview: Overview, console: Console) -> None:
@@ -321,8 +325,13 @@ FEW_ALARMS = 3
 """Number of false alarms below which their rate is unknown by a factor of ten or more."""
 
 
-def scores(summary: Json) -> list[str]:
-    """Return scores as at most three texts: counts, delays and errors, rate of false alarms."""
+def scores(summary: Json, advises: bool = True) -> list[str]:
+    """Return scores as at most three texts: counts, delays and errors, rate of false alarms.
+
+    Args:
+        summary: scores in the JSON.
+        advises: whether to say how much to record if the rate of false alarms is unknown.
+    """
     said = ["no true contact"]
     if summary["contacts"]:
         contacts = count(summary["contacts"], "true contact")
@@ -332,7 +341,7 @@ def scores(summary: Json) -> list[str]:
         f"{count(summary['repeated_events'], 'repeated event')}"
     )
     found = [
-        f"delay {_delays(summary)} ms (median, 95th percentile)",
+        _delay(summary),
         f"onset error {number(summary['onset_error_median'], 1, ' ms', 1e3)} (median)",
     ]
     if summary["links"]:
@@ -347,29 +356,19 @@ def scores(summary: Json) -> list[str]:
         said.append(", ".join(found))
     free = number(summary["free_time"], 1, " s")
     raised = number(summary["raised_time"], 2, " s")
-    hours, alarms = _too_short(summary), summary["false_alarms"]
-    rate = f"{_rate(summary)} false alarms per hour, from {free} without contact"
-    if 0 < alarms < FEW_ALARMS:
+    alarms = summary["false_alarms"]
+    if not unknown_rate(summary):
+        rate = f"{_rate(summary)} false alarms per hour, from {free} without contact"
+    elif alarms:
         high = number(summary["false_alarms_per_hour_high"], 0)
         rate = f"{count(alarms, 'false alarm')} in {free} without contact, too few for a rate"
         rate += f": at most {high} per hour ({CONFIDENCE:.0%})"
-    elif hours:
-        rate = (
-            f"no false alarm, but {free} without contact are too short to tell their rate: record"
-        )
-        rate += f" {hours:.1f} h to show less than one per hour"
-    return [*said, f"{rate}; the flag was raised for {raised} of this time"]
-
-
-def _too_short(summary: Json) -> float:
-    """Return the time without contact that shows less than 1 false alarm per hour [h].
-
-    It is zero if there are false alarms, whose rate can be told, and if the time is long enough.
-    """
-    high = summary["false_alarms_per_hour_high"]
-    if summary["false_alarms"] or high is None or high <= 1.0:
-        return 0.0
-    return float(high * summary["free_time"] / 3600.0)
+    else:
+        hours = -log(0.5 * (1.0 - CONFIDENCE))  # the upper bound is then 1 per hour
+        rate = f"no false alarm, but {free} without contact are too short to tell their rate"
+        rate += f": record {hours:.1f} h to show less than one per hour" if advises else ""
+    after = ", after contacts" if summary["raised_time"] and not alarms else ""
+    return [*said, f"{rate}; the flag was raised for {raised} of this time{after}"]
 
 
 def found_and_masked(summary: Json) -> str:
@@ -379,8 +378,8 @@ def found_and_masked(summary: Json) -> str:
     return f"{summary['found']} found, {summary['masked']} masked by a flag that was up before"
 
 
-def _print_summary(summary: Json, console: Console) -> None:
-    for text in scores(summary):
+def _print_summary(summary: Json, console: Console, advises: bool = True) -> None:
+    for text in scores(summary, advises):
         console.print(text)
 
 
@@ -391,9 +390,28 @@ def _delays(summary: Json) -> str:
     return ", ".join(unknown if delay is None else number(1e3 * delay, 1) for delay in pair)
 
 
+def _delay(summary: Json) -> str:
+    """Return the delays as text; missed contacts may leave them unknown."""
+    if summary["delay_p95"] is not None:
+        return f"delay {_delays(summary)} ms (median, 95th percentile)"
+    unknown = f"unknown ({summary['misses']} missed)"
+    if summary["delay_median"] is None:
+        return f"delay {unknown}"
+    return f"delay {1e3 * summary['delay_median']:.1f} ms (median), 95th percentile {unknown}"
+
+
+def unknown_rate(summary: Json) -> str:
+    """Return why scores tell no rate of false alarms; empty if they do."""
+    if 0 < summary["false_alarms"] < FEW_ALARMS:
+        return "too few for a rate"
+    high = summary["false_alarms_per_hour_high"]
+    is_short = not summary["false_alarms"] and (high is None or high > 1.0)
+    return "too short to tell" if is_short else ""
+
+
 def _rate(summary: Json) -> str:
-    if _too_short(summary):
-        return "too short to tell"
+    if unknown := unknown_rate(summary):
+        return unknown
     low, high = summary["false_alarms_per_hour_low"], summary["false_alarms_per_hour_high"]
     to = "inf" if high is None else number(high, 1)
     rate = number(summary["false_alarms_per_hour"], 1)

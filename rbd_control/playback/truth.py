@@ -411,6 +411,16 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
     return labels
 
 
+def has_labels(path: Path) -> bool:
+    """Return whether the first line of a CSV file has the columns of labels."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            found = {name.strip() for name in file.readline(200).split(",")}
+    except OSError:
+        return False
+    return {"begin", "end"} <= found <= set(COLUMNS)
+
+
 def _names(recordings: Sequence[Path]) -> dict[str, list[int]]:
     """Return the indices of the recordings that each name stands for.
 

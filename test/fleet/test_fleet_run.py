@@ -97,6 +97,18 @@ def test_a_bad_recording_is_named_and_passed_over(
     assert float(rows["one.csv"]["threshold/elbow"]) == 2.0
 
 
+def test_true_contacts_of_a_recording_that_is_declared_free_are_told(
+    bags: Path, here: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound.write_bag(bags / "left" / "bag", sound.swing(1.2))
+    said = "warning, in 1 recording: the true contacts in the recording do not count"
+    for options, told in ((["--free"], True), ([], False)):
+        assert fleet(bags, *options) == 1
+        assert (said in capsys.readouterr().err) == told
+    assert main(["fleet-report", str(bags.parent / "results")]) == 0
+    assert "1 recording without result: the column reason" in capsys.readouterr().out
+
+
 def test_an_interrupted_run_goes_on_with_what_is_missing(bags: Path, here: Here) -> None:
     here.most = 2
     assert fleet(bags) == 130
@@ -182,6 +194,7 @@ def test_recordings_are_found_in_folders_and_by_patterns(bags: Path) -> None:
     # Each once, however it is named.
     given = [Path(f"{bags}/**/*.csv"), left[0], bags / "deep"]
     assert find_recordings(given) == [*left, bags / "right" / "three.csv", bag]
+    (bags / "left" / "one_labels.csv").write_text("recording,begin, end\none,0.4,0.6\n")
     assert find_recordings([bags / "left"], [left[0]]) == left[1:]
     with pytest.raises(InputError, match="no recording in"):
         find_recordings([bags / "*.db3"])

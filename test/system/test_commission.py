@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from trajectory_msgs.msg import JointTrajectory
 
+from rbd_control.cli.main import main
 from rbd_control.control.waypoints import TrajectoryArrays
 from rbd_control.dynamics import gravity_torque
 from rbd_control.excitation import trajectory_yaml
@@ -86,6 +87,8 @@ def test_nothing_moves_without_a_yes_and_contact_and_silence_stop_the_arm(
     heard = probe.listen(JointTrajectory, TOPIC)
     output, _ = commission(bring_up, folder, "--step", "rest", "slow").communicate("no\n", PATIENCE)
     assert "not confirmed: the arm has not moved; go on with --step slow" in output
+    assert "the arm moves now, for 602 s." in output
+    assert "next," not in output  # of the check of the arm at rest
     assert not heard
     process = slowly(bring_up, folder)
     probe.wait(lambda: len(heard) == 1, "the motion was not sent")
@@ -109,3 +112,13 @@ def test_nothing_moves_without_a_yes_and_contact_and_silence_stop_the_arm(
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "silent" in output
+
+
+def test_a_missing_description_is_named_before_the_wait_for_the_arm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "commission"
+    words = ["commission", "--urdf", str(tmp_path / "no.urdf"), "--folder", str(folder)]
+    assert main(words) == 2
+    assert "no.urdf: " in capsys.readouterr().err
+    assert not folder.exists()
