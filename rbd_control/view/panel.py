@@ -53,18 +53,22 @@ def verdict_html(state: ArmState) -> str:
     )
 
 
-def figures_html(state: ArmState) -> str:
+def figures_html(state: ArmState, unit: str = "rad") -> str:
     """Return a table of the controller's values, of friction, and the notice of a state, as HTML.
 
-    The values are mode, tracking error [mrad or mm], stored energy [J], level of the energy tank
+    The values are mode, tracking error, stored energy [J], level of the energy tank
     [J], and notable changes of friction that the detector has learned. Unknown values are left out;
     without values and notice, the text is empty.
+
+    Args:
+        state: state of the arm.
+        unit: unit of its joint positions, of which the tracking error has thousandths.
     """
     rows = []
     if state.mode:
         rows.append(("mode", escape(state.mode)))
     for name, value, scale, unit in (
-        ("tracking error", state.tracking_error, 1e3, "mrad or mm"),
+        ("tracking error", state.tracking_error, 1e3, f"m{unit.replace(' or ', ' or m')}"),
         ("storage", state.storage, 1.0, "J"),
         ("tank", state.tank, 1.0, "J"),
     ):
@@ -195,7 +199,9 @@ class ArmPanel:
     def tell(self, state: ArmState) -> None:
         """Update verdict, values of the controller and list of events from a state."""
         self.verdict.content = verdict_html(state)
-        self.figures.content = figures_html(state)
+        scene = self._source.scene
+        unit = "rad" if scene is None else scene.model.position_unit()
+        self.figures.content = figures_html(state, unit)
         self.events.content = events_html(state.events, state.current)
         if self.event is not None:
             titles = (_NOW, *map(event_title, state.events[-MOST_OPTIONS:]))
