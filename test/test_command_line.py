@@ -249,7 +249,9 @@ def test_an_unknown_argument_shows_the_usage_of_its_sub_command(
         main(["check", "log.csv", *more])
     err = capsys.readouterr().err
     assert err.startswith("usage: rbd-control check ")
-    assert err.endswith(f"rbd-control check: error: unrecognized arguments: {more[0]}\n")
+    assert err.endswith(
+        f"rbd-control check: error: unknown option, or one argument too many: {more[0]}\n"
+    )
 
 
 def test_names_of_ros_may_have_slashes_at_their_ends() -> None:

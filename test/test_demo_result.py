@@ -80,7 +80,7 @@ def test_a_good_run_passes() -> None:
             lambda log: log.events.update(
                 {7: replace(log.events[0], onset=EPOCH + 1.0, detected=EPOCH + 1.01)}
             ),
-            "1 other events",
+            "1 other event",
         ),
         (lambda log: log.tracking_error.add(EPOCH + 6.0, (3.0, 3.0)), "tracking error"),
         (

@@ -60,6 +60,11 @@ class CheckResult:
         """The worst level of the lines."""
         return worst(self.lines)
 
+    @property
+    def level_for_calibration(self) -> Level:
+        """The worst level of the lines that ``calibrate`` does not correct."""
+        return _worst_for_calibration(self.lines)
+
     def to_json(self) -> dict[str, Any]:
         """Return the result, without ``evidence``, as plain values for ``json``."""
         return {
@@ -71,6 +76,10 @@ class CheckResult:
             "thresholds": self.thresholds,
             "weakest_pushes": [push.to_json() for push in self.pushes],
         }
+
+
+def _worst_for_calibration(lines: Sequence[Line]) -> Level:
+    return worst(tuple(line for line in lines if line.topic != "masses"))
 
 
 def check_recording(
@@ -125,7 +134,9 @@ def check_recording(
         line = Line("effort", "bad", f"the arm cannot be checked: {error.message}")
         return CheckResult(name, duration, (*lines, line), (), (), "")
     lines += found.lines
-    detection, pushes, source = _detection(motions, model, parameters, worst(tuple(lines)), file)
+    detection, pushes, source = _detection(
+        motions, model, parameters, _worst_for_calibration(lines), file
+    )
     unknown = "" if velocity.values["scale"] else "no joint moves"
     if detection[0].values.get("contacts"):
         unknown = "the residual has no outliers, but the detector reports contact, see thresholds"
@@ -256,12 +267,14 @@ def push_line(pushes: Sequence[WeakestPush]) -> Line:
         text = "no push is detected at any link; lower the thresholds (or onset_debounce)"
         return Line("weakest push", "bad", text)
     tip = pushes[-1]
-    blind = [push.link for push in pushes if np.isinf(push.worst)]
+    never = [push.link for push in pushes if np.isinf(push.best)]
+    partly = [push.link for push in pushes if np.isinf(push.worst) and push.link not in never]
     text = f"detected from {best.best:.1f} N at {best.link}"
     if tip is not best:
         text += f", from {tip.best:.1f} to {tip.worst:.1f} N at {tip.link}"
-    if blind:
-        text += f"; some directions are never detected at {', '.join(blind)}"
+    for what, blind in (("no push is", never), ("some directions are never", partly)):
+        if blind:
+            text += f"; {what} detected at {', '.join(blind)}"
     level: Level = "good" if tip.best < HARMFUL else "doubtful"
     return Line("weakest push", level, text)
 

@@ -437,7 +437,8 @@ def _warn_of_another_arm(
     if others:
         text = (
             f"{out.name} has other values of {listed(others)} than the arm of --urdf and the "
-            f"options; they are replaced. To calibrate with them, give {out.name} as --urdf"
+            f"options; they are replaced. To calibrate with them, give {out.name} as --urdf, with "
+            f"urdf: FILE in its section /**"
         )
         warnings.warn(text, ModelWarning, stacklevel=2)
 

@@ -67,9 +67,9 @@ def run_check(arguments: argparse.Namespace) -> int:
 def _print_next(arguments: argparse.Namespace, result: CheckResult, is_calibrated: bool) -> None:
     console = console_for_output()
     same = (arguments.recording, *robot_words(arguments))
-    if result.level == "bad":
+    if result.level_for_calibration == "bad":
         print_next(console, "after the lines marked WRONG are settled", "check", *same)
-    elif is_calibrated:
+    elif is_calibrated and result.level != "bad":
         print_next(console, "the contacts in a recording", "replay", *same)
     else:
         print_calibration(console, arguments, [str(arguments.recording)], result.duration)

@@ -69,7 +69,6 @@ class Commission:
     def __init__(self, arguments: argparse.Namespace, arm: LiveArm, console: Console) -> None:
         self._given, self._arm, self._console = arguments, arm, console
         self._folder: Path = arguments.folder
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._urdf = arguments.urdf or self._received_description()
         self._is_watched = False
 
@@ -171,6 +170,7 @@ class Commission:
 
     def _new(self, name: str) -> Path:
         """Return the folder of a new recording; an older one gets a number."""
+        self._folder.mkdir(parents=True, exist_ok=True)
         path, number = self._folder / name, 1
         if path.exists():
             while (older := path.with_name(f"{name}_{number}")).exists():
@@ -179,8 +179,9 @@ class Commission:
         return path
 
     def _received_description(self) -> str:
-        path = self._folder / "robot.urdf"
-        write_whole(path, self._arm.wait_for_description().encode())
+        path, text = self._folder / "robot.urdf", self._arm.wait_for_description()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text.encode())
         return str(path)
 
     def _rbd_control(self, *words: str | Path) -> int:

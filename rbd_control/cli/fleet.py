@@ -257,9 +257,10 @@ def _run(
     warned = Counter(text for record in run.records for text in record.outcome.warnings)
     for text, number in warned.most_common(_MOST_NAMED):
         complain(f"warning, in {count(number, 'recording')}: {text}", "")
-    print_next(
-        console, "rates, thresholds and friction by arm and day", "fleet-report", store.folder
-    )
+    if len(run.unusable) < len(run.records):
+        print_next(
+            console, "rates, thresholds and friction by arm and day", "fleet-report", store.folder
+        )
     return run, NO_RESULT if run.unusable else 0
 
 

@@ -73,7 +73,7 @@ class _Command(argparse.ArgumentParser):
         """Parse the arguments; refuse unknown ones, for which the main parser has another usage."""
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unknown option, or one argument too many: {' '.join(unknown)}")
         return known, unknown
 
 

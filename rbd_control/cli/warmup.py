@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rbd_control.cli.next_command import print_next
 from rbd_control.dynamics.kernel_cache import use
+from rbd_control.reports.page import count
 from rbd_control.startup.compilation import CompilationWatch, storage
 from rbd_control.startup.warmup import (
     BESIDE,
@@ -67,8 +68,7 @@ class _Display:
 
     def _done(self, name: str, times: list[float]) -> int:
         if times:
-            what = "function" if len(times) == 1 else "functions"
-            text = f"{name}: {len(times)} {what} compiled in {sum(times):.1f} s"
+            text = f"{name}: {count(len(times), 'function')} compiled in {sum(times):.1f} s"
             self._console.print(text, markup=False)
         self._bar.advance(self._task)
         return len(times)
@@ -102,15 +102,19 @@ def run_warmup() -> int:
         beside, told = Pipe(duplex=False)
         process = start_beside(*others, told=told) if others else None
         told.close()
-        count = sum(display.run(step) for step in here.items())
+        compiled = sum(display.run(step) for step in here.items())
         if process is not None:
             try:
-                count += display.wait(beside)
+                compiled += display.wait(beside)
             except EOFError:  # too little memory for two, for example
-                count += sum(display.run(step) for step in others.items())
+                compiled += sum(display.run(step) for step in others.items())
             process.join()
     seconds, used = time.perf_counter() - begin, _processor_time() - used
-    done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
+    done = (
+        f"compiled {count(compiled, 'function')} in"
+        if compiled
+        else "all code is compiled; the check took"
+    )
     console.print(f"{done} {seconds:.1f} s ({used:.1f} s of processor time)", markup=False)
     if use.refused:
         return 1

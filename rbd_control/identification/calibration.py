@@ -466,11 +466,19 @@ def _refuse_what_is_wrong(
     if wrong:
         raise RecordingError("; ".join(f"{line.topic}: {line.text}" for line in wrong))
     return tuple(
-        line.text
+        CORRECTED.format(**line.values) if line.topic == "masses" else line.text
         for line in lines
         if (line.level == "doubtful" and line.topic in REFUSED and line.is_finding)
         or line.topic == "masses"
     )
+
+
+CORRECTED = (
+    "the masses of the description are {masses:.2f} ± {deviation:.2g} times those of this arm, or "
+    "all efforts {gain:.2f} times the torque: this calibration corrects the masses; with the URDF "
+    "of this arm, or the right effort_gain, it would be more exact"
+)
+"""Note about masses, which a calibration corrects."""
 
 
 REFUSED = ("effort", "resolution", "order of joints", "payload", "mounting")

@@ -235,11 +235,11 @@ def ros_variables(domain: int) -> dict[str, str]:
 
 
 def watching_line(domain: int) -> str:
-    """Return a line of text with the command that shows the demo from another terminal."""
+    """Return text with the commands that show the demo from another terminal."""
     words = [f"{name}={value}" for name, value in ros_variables(domain).items()]
-    command = shlex.join([*words, *program(), "view"])
-    without = "" if has_view() else ", which needs the extra 'view'"
-    return f"watch it live{without}, from another terminal: {command}"
+    shown = [shlex.join([*words, *program(), name]) for name in ("monitor", "view")]
+    without = "" if has_view() else " (view needs the extra 'view')"
+    return f"watch it live, from another terminal{without}:\n  {shown[0]}\n  {shown[1]}"
 
 
 def has_view() -> bool:

@@ -20,6 +20,7 @@ from rbd_control.files.output_files import write_whole
 from rbd_control.playback.truth import Score, contact_intervals, score
 from rbd_control.reports.demo_page import demo_page, staged_table
 from rbd_control.reports.html import HtmlOutput, analysed_now
+from rbd_control.reports.page import count
 from rbd_control.results import plain
 
 Array = NDArray[np.float64]
@@ -265,7 +266,7 @@ def _failures(
             )
     others = scored.false_events + scored.repeated_events
     if others:
-        said.append(f"{others} other events")
+        said.append(count(others, "other event"))
     if isnan(rms):
         said.append("the arm was in contact all the time, so the tracking error is unknown")
     elif not rms < RMS_LIMIT:

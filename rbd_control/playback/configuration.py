@@ -91,7 +91,7 @@ def _with_description(arm: RobotParameters, recordings: Sequence[Recording]) -> 
         found = found or text
     if not found:
         raise ParameterError(
-            "no arm: give --urdf FILE, or a parameter file that names it in its section /**"
+            "no arm: give --urdf FILE, or a parameter file with urdf: FILE in its section /**"
             + (f"; the recording has no topic /{DESCRIPTION_TOPIC}" if recordings else "")
         )
     return replace(arm, robot_description=found)

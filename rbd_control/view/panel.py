@@ -67,13 +67,14 @@ def figures_html(state: ArmState, unit: str = "rad") -> str:
     rows = []
     if state.mode:
         rows.append(("mode", escape(state.mode)))
-    for name, value, scale, unit in (
-        ("tracking error", state.tracking_error, 1e3, f"m{unit.replace(' or ', ' or m')}"),
+    small = f"m{unit.replace(' or ', ' or m')}"
+    for name, value, scale, shown in (
+        ("tracking error", state.tracking_error, 1e3, small),
         ("storage", state.storage, 1.0, "J"),
         ("tank", state.tank, 1.0, "J"),
     ):
         if math.isfinite(value):
-            rows.append((name, f"{scale * value:.2f} {unit}"))
+            rows.append((name, f"{scale * value:.2f} {shown}"))
     if state.friction:
         rows.append(("friction", escape(state.friction)))
     table = "".join(f'<tr><td style="{_CELL}">{a}</td><td>{b}</td></tr>' for a, b in rows)

@@ -177,7 +177,7 @@ def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
     notes += _missing_meshes(files)
     if by_capsules:
         links = "1 link is" if by_capsules == 1 else f"{by_capsules} links are"
-        why = "" if notes else ": the description has no shapes for them"
+        why = "" if notes else ": give the URDF that the driver loads, with its shapes"
         notes.append(f"{links} drawn as capsules between the joints{why}")
     return Scene(model, tuple(shapes), tuple(notes))
 
