@@ -14,6 +14,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+from rbd_control.errors import ParameterError
 from rbd_control.ros.launching import declared, declared_switches, ended, file_description, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
@@ -22,6 +23,7 @@ from rbd_control.startup.arm_launch import (
     parameter_file,
     require_sections,
 )
+from rbd_control.wording import listed
 
 ARGUMENTS = {
     **arm_launch.ARGUMENTS,
@@ -79,6 +81,8 @@ def arm(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return the nodes that are switched on."""
     given = {name: LaunchConfiguration(name).perform(context) for name in (*ARGUMENTS, *SWITCHES)}
     chosen = [what for what in NODES if given[what] == "true"]
+    if not chosen and "true" not in (given["publish_robot_state"], given["rviz"]):
+        raise ParameterError(f"nothing to start: set one of {listed(NODES)} to true")
     nodes = [NODES[what] for what in chosen]
     require_sections(given["params_file"], given["namespace"], nodes)
     together = {"detector", "controller"}

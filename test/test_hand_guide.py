@@ -209,7 +209,7 @@ FAULTS: dict[str, tuple[Callable[[Cell], Any], str]] = {
     "no level": (lambda c: c.silent.add("level"), "no level and link"),
     "no wrench": (lambda c: c.silent.add("wrench"), "no wrench"),
     "no joint states": (lambda c: c.silent.add("joints"), "no joint states"),
-    "elbow": (lambda c: setattr(c, "link", MODEL.joint_links[2]), "not on the tool"),
+    "elbow": (lambda c: setattr(c, "link", MODEL.joint_links[2]), "not in hand_links"),
     "unknown link": (lambda c: setattr(c, "link", ""), "an unknown link"),
     "collision": (lambda c: setattr(c, "level", "collision"), "collision"),
     "force": (lambda c: setattr(c, "hand", pushing(8.0 * FORWARD)), "force of"),

@@ -111,6 +111,7 @@ LONGEST_STEP = 0.1
 """Time between two steps, or two stamps, above which the arm stops [s]: a pause, or a jump."""
 FOLLOWING = 0.15
 """Largest distance from commanded to measured position [rad or m]; drives lag by 20 to 100 ms."""
+IDLE = "which the arm does not follow: see whether its controller is active"
 TRAVEL_TIME = 1.0
 """Time over which the tool of an arm that takes velocities must follow [s].
 
@@ -707,7 +708,7 @@ class HandGuide:
             return f"the stamps of joint states and wrench differ by {skew:.2g} s"
         if now - self._foreign_since >= FOREIGN_TIME:
             self._is_pressing = True
-            return f"contact on {self._link or 'an unknown link'}, not on the tool"
+            return f"contact on {self._link or 'an unknown link'}, which is not in hand_links"
         return ""
 
     def missing(self, now: float) -> str:
@@ -894,7 +895,7 @@ class HandGuide:
         if behind[worst] > FOLLOWING:
             name = self.model.joint_names[worst]
             unit = self.model.position_unit(worst)
-            self.stop(f"{name} is {behind[worst]:.2g} {unit} away from its command")
+            self.stop(f"{name} is {behind[worst]:.2g} {unit} away from its command, {IDLE}")
 
     def _check_travel(self, J: Array, dt: float) -> None:
         """Stop an arm that takes velocities if its tool does not move as commanded."""
@@ -906,7 +907,7 @@ class HandGuide:
         self._fastest = max(kept * self._fastest, float(np.linalg.norm(wanted)))
         behind = float(np.linalg.norm(self._behind))
         if behind > max(TRAVEL_SHARE * self._fastest * TRAVEL_TIME, TRAVEL_LEAST):
-            self.stop(f"the tool is {behind:.2g} m away from its command")
+            self.stop(f"the tool is {behind:.2g} m away from its command, {IDLE}")
 
     def _slow_down(self, now: float, dt: float) -> None:
         """Reduce the velocity within :data:`STOP_TIME`; end when the arm rests."""

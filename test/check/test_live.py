@@ -131,6 +131,37 @@ def test_a_hand_that_leads_the_arm_is_no_error_of_the_model(model: Model) -> Non
         assert bool(watch.remarks(detector)) != flags.any()
 
 
+@pytest.mark.parametrize("at_rest", [True, False])
+def test_a_hand_for_most_of_the_time_is_no_certain_error_of_the_model(
+    model: Model, at_rest: bool
+) -> None:
+    """On an arm at rest all the time, or on a moving one for 70 %: it was a tilted base in red."""
+    if at_rest:
+        good = motion(model)
+        q = np.tile(good.q[0], (good.t.size, 1))
+        noise = 1e-3 * np.random.default_rng(2).normal(size=q.shape)
+        hand = np.array([0.0, 6.0, 3.0, -5.0, 0.0, 2.0, 0.0])
+        led = RecordedMotion("rest", good.t, q, noise, gravity_torque(model, q) + hand + noise)
+    else:
+        led = lively_motion(model, 11.0, act=pushed(60.0, (1.0, 4.5), (6.0, 9.5)))
+    lines = checked(model, led, flags=True)
+    assert lines["contact"].values["flagged"] > 0.6
+    assert {line.level for line in lines.values()} == {"good", "doubtful"}, lines
+    assert any(line.text.startswith("if nothing touches the arm") for line in lines.values())
+
+
+def test_a_recording_that_starts_again_is_no_wrong_velocity(model: Model) -> None:
+    """The position jumps, as where a player repeats it."""
+    check = StartCheck(model, with_default_thresholds(DetectorParameters(), model), 10.0)
+    good = motion(model, seconds=16.0)
+    for t, q, v, tau in zip(
+        good.t, good.q + 0.5 * (good.t[:, None] > 4.0), good.v, good.tau, strict=True
+    ):
+        check.add(t, q, v, tau)
+    assert check.is_full
+    assert check._samples[0][0] > 4.0
+
+
 def test_samples_are_bounded_and_start_again_when_the_clock_goes_back(model: Model) -> None:
     check = StartCheck(model, with_default_thresholds(DetectorParameters(), model), 10.0)
     fast = motion(model, seconds=5.0, rate=2000.0)
