@@ -65,7 +65,8 @@ def test_every_contact_is_found_and_no_other(tmp_path: Path) -> None:
     assert [event["level"] for event in plain["events"]] == ["contact", "contact", "collision"]
     assert (tmp_path / "report" / "demo.png").stat().st_size > 10_000
     domain = "ROS_DOMAIN_ID=[0-9]+ ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST"
-    assert re.search(f"from another terminal: {domain} rbd-control view", demo.output)
+    for name in ("monitor", "view"):
+        assert re.search(f"  {domain} rbd-control {name}", demo.output)
 
 
 def children(process: Process) -> dict[str, int]:
