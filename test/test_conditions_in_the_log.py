@@ -35,6 +35,22 @@ def test_a_condition_that_lasts_is_logged_once_and_so_is_its_end() -> None:
     assert node.lines[1:] == [f"no longer: no verdict about contact for {last:.1f} s"]
 
 
+def test_two_servers_are_two_conditions_and_the_fastest_joint_may_change() -> None:
+    """The digits of a name tell one arm from another; what stands in parentheses varies."""
+    node: Any = FakeNode()
+    now = 0.0
+    log = ConditionLog(node, lambda: now)
+    for k in range(5):
+        now = float(k)
+        moves = f"the arm still moves after the stop (joint_{k}: 0.{k} rad/s or m/s)"
+        log.update([(WARN, moves), *((WARN, f"no action server /arm{i}/follow") for i in (1, 2))])
+    assert node.lines == [
+        "the arm still moves after the stop (joint_3: 0.3 rad/s or m/s)",
+        "no action server /arm1/follow",
+        "no action server /arm2/follow",
+    ]
+
+
 def test_what_does_not_last_is_not_logged() -> None:
     node: Any = FakeNode()
     now = 0.0

@@ -71,6 +71,7 @@ class StartCheck:
 
     def __init__(self, model: Model, parameters: DetectorParameters, seconds: float) -> None:
         self._model, self._parameters, self._seconds = model, parameters, seconds
+        self._bounds = parameters.bounds(model)
         self._first = self._last = float("nan")
         self._slot = -float("inf")
         self._steps: list[float] = []
@@ -96,7 +97,9 @@ class StartCheck:
         """
         if self.is_full:
             return
-        if stamp <= self._last or stamp - self._last > self._seconds or self._has_jumped(stamp, q):
+        is_due = stamp // PERIOD > self._slot
+        goes_back = stamp <= self._last or stamp - self._last > self._seconds
+        if goes_back or (is_due and self._has_jumped(stamp, q)):
             self._steps.clear()
             self._samples.clear()
             self._touched.clear()
@@ -117,11 +120,11 @@ class StartCheck:
         """Return whether the motion since the last stored sample is implausible."""
         if not self._samples:
             return False
-        bounds, n = self._parameters.bounds(self._model), len(self._model.joint_names)
+        n = len(self._model.joint_names)
         before, last, _, _ = self._samples[-1]
-        way, turn = np.abs(q - last)[-n:], bounds.turn[-n:]
+        way, turn = np.abs(q - last)[-n:], self._bounds.turn[-n:]
         way = np.where(turn > 0.0, np.minimum(way, np.abs(turn - way)), way)
-        limit = self._parameters.implausible_jump + bounds.speed[-n:] * (stamp - before)
+        limit = self._parameters.implausible_jump + self._bounds.speed[-n:] * (stamp - before)
         return bool((way > limit).any())
 
     @property

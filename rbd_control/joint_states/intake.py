@@ -346,7 +346,7 @@ class JointStateIntake:
         return set(self.joint_names) <= {name for names in self._orders for name in names}
 
     def silent_joints(self) -> tuple[tuple[str, ...], float]:
-        """Return the joints that messages have ceased to name, and since when they have [s]."""
+        """Return the joints that messages have ceased to name, and for how long at most [s]."""
         now = monotonic()
         ages = {
             joint: min(now - last for names, last in self._heard.items() if joint in names)

@@ -536,10 +536,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         missing = motion.missing(now)
         joint, speed = motion.fastest()
         if self._stop.state == "stopping" and speed > parameters.standstill_speed:
-            text = f"the arm still moves after the stop: {joint} at {speed:.3g} rad/s or m/s"
+            fastest = f"{joint}: {speed:.3g} rad/s or m/s"
             if joint in missing:
-                text += f", in its last joint state {motion.age(joint, now):.1f} s ago"
-            status.raise_to(WARN, text)
+                fastest += f" in its last joint state, {motion.age(joint, now):.1f} s ago"
+            status.raise_to(WARN, f"the arm still moves after the stop ({fastest})")
         is_unknown = motion.still_since(now) is None
         if missing or is_unknown:
             which = f" of {listed(missing)}" if missing else ""

@@ -76,7 +76,7 @@ class Status:
 
 @dataclass
 class _Condition:
-    """A warning or an error that lasts; its text may have changed in its numbers only."""
+    """A warning or an error that lasts; its text may have changed by :data:`_VARIABLE`."""
 
     text: str
     since: float
@@ -100,7 +100,7 @@ class ConditionLog:
         """Process level and text of all present conditions, as the node reports them."""
         now, logger = self._clock(), self._node.get_logger()
         for level, text in present:
-            key = _NUMBER.sub("", text)
+            key = _VARIABLE.sub("", text)
             condition = self._conditions.setdefault(key, _Condition(text, now, now))
             condition.text, condition.seen = text, now
             if condition.is_logged or now - condition.since < LASTING:
@@ -118,7 +118,11 @@ class ConditionLog:
             del self._conditions[key]
 
 
-_NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
+_VARIABLE = re.compile(r"\([^)]*\)|(?<![\w/.-])[-+]?\d[\d.e+-]*")
+"""What may change in the text of one condition: values, and what stands in parentheses.
+
+Digits of names do not count, because two servers are two conditions.
+"""
 
 
 def report_unreceived(

@@ -233,13 +233,14 @@ class RobotSource:
             self._scout.start()
 
     def report(self, status: Status) -> None:
-        """Add a warning while the last description is not that of the node's model."""
+        """Add a warning while the last published description is another than the node's model."""
         if self._remark:
             status.raise_to(WARN, self._remark, is_logged=True)
 
     def _on_description(self, message: String) -> None:
         is_given = self._has_parameter()
-        # A given description often differs from that of the driver, which matters if it changes.
+        # A description in the parameters may differ from the driver's from the start; only a change
+        # of the latter is reported.
         model = self._received if is_given else self._in_use
         if not (is_given and self._received):
             self._received = message.data

@@ -62,7 +62,7 @@ def figures_html(state: ArmState, unit: str = "rad") -> str:
 
     Args:
         state: state of the arm.
-        unit: unit of its joint positions, of which the tracking error has thousandths.
+        unit: unit of its joint positions; the tracking error is shown in thousandths of it.
     """
     rows = []
     if state.mode:

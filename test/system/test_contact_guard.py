@@ -179,7 +179,7 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     detector.flag = False
     probe.wait(lambda: "not confirmed" in resume(probe).message, "resumes while the arm moves")
     report = probe.report(GUARD)
-    assert "the arm still moves after the stop: elbow at 0.5" in report.message
+    assert "the arm still moves after the stop (elbow: 0.5" in report.message
     assert (report.values["guard"], report.values["goals cancelled"]) == ("stopping", "2")
     arm.velocity = [0.0, 0.0]
     report = wait_for_state(probe, "stopped")
